@@ -1,0 +1,119 @@
+"""The broker as a library: subscribe, process documents, get matches. No Spark, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+
+import xscl
+from broker.catalog import Compiled, compile_query
+from broker.engine import LATENESS, Engine
+from broker.model import DeadLetter, Document, Match, to_microseconds
+from broker.store import Store
+from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
+from xscl.document import encode_text
+from xscl.errors import Diagnostic, XsclError
+from xscl.stage1 import Witness
+
+
+class Broker:
+    """An XSCL broker. Not thread-safe.
+
+    `state` is a directory in which everything survives a crash; without it all is in memory.
+    `lateness` says how much older than the newest document one may arrive (a timedelta, or
+    microseconds); what is older becomes a dead letter.
+    """
+
+    def __init__(
+        self, state: str | Path | None = None, lateness: timedelta | int = LATENESS
+    ) -> None:
+        if isinstance(lateness, timedelta):
+            lateness = lateness // timedelta(microseconds=1)
+        self.engine = Engine(Store(state), lateness)
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.engine.store.close()
+
+    def subscribe(self, text: str, name: str = "<query>") -> list[str]:
+        """Register the queries of an XSCL text; their ids. Raises `XsclError`, registering none.
+
+        A query counts from the next document on. One already registered with the same canonical
+        text goes on; one whose text changed takes the place of the old.
+        """
+        return self.subscribe_files([xscl.parse(text, name)])
+
+    def subscribe_files(self, files: Sequence[xscl.ast.File]) -> list[str]:
+        program = xscl.check(files)
+        compiled: list[Compiled] = []
+        problems: list[Diagnostic] = []
+        for query in program.queries:
+            try:
+                compiled.append(compile_query(query))
+            except XsclError as error:
+                problems += error.diagnostics
+        if problems:
+            raise XsclError(problems)
+        return [s.id for s in self.engine.subscribe(compiled)]
+
+    def unsubscribe(self, id: str) -> None:
+        """Remove a subscription; KeyError if there is none of that id."""
+        self.engine.unsubscribe(id)
+
+    @property
+    def subscriptions(self) -> dict[str, str]:
+        """Ids and canonical texts of all subscriptions."""
+        return {id: s.resolved.text for id, s in self.engine.catalog.subscriptions.items()}
+
+    def process(self, documents: Iterable[Document]) -> list[Match]:
+        """Process a batch of documents in order of arrival; the matches that it completes.
+
+        A document that is not well-formed, or too late, becomes a dead letter. ValueError for a
+        timestamp that is no finite number.
+        """
+        arrivals: list[Arrival] = []
+        witnesses: list[Witness] = []
+        for document in documents:
+            xml = document.xml if isinstance(document.xml, bytes) else encode_text(document.xml)
+            witness, error = witness_document(self.engine.matcher, xml, document.streams)
+            source = document.source if document.source is not None else document.streams[0]
+            arrivals.append(
+                Arrival(
+                    source=source,
+                    id=document.id,
+                    streams=document.streams,
+                    timestamp=to_microseconds(document.timestamp),
+                    dated=True,
+                    seq=document.seq,
+                    revision=document.revision,
+                    xml=xml,
+                    error=error,
+                    place=f"{source}/{document.id}",
+                )
+            )
+            witnesses.append(witness)
+        return self.engine.apply(Arrivals(arrivals, rows_from_witnesses(witnesses)))
+
+    def undelivered(self, limit: int = 1_000) -> list[Match]:
+        """With a state directory: matches not yet acknowledged, oldest first."""
+        return self.engine.undelivered(limit)
+
+    def acknowledge(self, matches: Iterable[Match | str]) -> None:
+        """Take matches (or their ids) out of the outbox."""
+        self.engine.acknowledge(m.id if isinstance(m, Match) else m for m in matches)
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Documents that were kept aside, oldest first."""
+        return self.engine.letters()

@@ -1,0 +1,150 @@
+"""How a query is understood and run, stage by stage, for `broker explain`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from broker.catalog import Catalog, Compiled, windows_of
+from broker.sql import UNBOUNDED, conjunctive_query, operators, parameter_table
+from xscl.errors import Span
+from xscl.printer import format_expression
+from xscl.treepattern import PatternNode, TreePattern, children
+
+
+def ast_stage(query: Compiled, catalog: Catalog) -> str:
+    """The syntax tree, a node a line."""
+    return "\n".join(_tree(query.resolved.query, "", 0))
+
+
+def _tree(value: Any, name: str, depth: int) -> Iterator[str]:
+    label = "  " * depth + (f"{name}: " if name else "")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        plain: list[tuple[str, Any]] = []
+        nested: list[tuple[str, Any]] = []
+        for field in dataclasses.fields(value):
+            item = getattr(value, field.name)
+            if isinstance(item, Span) or item is None or item == ():
+                continue
+            simple = isinstance(item, str | int | float)
+            (plain if simple else nested).append((field.name, item))
+        shown = " ".join(f"{key}={item!r}" for key, item in plain)
+        yield f"{label}{type(value).__name__} {shown}".rstrip()
+        for key, item in nested:
+            yield from _tree(item, key, depth + 1)
+    elif isinstance(value, tuple):
+        yield label.rstrip()
+        for item in value:
+            yield from _tree(item, "", depth + 1)
+    else:
+        yield f"{label}{value!r}"
+
+
+def normal_stage(query: Compiled, catalog: Catalog) -> str:
+    """Value-join normal form: the tree pattern of each block, then the value joins."""
+    lines = []
+    for number, block in enumerate(query.normal.blocks):
+        lines.append(f"block {number}: stream {block.stream}")
+        lines += _pattern(block, None, 1)
+    names = {id(node): name for name, node in query.normal.joined}
+    lines += [f"residual: {format_expression(part)}" for part in query.graph.residuals]
+    for left, right in query.normal.joins:
+        lines.append(f"value join: {_side(left, names)} = {_side(right, names)}")
+    windows = windows_of(query.graph)
+    for i, operator in enumerate(operators(query.fitted.template.operators)):
+        window = windows[i]
+        lines.append(f"operator {i}: {_operator(operator)}, within {duration_text(window)}")
+    return "\n".join(lines)
+
+
+def _pattern(block: TreePattern, parent: PatternNode | None, depth: int) -> Iterator[str]:
+    for node in children(block.nodes, parent):
+        names = "".join(f" -> {name}" for name in node.names)
+        text = node.text() if node.value is None else f"value {format_expression(node.value)}"
+        mark = "   (selected by *)" if node is block.selected else ""
+        yield f"{'  ' * depth}{text}{names}{mark}"
+        yield from _pattern(block, node, depth + 1)
+
+
+def _side(node: PatternNode, names: dict[int, str]) -> str:
+    if node.value is not None and node.parent is not None:
+        return f"{format_expression(node.value)} of {names.get(id(node.parent), '?')}"
+    return names.get(id(node), "?")
+
+
+def _operator(shape: Any) -> str:
+    if isinstance(shape, int):
+        return f"block {shape}"
+    return f"({_operator(shape[1])} {shape[0]} {_operator(shape[2])})"
+
+
+def duration_text(microseconds: int) -> str:
+    """A window for people."""
+    if microseconds >= UNBOUNDED:
+        return "INFINITY (nothing ever expires)"
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
+        count, rest = divmod(microseconds, size * 1_000_000)
+        if count and not rest:
+            return f"{count} {unit}{'s' if count > 1 else ''}"
+    return f"{microseconds / 1_000_000:g} seconds"
+
+
+def patterns_stage(query: Compiled, catalog: Catalog) -> str:
+    """The variables of the match relations, and the edges that stage 1 witnesses."""
+    canonical = catalog.subscriptions[query.resolved.id].canonical
+    lines = ["variables (queries with an equal definition share one):"]
+    for definition, variable in dict(
+        zip(canonical.definitions, canonical.variables, strict=True)
+    ).items():
+        users = sum(variable in c.variables for c in catalog.canonical.values())
+        shared = f"   shared by {users} canonical queries" if users > 1 else ""
+        lines.append(f"  v{variable}  {definition.text()}{shared}")
+    lines.append("edges of RbinW (var1, var2):")
+    for edge in (catalog.edges[e] for e in canonical.edges):
+        above = "document" if edge.var1 == 0 else f"v{edge.var1}"
+        value = (
+            "with text and number" if edge.read else "with value" if edge.valued else "node only"
+        )
+        lines.append(f"  ({above}, v{edge.var2})  {value}")
+    return "\n".join(lines)
+
+
+def template_stage(query: Compiled, catalog: Catalog) -> str:
+    """The template and the query's row in its parameter relation RT."""
+    canonical = catalog.subscriptions[query.resolved.id].canonical
+    shape = query.fitted.template
+    users = sum(c.template == canonical.template for c in catalog.canonical.values())
+    lines = [f"template {canonical.template}, used by {users} canonical queries"]
+    for position, (block, parent) in enumerate(shape.nodes):
+        below = "" if parent is None else f" below position {parent}"
+        selected = ", selected" if position in canonical.selected else ""
+        lines.append(f"  position {position}: block {block}{below}{selected}")
+    lines += [f"  value join: position {a} = position {b}" for a, b in shape.joins]
+    variables = ", ".join(f"v{v}" for v in canonical.variables)
+    windows = ", ".join(duration_text(w) for w in canonical.windows())
+    lines.append(
+        f"RT row: canonical query {canonical.number}, variables ({variables}), windows ({windows})"
+    )
+    return "\n".join(lines)
+
+
+def sql_stage(query: Compiled, catalog: Catalog) -> str:
+    """The conjunctive query over RL, RR and RT, one for each block that may be the new one."""
+    number = catalog.subscriptions[query.resolved.id].canonical.template
+    parts = [
+        f"-- new combinations whose first new block is {pivot}; RT is {parameter_table(number)}\n"
+        f"{conjunctive_query(query.fitted.template, number, pivot)};"
+        for pivot in range(query.fitted.template.blocks)
+    ]
+    return "\n".join(parts)
+
+
+STAGES: dict[str, Callable[[Compiled, Catalog], str]] = {
+    "ast": ast_stage,
+    "normal": normal_stage,
+    "patterns": patterns_stage,
+    "template": template_stage,
+    "sql": sql_stage,
+}
+"""The stages of compilation, in order."""

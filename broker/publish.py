@@ -1,0 +1,175 @@
+"""From candidate rows to matches: each with its documents, the values that join, and its result.
+
+Documents are parsed again only here, for those that matched, and each once per batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lxml import etree
+
+from broker.catalog import Canonical, Subscription
+from broker.construct import add_item, add_node, construct, render
+from broker.model import DocumentRef, Match, iso_time, match_id
+from xscl import ast
+from xscl.document import (
+    ELEMENT_BITS,
+    TEXT_NODE,
+    attribute_name,
+    node_element,
+    node_text,
+    parse_document,
+)
+from xscl.filters import Node, as_text, compile_value
+from xscl.joingraph import GraphNode
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored document: number, oldest document it is made of, identity, interval, bytes."""
+
+    doc: int
+    base: int
+    source: str
+    id: str
+    streams: tuple[str, ...]
+    start: int
+    end: int
+    xml: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A row of a conjunctive query: documents by block, nodes by position."""
+
+    docs: tuple[int, ...]
+    nodes: tuple[int | None, ...]
+    lists: dict[int, tuple[int, ...]]
+
+    def at(self, position: int) -> tuple[int, ...]:
+        """All nodes at a position in this match."""
+        node = self.nodes[position]
+        return self.lists.get(position, ()) if node is None else (node,)
+
+
+class Publisher:
+    """Makes the matches of one batch. `fetch` brings the documents of the given numbers."""
+
+    def __init__(self, fetch: Callable[[Sequence[int]], dict[int, Stored]]) -> None:
+        self._fetch = fetch
+        self._stored: dict[int, Stored] = {}
+        self._roots: dict[int, etree._Element] = {}
+
+    def load(self, docs: set[int]) -> None:
+        missing = sorted(docs - self._stored.keys())
+        if missing:
+            self._stored.update(self._fetch(missing))
+
+    def stored(self, doc: int) -> Stored:
+        return self._stored[doc]
+
+    def root(self, doc: int) -> etree._Element:
+        root = self._roots.get(doc)
+        if root is None:
+            root = self._roots[doc] = parse_document(self._stored[doc].xml)
+        return root
+
+    def confirmed(
+        self,
+        canonical: Canonical,
+        blocks: Sequence[int],
+        candidate: Candidate,
+        joins: Sequence[tuple[int, int]],
+    ) -> bool:
+        """Whether values that have equal codes are equal; a code stands for a string, it is not it."""
+        for a, b in joins:
+            left, right = (
+                {self._value(canonical, candidate.docs[blocks[p]], p, n) for n in candidate.at(p)}
+                for p in (a, b)
+            )
+            if left.isdisjoint(right):
+                return False
+        return True
+
+    def _value(self, canonical: Canonical, doc: int, position: int, node: int) -> str:
+        value = canonical.definitions[position].value
+        if value is None:
+            return node_text(self.root(doc), node)
+        return as_text(compile_value(value)(self._context(doc, node)))
+
+    def _context(self, doc: int, node: int) -> Node:
+        root = self.root(doc)
+        return node_text(root, node) if node >> ELEMENT_BITS else node_element(root, node)
+
+    def match(
+        self, subscription: Subscription, blocks: Sequence[int], candidate: Candidate
+    ) -> Match:
+        """The match that a candidate is for one subscriber."""
+        stored = [self._stored[d] for d in candidate.docs]
+        graph, positions = subscription.graph, subscription.positions
+        nodes = tuple(candidate.nodes[positions[i]] or 0 for i in graph.selected)
+        values: dict[str, list[str]] = {}
+        for name, index in graph.variables:
+            position = positions[index]
+            doc = candidate.docs[blocks[position]]
+            texts = [node_text(self.root(doc), n) for n in sorted(candidate.at(position))]
+            values[name] = list(dict.fromkeys(texts))
+        start, end = min(s.start for s in stored), max(s.end for s in stored)
+        query = subscription.resolved
+        return Match(
+            id=match_id(query.id, query.text, [(s.source, s.id) for s in stored], nodes),
+            query=query.id,
+            stream=query.query.publish,
+            start=start,
+            end=end,
+            documents=tuple(
+                DocumentRef(s.id, _stream_read(graph.nodes, b, s), s.end)
+                for b, s in enumerate(stored)
+            ),
+            values=values,
+            nodes=nodes,
+            result=self._result(subscription, blocks, candidate, start, end),
+        )
+
+    def _result(
+        self,
+        subscription: Subscription,
+        blocks: Sequence[int],
+        candidate: Candidate,
+        start: int,
+        end: int,
+    ) -> str:
+        result = etree.Element(
+            "result",
+            {"query": subscription.id, "start": iso_time(start), "end": iso_time(end)},
+        )
+        env = {
+            name: self._context(candidate.docs[blocks[p]], candidate.nodes[p] or 0)
+            for name, p in subscription.named.items()
+        }
+        select, namespaces = subscription.resolved.query.select, subscription.resolved.namespaces
+        if isinstance(select, ast.Element):
+            return render(construct(select, env, namespaces))
+        if select is None:
+            for p in subscription.named.values():
+                self._copy(result, candidate.docs[blocks[p]], candidate.nodes[p] or 0)
+        else:
+            for item in select:
+                add_item(result, item, env, namespaces)
+        return render(result)
+
+    def _copy(self, result: etree._Element, doc: int, node: int) -> None:
+        """A copy of a node as a child; an attribute becomes an element of its name."""
+        root, ordinal = self.root(doc), node >> ELEMENT_BITS
+        if ordinal and not ordinal & TEXT_NODE:
+            etree.SubElement(result, attribute_name(root, node)).text = node_text(root, node)
+        else:
+            add_node(result, self._context(doc, node))
+
+
+def _stream_read(nodes: Sequence[GraphNode], block: int, stored: Stored) -> str:
+    """The stream by which the query's block read the document."""
+    wanted = next(node.definition.stream for node in nodes if node.block == block)
+    return wanted if wanted in stored.streams else stored.streams[0]

@@ -1,0 +1,374 @@
+"""From what lies in files to rows of documents: what the sources run on the executors.
+
+Pure functions of bytes, names and times, apart from `xml_batches`, which opens the files that a
+batch names. In: an XML file (whole, or cut into the elements of one name) or a line of JSON; out:
+rows of schema `SOURCED`, which is `wire.DOCUMENTS` and `ORDER`. What is no document becomes a row
+with `error` set and the raw bytes, never an exception.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+from lxml import etree
+
+from broker.wire import DOCUMENTS
+from xscl.dates import date
+from xscl.document import DocumentError, parse_document
+
+MAX_DOCUMENT_BYTES = 128 << 20
+"""Larger files and lines are set aside: a row has to fit in memory several times over."""
+
+BATCH_ROWS = 1_000
+BATCH_BYTES = 8 << 20
+
+ORDER = "arrival_order"
+"""A column for sorting a batch: modification time, file and position in it, so that the order in
+which documents are applied does not depend on how files were dealt to tasks."""
+
+SOURCED = DOCUMENTS.append(pa.field(ORDER, pa.string()))
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
+_LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
+_PREFIX = re.compile(r"[\w.-]+:(?!:)(?=[\w*])")
+_DECLARATION = re.compile(r"\ufeff?(<\?xml\s[^>]*\?>)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of SOURCED. `timestamp` in microseconds; `order` as in `ORDER`."""
+
+    source: str
+    id: str
+    streams: tuple[str, ...]
+    timestamp: int
+    dated: bool
+    xml: bytes
+    error: str | None
+    place: str
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
+class XmlFiles:
+    """How XML files become documents.
+
+    `root`: ids are relative to this path; `timestamp`: an XPath evaluated on each document;
+    `split`: the local name of the elements that are documents of their own.
+    """
+
+    root: str
+    source: str
+    streams: tuple[str, ...]
+    timestamp: str | None = None
+    split: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLine:
+    """Where a line of JSON stands. `modified`: the file's modification time in microseconds."""
+
+    file: str
+    number: int
+    modified: int
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.number}"
+
+
+# -- times ---------------------------------------------------------------------------------------
+
+
+def microseconds(value: object) -> int | None:
+    """A date as text (ISO 8601, RFC 822) or a number of seconds, as microseconds; None if neither.
+
+    A text that can be read as a date is one, `2024` and `20240131` too; other digits are seconds.
+    What the calendar of years 1 to 9999 does not hold is None.
+    """
+    if isinstance(value, str):
+        seconds = date(value)
+        if math.isnan(seconds) and _NUMBER.fullmatch(value.strip()):
+            seconds = float(value)
+        value = seconds
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    micros = round(value * 1_000_000)
+    return micros if _EARLIEST <= micros <= _LATEST else None
+
+
+@lru_cache(maxsize=16)
+def timestamp_reader(xpath: str) -> Callable[[etree._Element], int | None]:
+    """A function from a document to its own date in microseconds, None where it has none.
+
+    Names without a prefix match in any namespace, as in queries. ValueError for what is no XPath 1.0
+    expression, or has a prefix (there is nothing to bind one to).
+    """
+    bare = _LITERAL.sub("", xpath)
+    if _PREFIX.search(bare):
+        raise ValueError(
+            f"timestamp {xpath!r}: names are written without a prefix; they match in any namespace"
+        )
+    try:
+        evaluate = etree.XPath(xpath, smart_strings=False)
+    except etree.XPathError as error:
+        raise ValueError(f"timestamp {xpath!r}: {error}") from None
+
+    def read(root: etree._Element) -> int | None:
+        _drop_namespaces(root)
+        try:
+            found: object = evaluate(root)
+        except etree.XPathError:
+            return None
+        if isinstance(found, list):
+            first = found[0] if found else None
+            if isinstance(first, etree._Element):
+                return microseconds("".join(first.itertext("*")))
+            found = first
+        return microseconds(found)
+
+    return read
+
+
+def _drop_namespaces(root: etree._Element) -> None:
+    for element in root.iter("{*}*"):
+        if element.tag[0] == "{":
+            element.tag = element.tag.partition("}")[2]
+
+
+# -- XML files -----------------------------------------------------------------------------------
+
+
+def xml_rows(files: XmlFiles, path: str, modified: int, content: bytes) -> Iterator[Row]:
+    """The documents of one file. `path` and `files.root` are of one spelling; `modified` in
+    microseconds is the time of a document that has no date of its own."""
+    name = relative_name(files.root, path)
+
+    def row(position: int, id: str, place: str, xml: bytes, dated: int | None) -> Row:
+        time = modified if dated is None else dated
+        order = order_key(modified, path, position)
+        return Row(
+            files.source, id, files.streams, time, dated is not None, xml, None, place, order
+        )
+
+    if files.split is None and files.timestamp is None:
+        yield row(0, name, path, content, None)  # stage 1 parses it
+        return
+    try:
+        root = parse_document(content)
+        if files.split is None:
+            yield row(0, name, path, content, _own_date(files, root))
+            return
+        parts = [
+            etree.tostring(element, encoding="utf-8", with_tail=False)
+            for element in root.iter(f"{{*}}{files.split}")
+        ]
+        if not parts:
+            raise DocumentError(f"no element {files.split!r} to split on")
+        for n, part in enumerate(parts, 1):
+            date = _own_date(files, parse_document(part)) if files.timestamp else None
+            yield row(n, f"{name}#{n}", f"{path}#{n}", part, date)
+    except DocumentError as error:
+        yield failed_file(files, path, modified, content, str(error))
+
+
+def _own_date(files: XmlFiles, root: etree._Element) -> int | None:
+    return timestamp_reader(files.timestamp)(root) if files.timestamp else None
+
+
+def failed_file(files: XmlFiles, path: str, modified: int, content: bytes, reason: str) -> Row:
+    """The row of a file that could not be read as XML."""
+    return Row(
+        source=files.source,
+        id=relative_name(files.root, path),
+        streams=files.streams,
+        timestamp=modified,
+        dated=False,
+        xml=content,
+        error=reason,
+        place=path,
+        order=order_key(modified, path, 0),
+    )
+
+
+def relative_name(root: str, path: str) -> str:
+    """`path` below `root`, or its last part where `root` is the file itself."""
+    base = root.rstrip("/")
+    return path[len(base) + 1 :] if path.startswith(f"{base}/") else path.rpartition("/")[2]
+
+
+def order_key(modified: int, path: str, position: int) -> str:
+    return f"{max(modified, 0):018d} {path} {position:09d}"
+
+
+def local_path(path: str) -> str | None:
+    """The path in this machine's file system of what Spark calls `file:/…`, None of other schemes."""
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    return None
+
+
+def xml_batches(files: XmlFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Listed files (columns path, modified in microseconds, content) to SOURCED.
+
+    `content` is null for files of this machine's file system, which are opened here: a file that
+    cannot be read is then a row with an error, where Spark would stop the stream or skip it.
+    """
+
+    def rows() -> Iterator[Row]:
+        for batch in batches:
+            paths = batch.column("path").to_pylist()
+            times = batch.column("modified").to_pylist()
+            for i, (uri, modified) in enumerate(zip(paths, times, strict=True)):
+                path = local_path(uri) or uri
+                try:
+                    content = batch.column("content")[i].as_py()
+                    if content is None:
+                        content = _read(path)
+                    yield from xml_rows(files, path, modified, content)
+                except (OSError, DocumentError) as error:
+                    reason = error.strerror if isinstance(error, OSError) else str(error)
+                    yield failed_file(files, path, modified, b"", f"cannot be read: {reason}")
+
+    yield from record_batches(rows())
+
+
+def _read(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        content = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise DocumentError(f"larger than {MAX_DOCUMENT_BYTES >> 20} MB")
+    return content
+
+
+# -- JSON lines ----------------------------------------------------------------------------------
+
+
+def json_row(line: bytes, at: JsonLine) -> Row | None:
+    """The document of a line, a row with an error where it is none, None for a blank line.
+
+    `{"id", "xml"}` are required; `stream` (a string or a list, default "S"), `timestamp` (seconds,
+    or ISO 8601; default the file's time) and `source` (default the first stream) are not.
+    """
+    if not line.strip():
+        return None
+    id, source, streams = at.place, "S", ("S",)
+    try:
+        entry = _object(line)
+        streams = _streams(entry.get("stream", "S"))
+        source = _text(entry, "source") if entry.get("source") is not None else streams[0]
+        id = _text(entry, "id")
+        xml = encode_xml(_text(entry, "xml"))
+        timestamp = None
+        if entry.get("timestamp") is not None:
+            timestamp = microseconds(entry["timestamp"])
+            if timestamp is None:
+                raise DocumentError('"timestamp" is neither a date nor a number of seconds')
+        error = None
+    except DocumentError as problem:
+        xml, timestamp, error = line, None, str(problem)
+    return Row(
+        source=source,
+        id=id,
+        streams=streams,
+        timestamp=at.modified if timestamp is None else timestamp,
+        dated=timestamp is not None,
+        xml=xml,
+        error=error,
+        place=at.place,
+        order=order_key(at.modified, at.file, at.number),
+    )
+
+
+def _object(line: bytes) -> dict[str, object]:
+    try:
+        entry = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"not UTF-8 at byte {error.start + 1}") from None
+    except json.JSONDecodeError as error:
+        raise DocumentError(f"not JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        raise DocumentError(f"not JSON: {error}") from None
+    if not isinstance(entry, dict):
+        raise DocumentError('not a JSON object with "id" and "xml"')
+    return entry
+
+
+def _text(entry: dict[str, object], key: str) -> str:
+    value = entry.get(key)
+    if value is None:
+        raise DocumentError(f'"{key}" is missing')
+    if not isinstance(value, str) or not value:
+        raise DocumentError(f'"{key}" is not a text')
+    return _storable(key, value)
+
+
+def _storable(key: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise DocumentError(f'"{key}" holds half of a surrogate pair') from None
+    return value
+
+
+def _streams(value: object) -> tuple[str, ...]:
+    names = value if isinstance(value, list) else [value]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise DocumentError('"stream" is not a name or a list of names')
+    return tuple(dict.fromkeys(_storable("stream", name) for name in names))
+
+
+def encode_xml(text: str) -> bytes:
+    """A text of XML as UTF-8. A declaration goes: what it says of the encoding is no longer true."""
+    found = _DECLARATION.match(text)
+    start = found.end() if found else 0
+    # Its lines stay, so that a later error names the line that the author sees.
+    return b"\n" * text.count("\n", 0, start) + text[start:].encode()
+
+
+# -- Arrow ---------------------------------------------------------------------------------------
+
+
+def record_batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    """Rows as record batches of schema SOURCED, of at most `BATCH_ROWS` and about `BATCH_BYTES`."""
+    waiting: list[Row] = []
+    size = 0
+    for row in rows:
+        waiting.append(row)
+        size += len(row.xml)
+        if len(waiting) >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield record_batch(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield record_batch(waiting)
+
+
+def record_batch(rows: list[Row]) -> pa.RecordBatch:
+    """One record batch of schema SOURCED."""
+    columns: dict[str, list[object]] = {
+        "source": [row.source for row in rows],
+        "id": [row.id for row in rows],
+        "streams": [list(row.streams) for row in rows],
+        "timestamp": [row.timestamp for row in rows],
+        "dated": [row.dated for row in rows],
+        "seq": [None] * len(rows),
+        "revision": [False] * len(rows),
+        "xml": [row.xml for row in rows],
+        "error": [row.error for row in rows],
+        "place": [row.place for row in rows],
+        ORDER: [row.order for row in rows],
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=SOURCED)

@@ -1,0 +1,236 @@
+"""A Spark source of JSON lines: files that are read as they grow, line by line.
+
+In: a file, or a directory of `*.jsonl`, on a file system that all executors see. Out: rows of
+schema `documents.SOURCED`. The offset says of every file how many bytes and lines have been read.
+
+Why not Spark's own text source: it takes a file whole, in one micro-batch that must fit the
+driver's memory, never looks at it again, and does not know the numbers of lines. Here a batch ends
+after so many lines or bytes, and a line appended later is a document like any other.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from broker.spark.documents import SOURCED, JsonLine, Row, json_row, record_batches
+
+FORMAT = "json_documents"
+SUFFIX = ".jsonl"
+BATCH_LINES = 5_000
+BATCH_BYTES = 32 << 20
+LINE_BYTES = 128 << 20
+"""A longer line is cut, and its pieces become rows with an error."""
+
+TASK_BYTES = 1 << 16
+"""Less than this is not worth a second task."""
+
+SETTLED = 2_000_000
+"""Microseconds after which a file's last line is taken although it has no newline."""
+
+_CHUNK = 1 << 20
+
+Offset = dict[str, dict[str, int]]
+"""File name -> {"bytes": read so far, "lines": in them}."""
+
+
+@dataclass(slots=True)
+class Stretch(InputPartition):
+    """Lines of one file: bytes `start` to `end`, the first of which is in line `line`."""
+
+    path: str
+    start: int
+    end: int
+    line: int
+    modified: int
+
+
+class JsonDocuments(DataSource):
+    """`spark.readStream.format("json_documents")`.
+
+    Options: `path`; `partitions`, tasks per batch (default 2); `lines` and `bytes`, the most that a
+    batch takes.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(SOURCED)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return JsonReader(
+            Path(self.options["path"]),
+            int(self.options.get("partitions", 2)),
+            int(self.options.get("lines", BATCH_LINES)),
+            int(self.options.get("bytes", BATCH_BYTES)),
+        )
+
+
+class JsonReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches beside the driver and reads them on the executors."""
+
+    def __init__(self, path: Path, partitions: int, lines: int, size: int) -> None:
+        self.path = path
+        self.tasks = max(1, partitions)
+        self.lines = max(1, lines)
+        self.size = max(1, size)
+        self.available: dict[str, int] | None = None
+
+    # -- beside the driver -----------------------------------------------------------------------
+
+    def initialOffset(self) -> Offset:
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is all that this run reads."""
+        self.available = {name: size for name, size, _ in self._files()}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """`start`, and as many more lines as a batch takes. Files are read oldest first."""
+        latest: Offset = {}
+        lines, size = self.lines, self.size
+        for name, length, modified in self._files():
+            settled = time.time_ns() // 1_000 - modified > SETTLED
+            if self.available is not None:
+                length, settled = min(length, self.available.get(name, 0)), True
+            done = start.get(name, {"bytes": 0, "lines": 0})
+            if length < done["bytes"]:
+                done = {"bytes": 0, "lines": 0}  # another file under the same name
+            if lines > 0 and size > 0 and length > done["bytes"]:
+                end, count = _advance(self._file(name), done["bytes"], length, lines, size, settled)
+                lines, size = lines - count, size - (end - done["bytes"])
+                done = {"bytes": end, "lines": done["lines"] + count}
+            if done["bytes"]:
+                latest[name] = done
+        return latest
+
+    def _files(self) -> list[tuple[str, int, int]]:
+        """Name, length and modification time (microseconds) of the files, oldest first."""
+        if self.path.is_dir():
+            with os.scandir(self.path) as entries:
+                found = [
+                    (entry.name, status.st_size, status.st_mtime_ns // 1_000)
+                    for entry in entries
+                    if entry.name.endswith(SUFFIX)
+                    and entry.name[0] not in "._"
+                    and entry.is_file()
+                    and (status := entry.stat())
+                ]
+            return sorted(found, key=lambda file: (file[2], file[0]))
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return []  # a file to come
+        return [(self.path.name, status.st_size, status.st_mtime_ns // 1_000)]
+
+    def _file(self, name: str) -> Path:
+        return self.path / name if self.path.is_dir() else self.path
+
+    def partitions(self, start: Offset, end: Offset) -> list[Stretch]:
+        """The stretches of a batch, cut at newlines into about as many as there are tasks."""
+        whole = []
+        modified = {name: time for name, _, time in self._files()}
+        for name, upto in end.items():
+            done = start.get(name, {"bytes": 0, "lines": 0})
+            if upto["bytes"] < done["bytes"]:
+                done = {"bytes": 0, "lines": 0}
+            if upto["bytes"] > done["bytes"] and name in modified:
+                path = str(self._file(name))
+                whole.append(
+                    Stretch(path, done["bytes"], upto["bytes"], done["lines"] + 1, modified[name])
+                )
+        total = sum(part.end - part.start for part in whole)
+        return [
+            piece
+            for part in whole
+            for piece in _cut(part, max(TASK_BYTES, -(-total // self.tasks)))
+        ]
+
+    # -- on the executors ------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Stretch)
+        schema = to_arrow_schema(from_arrow_schema(SOURCED), timezone="UTC")
+        for batch in record_batches(stretch_rows(partition)):
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _advance(
+    file: Path, start: int, length: int, lines: int, size: int, settled: bool
+) -> tuple[int, int]:
+    """How far a batch of at most `lines` and about `size` bytes gets: end and number of lines.
+
+    At least one line, however long. A last line without its newline counts once the file is
+    `settled`; before that it may still be being written.
+    """
+    end, count, position = start, 0, start
+    with file.open("rb") as stream:
+        stream.seek(start)
+        while position < length and count < lines and (end == start or position - start < size):
+            chunk = stream.read(min(_CHUNK, length - position))
+            if not chunk:
+                break
+            newline = chunk.find(b"\n")
+            while newline != -1 and count < lines:
+                end, count = position + newline + 1, count + 1
+                newline = chunk.find(b"\n", newline + 1)
+            position += len(chunk)
+            if end == start and position - start >= LINE_BYTES:
+                return position, 1
+    if settled and position >= length and end < length and count < lines:
+        return length, count + 1
+    return end, count
+
+
+def _cut(part: Stretch, size: int) -> Iterator[Stretch]:
+    start, line = part.start, part.line
+    with Path(part.path).open("rb") as file:
+        while part.end - start > size:
+            file.seek(start)
+            lines = file.read(size).count(b"\n")
+            rest = file.readline(part.end - start - size)
+            end = start + size + len(rest)
+            yield Stretch(part.path, start, end, line, part.modified)
+            start, line = end, line + lines + rest.count(b"\n")
+    if start < part.end:
+        yield Stretch(part.path, start, part.end, line, part.modified)
+
+
+def stretch_rows(part: Stretch) -> Iterator[Row]:
+    """The rows of a stretch of lines."""
+    position, number = part.start, part.line
+    with Path(part.path).open("rb") as file:
+        file.seek(part.start)
+        while position < part.end:
+            line = file.readline(min(part.end - position, LINE_BYTES))
+            if not line:
+                return  # the file has shrunk since
+            position += len(line)
+            row = json_row(line.rstrip(b"\r\n"), JsonLine(part.path, number, part.modified))
+            if row is not None:
+                yield row
+            number += 1
+
+
+def register(session: Any) -> None:
+    """Make `FORMAT` known to a session."""
+    session.dataSource.register(JsonDocuments)

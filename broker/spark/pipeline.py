@@ -1,0 +1,350 @@
+"""The running pipeline: documents -> stage 1 on the executors -> stage 2 in this process.
+
+    sources (union) -> micro-batch -> stage 1 (mapInArrow) -> toArrow -> engine.apply -> on_matches
+
+Owns one streaming query at a time. In: sources, an engine, a checkpoint directory; out: matches,
+progress, a summary. Stage 1 is put onto each micro-batch inside `foreachBatch`, with the spec of
+that moment, so that queries come and go without the stream's plan ever changing.
+
+The engine's store is the truth, Spark's checkpoint only says where to read on: a batch that is
+replayed, or a checkpoint that is lost or damaged, makes documents come again, and the engine drops
+what it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from broker.model import Match
+from broker.spark.arrow import ArrowMap, reread, signed
+from broker.spark.documents import ORDER
+from broker.spark.failure import PipelineError, reason
+from broker.spark.sources import Source, union
+from broker.wire import WITNESSED, Arrivals, arrivals_from_table, stage1
+
+_POLL_SECONDS = 0.25
+_ORDERED = WITNESSED.append(pa.field(ORDER, pa.string()))
+_IN_SPARK = signed(_ORDERED)
+
+
+class Engine(Protocol):
+    """What the pipeline needs of stage 2."""
+
+    def spec(self) -> bytes:
+        """Stage 1's compiled form for the queries registered now; the same object while they
+        stay the same."""
+
+    def apply(self, arrivals: Arrivals) -> list[Match]:
+        """Apply a batch in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One micro-batch. `seconds` by stage, see `STAGES`."""
+
+    batch: int
+    documents: int
+    matches: int
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run: its totals, `seconds` by stage (`STAGES`), `elapsed` from start to end."""
+
+    documents: int
+    batches: int
+    matches: int
+    seconds: dict[str, float]
+    elapsed: float
+
+
+STAGES = ("list", "log", "plan", "stage1", "stage2", "deliver", "other")
+"""list: find what is new; log: Spark's checkpoint; plan: Spark's planning; stage1: read, parse,
+match and collect; stage2: order and apply; deliver: on_matches; other: the rest of the trigger."""
+
+_SPARK_STAGES = {
+    "latestOffset": "list",
+    "walCommit": "log",
+    "commitOffsets": "log",
+    "commitBatch": "log",
+    "getBatch": "plan",
+    "queryPlanning": "plan",
+}
+
+
+def run_pipeline(
+    session: SparkSession,
+    engine: Engine,
+    documents: Sequence[Source],
+    checkpoint_dir: Path,
+    *,
+    once: bool,
+    on_matches: Callable[[list[Match]], None],
+    on_progress: Callable[[Progress], None] | None = None,
+    trigger_interval: float = 0.2,
+    stop: threading.Event | None = None,
+    lock: threading.Lock | None = None,
+) -> Summary:
+    """Run until what is there now is processed (`once`), or until `stop` is set.
+
+    `on_matches` gets the matches of each batch that has any, after the batch is committed;
+    `on_progress` is called soon after each batch. Both may not raise: what they raise ends the run.
+    `trigger_interval`: seconds between two looks for new documents. `stop`: the batch in flight is
+    finished first (see `stop_on_signals`). `lock` is held while the engine is used; who changes
+    subscriptions in another thread holds it too. A batch whose spec changed meanwhile is matched
+    again, so no document passes a subscription by.
+
+    Raises `PipelineError` with the reason in one line, and the Python exception as its cause where
+    it is one.
+    """
+    keys = [source.key for source in documents]
+    checkpoint = checkpoint_dir.absolute() / _digest(keys)
+    run = _Run(session, engine, on_matches, on_progress, stop or threading.Event(), lock)
+    frame = union([source.frame for source in documents])
+    started = time.monotonic()
+    try:
+        run.stream(frame, checkpoint, once, trigger_interval)
+    except PipelineError as error:
+        if run.batches or error.__cause__ is not None or not checkpoint.exists():
+            raise
+        # It failed before the first batch: perhaps the checkpoint cannot be read. It is only a
+        # hint, so look again without it before giving up.
+        _set_aside(checkpoint)
+        run.stream(frame, checkpoint, once, trigger_interval)
+    finally:
+        run.release()
+    return run.summary(time.monotonic() - started)
+
+
+@contextmanager
+def stop_on_signals(stop: threading.Event | None = None) -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, for `run_pipeline(stop=...)`. Main thread only."""
+    event = stop or threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: event.set()) for number in numbers]
+    try:
+        yield event
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+@dataclass(slots=True)
+class _Run:
+    session: SparkSession
+    engine: Engine
+    on_matches: Callable[[list[Match]], None]
+    on_progress: Callable[[Progress], None] | None
+    stop: threading.Event
+    lock: threading.Lock | None
+    batches: int = 0
+    documents: int = 0
+    matches: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    error: BaseException | None = None
+    _busy: threading.Lock = field(default_factory=threading.Lock)
+    _done: dict[int, Progress] = field(default_factory=dict)
+    _spec: bytes | None = None
+    _broadcast: Any = None
+    _stage: ArrowMap | None = None
+
+    # -- the streaming query, in the caller's thread ---------------------------------------------
+
+    def stream(self, frame: DataFrame, checkpoint: Path, once: bool, interval: float) -> None:
+        trigger: dict[str, Any] = (
+            {"availableNow": True}
+            if once
+            else {"processingTime": f"{max(1, round(interval * 1000))} milliseconds"}
+        )
+        query = None
+        try:
+            query = (
+                frame.writeStream.foreachBatch(self.batch)
+                .option("checkpointLocation", str(checkpoint))
+                .trigger(**trigger)
+                .start()
+            )
+            while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
+                self._report(query)
+                if self.stop.is_set():
+                    # A batch in flight holds `_busy`; the next one sees `stop` and does nothing.
+                    with self._busy:
+                        pass
+                    break
+            self._report(query)
+        except (PySparkException, Py4JError, OSError) as error:
+            if not (self.stop.is_set() and isinstance(self.error, _Stopped)):
+                raise self._failure(error) from self._cause()
+        finally:
+            if query is not None:
+                _end(query)
+            self._flush()
+
+    def _cause(self) -> BaseException | None:
+        return None if isinstance(self.error, _Stopped) else self.error
+
+    def _failure(self, error: BaseException) -> PipelineError:
+        cause = self._cause()
+        if cause is None:
+            return PipelineError(reason(error))
+        return PipelineError(f"batch {self.batches}: {type(cause).__name__}: {cause}")
+
+    # -- a batch, in the thread of Spark's callback ----------------------------------------------
+
+    def batch(self, frame: DataFrame, number: int) -> None:
+        """Process one micro-batch; called by Spark, one at a time."""
+        with self._busy:
+            try:
+                if self.stop.is_set():
+                    raise _Stopped
+                self._process(frame, number)
+            except BaseException as error:
+                self.error = error
+                raise
+
+    def _process(self, frame: DataFrame, number: int) -> None:
+        self.batches += 1
+        clock = _Clock()
+        table, matches = self._match(frame, clock)
+        if matches:
+            self.on_matches(matches)
+            clock.lap("deliver")
+        self.documents += table.num_rows
+        self.matches += len(matches)
+        self._done[number] = Progress(number, table.num_rows, len(matches), clock.seconds)
+
+    def _match(self, frame: DataFrame, clock: _Clock) -> tuple[pa.Table, list[Match]]:
+        while True:
+            spec = self.engine.spec()
+            table = self._stage1(frame, spec)
+            clock.lap("stage1")
+            if not table.num_rows:
+                return table, []
+            arrivals = arrivals_from_table(in_order(table))
+            with self.lock or threading.Lock():
+                if self.engine.spec() is spec:
+                    matches = self.engine.apply(arrivals)
+                    clock.lap("stage2")
+                    return table, matches
+            clock.lap("stage2")
+
+    def _stage1(self, frame: DataFrame, spec: bytes) -> pa.Table:
+        if self._stage is None or spec is not self._spec:
+            self.release()
+            self._broadcast = self.session.sparkContext.broadcast(spec)
+            self._stage = ArrowMap(partial(stage1_batches, self._broadcast), _IN_SPARK)
+            self._spec = spec
+        table = self._stage(frame).toArrow()
+        return pa.Table.from_arrays(reread(table.columns, _ORDERED), schema=_ORDERED)
+
+    def release(self) -> None:
+        """Let go of the broadcast spec."""
+        if self._broadcast is not None:
+            try:
+                self._broadcast.unpersist()
+            except (PySparkException, Py4JError, OSError):
+                pass  # Spark is gone, and the broadcast with it
+            self._spec = self._broadcast = self._stage = None
+
+    # -- progress --------------------------------------------------------------------------------
+
+    def _report(self, query: StreamingQuery) -> None:
+        if not self._done:
+            return
+        for update in query.recentProgress:
+            done = self._done.pop(update.batchId, None)
+            if done is not None:
+                self._tell(done, update.durationMs)
+
+    def _flush(self) -> None:
+        for number in sorted(self._done):
+            self._tell(self._done.pop(number), {})
+
+    def _tell(self, done: Progress, spark: dict[str, int]) -> None:
+        seconds = {**dict.fromkeys(STAGES, 0.0), **done.seconds}
+        for name, stage in _SPARK_STAGES.items():
+            seconds[stage] += spark.get(name, 0) / 1000
+        seconds["other"] = max(0.0, spark.get("triggerExecution", 0) / 1000 - sum(seconds.values()))
+        for stage, time_taken in seconds.items():
+            self.seconds[stage] += time_taken
+        if self.on_progress is not None:
+            self.on_progress(Progress(done.batch, done.documents, done.matches, seconds))
+
+    def summary(self, elapsed: float) -> Summary:
+        return Summary(self.documents, self.batches, self.matches, dict(self.seconds), elapsed)
+
+
+class _Stopped(Exception):
+    """A batch began after the stop: it is left for the next run."""
+
+
+class _Clock:
+    """Seconds by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def lap(self, stage: str) -> None:
+        now = time.monotonic()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now
+
+
+def stage1_batches(broadcast: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Stage 1 on an executor: DOCUMENTS and ORDER in, WITNESSED and ORDER out, row by row."""
+    spec: bytes = broadcast.value
+    for batch in batches:
+        orders = batch.column(ORDER)
+        for witnessed in stage1(spec, iter([batch])):
+            columns = reread([*witnessed.columns, orders], _IN_SPARK)
+            yield pa.RecordBatch.from_arrays(columns, schema=_IN_SPARK)
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """The rows in order of arrival: by sequence number within a source, files by age and name."""
+    keys = pa.table(
+        {
+            "order": pc.fill_null(table.column(ORDER), ""),
+            "source": table.column("source"),
+            "seq": pc.fill_null(table.column("seq"), 0),
+        }
+    )
+    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
+    return table.take(order).drop_columns([ORDER])
+
+
+def _end(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except (PySparkException, Py4JError, OSError):
+        pass  # Spark is gone
+
+
+def _digest(keys: Sequence[str]) -> str:
+    """A checkpoint counts for one list of sources; other sources have one of their own."""
+    return hashlib.blake2b("\n".join(keys).encode(), digest_size=8).hexdigest()
+
+
+def _set_aside(checkpoint: Path) -> None:
+    damaged = checkpoint.with_suffix(".damaged")
+    shutil.rmtree(damaged, ignore_errors=True)
+    checkpoint.rename(damaged)

@@ -1,0 +1,117 @@
+"""The DuckDB file: the truth of a broker, and the one place that knows its tables.
+
+Match relations of the dissertation: `rl` holds the witness rows of all live documents (Rbin joined
+with the values of Rdoc), `documents` the documents and their intervals (RdocTS); `rr` holds the
+rows of the current batch. The templates' parameter relations (RT) are temporary tables, made from
+the subscriptions at start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from broker.residual import register_functions
+
+VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT);
+CREATE TABLE IF NOT EXISTS subscriptions (
+    number BIGINT, id VARCHAR, text VARCHAR, first_doc BIGINT);
+CREATE TABLE IF NOT EXISTS variables (id INTEGER, definition VARCHAR);
+CREATE TABLE IF NOT EXISTS documents (
+    doc BIGINT, base BIGINT, key UBIGINT, source VARCHAR, id VARCHAR, streams VARCHAR[],
+    "start" BIGINT, "end" BIGINT, dated BOOLEAN, xml BLOB);
+CREATE TABLE IF NOT EXISTS rl (
+    doc BIGINT, base BIGINT, "start" BIGINT, "end" BIGINT, var1 INTEGER, var2 INTEGER,
+    node1 BIGINT, node2 BIGINT, value UBIGINT, text VARCHAR, num DOUBLE);
+CREATE TABLE IF NOT EXISTS applied (source VARCHAR PRIMARY KEY, seq BIGINT);
+CREATE TABLE IF NOT EXISTS outbox (
+    n BIGINT, id VARCHAR, match VARCHAR);
+CREATE TABLE IF NOT EXISTS dead_letters (
+    source VARCHAR, id VARCHAR, place VARCHAR, reason VARCHAR,
+    "timestamp" BIGINT, xml BLOB);
+"""
+
+
+class StateError(RuntimeError):
+    """The state directory cannot be used; the message says why and what to do."""
+
+
+class Store:
+    """A DuckDB database, in memory or in a state directory."""
+
+    def __init__(self, state: str | Path | None) -> None:
+        self.durable = state is not None
+        if state is None:
+            self.connection = duckdb.connect(":memory:", config={"threads": 1})
+        else:
+            directory = Path(state)
+            directory.mkdir(parents=True, exist_ok=True)
+            file = directory / "broker.duckdb"
+            try:
+                self.connection = duckdb.connect(str(file))
+            except duckdb.Error as error:
+                raise StateError(_explain(file, error)) from None
+            # Strings make the default threshold checkpoint far too often.
+            self.connection.execute("SET checkpoint_threshold = '256MB'")
+        # Order is asked for where it matters, and planning is what small batches spend.
+        self.connection.execute("SET preserve_insertion_order = false")
+        self.connection.execute("SET approximate_join_order_threshold = 6")
+        self.connection.execute(_SCHEMA)
+        register_functions(self.connection)
+        found = self.number("version", VERSION)
+        if found != VERSION:
+            self.connection.close()
+            raise StateError(
+                f"{state}: this state has version {found}, this program reads version {VERSION}"
+            )
+        self.set_number("version", VERSION)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing: rolled back if the block raises."""
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.connection.execute(sql, list(parameters)).fetchall()
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        self.connection.execute(sql, list(parameters))
+
+    def insert(self, table: str, rows: pa.Table) -> None:
+        """Append an Arrow table, by column name."""
+        if rows.num_rows:
+            # A name that no table has: a table's name would shadow it.
+            self.connection.register("arrow_input", rows)
+            self.connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM arrow_input")
+            self.connection.unregister("arrow_input")
+
+    def number(self, key: str, default: int) -> int:
+        found = self.rows("SELECT value FROM meta WHERE key = ?", [key])
+        return int(found[0][0]) if found else default
+
+    def set_number(self, key: str, value: int) -> None:
+        self.run("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, value])
+
+
+def _explain(file: Path, error: duckdb.Error) -> str:
+    text = str(error)
+    if "lock" in text.lower():
+        return f"{file}: another process uses this state; stop it, or choose another directory"
+    return f"{file}: cannot open the state: {text.splitlines()[0]}"

@@ -1,0 +1,229 @@
+"""The adapter: from the bytes of one feed to our own items.
+
+In: bytes, the feed's URL as subscribed, the HTTP headers they came with, and the time of arrival.
+Out: a `Channel`, whatever the bytes are. Nothing is fetched, no file is touched, nothing is raised.
+"""
+
+from __future__ import annotations
+
+import calendar
+import hashlib
+import html
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from feeds.item import Item, iso8601, legal_text, one_line, streams_of
+from feeds.parser import MAX_SECONDS, parse_document
+
+_TAG = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]*>", re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+_FRACTION = re.compile(r":\d\d[.,](\d{1,6})")
+_HTML_TYPES = ("text/html", "application/xhtml+xml")
+# Placeholders such as 0001-01-01 say that there is no date. Years beyond 9999 have no ISO form.
+_FIRST_YEAR, _LAST_YEAR = 1900, 9999
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A feed at one moment: `items` in the order of the document, newest first as a rule.
+
+    `problems` says what was malformed and recovered. With an `error` the document is not a feed,
+    and there are no items. `streams` are those that each of its items flows through.
+    """
+
+    url: str
+    title: str
+    streams: tuple[str, ...]
+    items: tuple[Item, ...] = ()
+    problems: tuple[str, ...] = ()
+    error: str | None = None
+
+
+def parse_feed(
+    body: bytes,
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    arrival: int,
+    final_url: str | None = None,
+    max_seconds: float = MAX_SECONDS,
+) -> Channel:
+    """Make a `Channel` of a feed in any dialect of RSS or Atom.
+
+    `url` is the feed's URL (or path) as subscribed, its identity; `final_url` where the document
+    really came from, against which relative links are resolved. `headers` are the response's, in
+    any case of letters. `arrival` (microseconds since the epoch) dates items without a date.
+    """
+    content_type = next(
+        (value for name, value in (headers or {}).items() if name.lower() == "content-type"), ""
+    )
+    parsed = parse_document(body, content_type, max_seconds)
+    if parsed.error is not None:
+        return Channel(url, "", streams_of("", url), (), parsed.problems, parsed.error)
+
+    feed = parsed.feed
+    title = _text(feed, "title") or one_line(urlsplit(url).hostname or url)
+    base = _base(final_url or url, one_line(_get(feed, "link")))
+    inherited = _authors(feed) if parsed.version.startswith("atom") else ()
+    problems = list(parsed.problems)
+    items: list[Item] = []
+    empty = 0
+    for entry in parsed.entries:
+        item = _item(entry, url, title, base, inherited, arrival)
+        if item is None:
+            empty += 1
+        else:
+            items.append(item)
+    if empty:
+        problems.append(f"{empty} items say nothing at all and were left out")
+    distinct = _with_distinct_ids(items, problems)
+    return Channel(url, title, streams_of(title, url), distinct, tuple(problems))
+
+
+# -- one item --------------------------------------------------------------------------------
+
+
+def _item(
+    entry: Any, url: str, channel_title: str, base: str, inherited: tuple[str, ...], arrival: int
+) -> Item | None:
+    title = _text(entry, "title")
+    raw_guid = one_line(_get(entry, "id"))
+    link = _link(entry, raw_guid, base)
+    summary = legal_text(_get(entry, "summary")).strip()
+    contents = [
+        legal_text(part["value"]).strip()
+        for part in dict.get(entry, "content", ())
+        if isinstance(part.get("value"), str)
+    ]
+    # Readers of one element find the text in `description`; `content` is there if it says more.
+    description = summary or next(filter(None, contents), "")
+    content = next((part for part in contents if part and part != description), "")
+    own_date = _date(entry)
+    if not (title or raw_guid or link or description):
+        return None
+    timestamp = arrival if own_date is None else own_date
+    guid = raw_guid or link
+    if not guid and title:
+        guid = f"{title} {iso8601(timestamp)}" if own_date is not None else title
+    if not guid:
+        guid = "text:" + hashlib.blake2b(description.encode(), digest_size=16).hexdigest()
+    return Item(
+        channel_url=one_line(url),
+        channel_title=channel_title,
+        id=guid,
+        guid=guid,
+        timestamp=timestamp,
+        dated=own_date is not None,
+        item_url=link,
+        title=title,
+        authors=_authors(entry) or _authors(dict.get(entry, "source") or {}) or inherited,
+        categories=_distinct(
+            one_line(tag.get("term") or tag.get("label") or "")
+            for tag in dict.get(entry, "tags", ())
+        ),
+        description=description,
+        content=content,
+        enclosures=_distinct(
+            _absolute(one_line(link.get("href") or ""), base)
+            for link in dict.get(entry, "links", ())
+            if link.get("rel") == "enclosure"
+        ),
+    )
+
+
+def _with_distinct_ids(items: list[Item], problems: list[str]) -> tuple[Item, ...]:
+    """Tell apart items that share a guid but not a link; of true repeats keep the first.
+
+    Some feeds give all their items one guid. Their identity is then the guid with the link.
+    """
+    links: dict[str, set[str]] = {}
+    for item in items:
+        links.setdefault(item.id, set()).add(item.item_url)
+    shared = {id for id, urls in links.items() if len(urls) > 1}
+    if shared:
+        problems.append(f"{len(shared)} guids are shared by items with different links")
+    kept: dict[str, Item] = {}
+    repeated = 0
+    for item in items:
+        own = replace(item, id=f"{item.id} {item.item_url}") if item.id in shared else item
+        if own.id in kept:
+            repeated += own.content_hash() != kept[own.id].content_hash()
+        else:
+            kept[own.id] = own
+    if repeated:
+        problems.append(f"{repeated} items repeat the id of another and were left out")
+    return tuple(kept.values())
+
+
+# -- fields ----------------------------------------------------------------------------------
+# dict.get, not entry.get: feedparser's own is slow and maps absent keys to other ones.
+
+
+def _get(source: Any, key: str) -> str:
+    value = dict.get(source, key)
+    return value if isinstance(value, str) else ""
+
+
+def _text(source: Any, key: str) -> str:
+    """A title as plain text: where it is HTML, without tags and entities."""
+    value = _get(source, key)
+    detail = dict.get(source, f"{key}_detail")
+    if detail and detail.get("type") in _HTML_TYPES:
+        value = html.unescape(_TAG.sub("", value))
+    return one_line(value)
+
+
+def _authors(source: Any) -> tuple[str, ...]:
+    people = (
+        one_line(person.get("name") or person.get("email") or "")
+        for person in dict.get(source, "authors", ())
+    )
+    return _distinct(people) or _distinct((one_line(_get(source, "author")),))
+
+
+def _distinct(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, values)))
+
+
+def _base(url: str, site: str) -> str:
+    """What relative links are relative to: the document's address, else the site's."""
+    return next((u for u in (url, site) if u.lower().startswith(("http://", "https://"))), "")
+
+
+def _absolute(url: str, base: str) -> str:
+    if not url or not base or _SCHEME.match(url):
+        return url
+    try:
+        return urljoin(base, url)
+    except ValueError:
+        return url
+
+
+def _link(entry: Any, guid: str, base: str) -> str:
+    """The item's address. A guid that feedparser took for the link counts only if it is a URL."""
+    link = one_line(_get(entry, "feedburner_origlink") or _get(entry, "link"))
+    if link and link == guid and not link.lower().startswith(("http://", "https://")):
+        link = ""
+    if not link:
+        alternates = (
+            one_line(other.get("href") or "")
+            for other in dict.get(entry, "links", ())
+            if other.get("rel") == "alternate"
+        )
+        link = next((href for href in alternates if href and href != guid), "")
+    return _absolute(link, base)
+
+
+def _date(entry: Any) -> int | None:
+    """The item's own date in microseconds since the epoch: published, else updated, else created."""
+    for key in ("published", "updated", "created"):
+        moment = dict.get(entry, f"{key}_parsed")
+        if moment is None or not _FIRST_YEAR <= moment[0] <= _LAST_YEAR:
+            continue
+        fraction = _FRACTION.search(_get(entry, key))
+        micros = int(fraction.group(1).ljust(6, "0")) if fraction else 0
+        return calendar.timegm(moment) * 1_000_000 + micros
+    return None

@@ -1,0 +1,230 @@
+"""feedparser, driven so that no document can hang it or make it read anything else.
+
+In: the bytes of a feed. Out: feedparser's own dictionaries for the feed and its entries, its name
+of the dialect, and problems. `feedparser.parse` itself is not called, for three reasons: it has no
+bound on time (a hostile feed can keep it busy for hours), it decodes by rules of RFC 3023 that
+spoil ordinary feeds, and its handling of document types misses cases. What it does otherwise is
+done here with the same two parsers: the strict one first, the loose one where that fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+from xml.sax import SAXException, SAXParseException
+from xml.sax.expatreader import ExpatParser
+from xml.sax.handler import feature_external_ges, feature_external_pes, feature_namespaces
+from xml.sax.xmlreader import InputSource
+
+from feedparser.api import LooseFeedParser, StrictFeedParser
+
+from feeds.encoding import decode
+from feeds.item import legal_text
+from feeds.prolog import make_safe
+
+MAX_SECONDS = 10.0
+"""CPU seconds that one document may take."""
+MAX_ATTRIBUTES = 1_000
+
+_FIRST_TAG = re.compile(r"<([A-Za-z_][^\s/>]{0,80})")
+_HTML_DOCTYPE = re.compile(r"<!doctype\s+html\b[^>]*>", re.IGNORECASE)
+_HTML_ROOT = re.compile(r"<html\b", re.IGNORECASE)
+_FEED_ROOT = re.compile(r"<(?:\w+:)?(?:rss|feed|rdf|channel)\b", re.IGNORECASE)
+# feedparser looks for an e-mail address by a pattern that is quadratic in such a run.
+_LONG_RUN = re.compile(r"[\w.+-]{255}")
+
+
+class _Refused(Exception):
+    """The document asks for more than any feed needs."""
+
+
+class _Watched:
+    """Mixed into feedparser's parsers: looks at the clock wherever they can spend time."""
+
+    deadline = 0.0
+    calls = 0
+
+    def watch(self) -> None:
+        self.calls += 1
+        if self.calls % 64 == 0 and time.thread_time() > self.deadline:
+            raise _Refused("took too long to parse")
+
+    def unknown_starttag(self, tag: str, attributes: list[tuple[str, str]]) -> Any:
+        self.watch()
+        return super().unknown_starttag(tag, attributes)  # type: ignore[misc]
+
+    def _add_tag(self, term: str, scheme: str, label: str) -> None:
+        self.watch()
+        super()._add_tag(term, scheme, label)  # type: ignore[misc]
+
+    def _sync_author_detail(self, key: str = "author") -> None:
+        value = self._get_context().get(key)  # type: ignore[attr-defined]
+        if not (isinstance(value, str) and _LONG_RUN.search(value)):
+            super()._sync_author_detail(key)  # type: ignore[misc]
+
+
+class _Strict(_Watched, StrictFeedParser):  # type: ignore[misc]
+    def startElementNS(self, name: Any, qname: Any, attrs: Any) -> None:
+        if len(attrs) > MAX_ATTRIBUTES:  # looked up one by one in a list
+            raise _Refused(f"an element with {len(attrs):,} attributes")
+        super().startElementNS(name, qname, attrs)
+
+
+class _Loose(_Watched, LooseFeedParser):  # type: ignore[misc]
+    def parse_starttag(self, i: int) -> int:
+        self.watch()
+        return int(super().parse_starttag(i))
+
+    def parse_endtag(self, i: int) -> int:
+        self.watch()
+        return int(super().parse_endtag(i))
+
+    def parse_comment(self, i: int, report: int = 1) -> int:
+        self.watch()
+        return int(super().parse_comment(i, report))
+
+    def parse_declaration(self, i: int) -> int:
+        self.watch()
+        return int(super().parse_declaration(i))
+
+    def parse_pi(self, i: int) -> int:
+        self.watch()
+        return int(super().parse_pi(i))
+
+    def handle_data(self, text: str, escape: int = 1) -> None:
+        self.watch()
+        super().handle_data(text, escape)
+
+    def handle_charref(self, ref: str) -> None:
+        with contextlib.suppress(ValueError, OverflowError):  # a number that is no character
+            super().handle_charref(ref)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What feedparser made of a document.
+
+    `version` is feedparser's short name of the dialect ("rss20", "atom10", "rss10", ...; "" if it
+    knows none). With an `error`, the document is no feed and the rest is empty.
+    """
+
+    version: str = ""
+    feed: Any = None
+    entries: tuple[Any, ...] = ()
+    problems: tuple[str, ...] = ()
+    error: str | None = None
+
+
+def parse_document(body: bytes, content_type: str = "", max_seconds: float = MAX_SECONDS) -> Parsed:
+    """Parse a feed of any dialect. Never raises; links are left as relative as they are."""
+    if not body.strip():
+        return Parsed(error="the document is empty")
+    text, problems = decode(body, content_type)
+    legal = legal_text(text)
+    if len(legal) != len(text):
+        if len(text) - len(legal) > len(text) // 10:
+            return Parsed(error="binary data, not XML")
+        problems += ("characters that XML does not allow were removed",)
+    prolog = make_safe(legal)
+    if prolog.refused:
+        return Parsed(error=prolog.refused)
+    problems += prolog.problems
+    not_xml = _other_format(prolog.text)
+    if not_xml:
+        return Parsed(error=not_xml)
+
+    deadline = time.thread_time() + max_seconds
+    try:
+        try:
+            parser: Any = _strict(prolog.text, deadline)
+        except _Refused:
+            raise
+        except Exception as error:  # its handlers assume what a malformed feed does not hold
+            problems += (f"not well-formed: {_describe(error)}",)
+            parser = _loose(prolog.text, dict(prolog.entities), deadline)
+    except _Refused as refusal:
+        return Parsed(error=str(refusal))
+    except Exception as error:
+        return Parsed(error=f"feedparser failed: {type(error).__name__}: {error}")
+
+    if not parser.version and not parser.entries:
+        return Parsed(error=_no_feed(prolog.text, problems))
+    if not parser.version:
+        problems += ("dialect unknown",)
+    return Parsed(parser.version, parser.feeddata, tuple(parser.entries), problems)
+
+
+def _prepared(parser: Any, deadline: float) -> Any:
+    parser.deadline = deadline
+    # The HTML is data to be matched, not shown: it stays as it was sent.
+    parser.resolve_relative_uris = False
+    parser.sanitize_html = False
+    return parser
+
+
+def _strict(text: str, deadline: float) -> Any:
+    parser = _prepared(_Strict("", None, "utf-8"), deadline)
+    data = text.lstrip().encode()
+    # One read: expat scans an unfinished token again with each piece.
+    reader = ExpatParser(1, len(data) + 1)
+    reader.setFeature(feature_namespaces, True)
+    reader.setFeature(feature_external_ges, False)
+    assert not reader.getFeature(feature_external_pes)
+    reader.setContentHandler(parser)
+    reader.setErrorHandler(parser)
+    source = InputSource()
+    source.setByteStream(BytesIO(data))
+    source.setEncoding("utf-8")
+    reader.parse(source)
+    return parser
+
+
+def _loose(text: str, entities: dict[str, str], deadline: float) -> Any:
+    parser = _prepared(_Loose("", None, "utf-8", entities), deadline)
+    parser.feed(text)
+    return parser
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, SAXParseException):
+        return f"line {error.getLineNumber()}: {error.getMessage()}"
+    if isinstance(error, SAXException):
+        return error.getMessage()
+    return f"{type(error).__name__}: {error}"
+
+
+def _other_format(text: str) -> str | None:
+    """Name what is plainly something else, before the loose parser labours over it."""
+    start = _after_comments(text, 0)
+    doctype = _HTML_DOCTYPE.match(text, start)
+    if doctype:
+        start = _after_comments(text, doctype.end())
+    if _HTML_ROOT.match(text, start) or (doctype and not _FEED_ROOT.search(text, start)):
+        return "an HTML page, not a feed"
+    if text[start : start + 1] in ("{", "["):
+        return "JSON, not XML"
+    return None if "<" in text else "plain text, not XML"
+
+
+def _after_comments(text: str, position: int) -> int:
+    """Where the white space, comments and processing instructions from `position` on end."""
+    while True:
+        while text[position : position + 1].isspace():
+            position += 1
+        for opening, closing in (("<!--", "-->"), ("<?", "?>")):
+            end = text.find(closing, position) if text.startswith(opening, position) else -1
+            if end >= 0:
+                position = end + len(closing)
+                break
+        else:
+            return position
+
+
+def _no_feed(text: str, problems: tuple[str, ...]) -> str:
+    tag = _FIRST_TAG.search(text)
+    reason = f"not a feed: the root element is <{tag.group(1)}>" if tag else "not a feed"
+    return "; ".join((reason, *problems))

@@ -1,0 +1,127 @@
+"""A loopback HTTP server for a directory of feeds: for the demonstration and the tests.
+
+In: a directory. Out: a base URL under which its files are served, with ETag and Last-Modified,
+answering conditional requests with 304. It listens on 127.0.0.1 only and serves nothing that lies
+outside the directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from contextlib import AbstractContextManager
+from email.utils import formatdate, parsedate_to_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_CONTENT_TYPES = {
+    ".atom": "application/atom+xml",
+    ".rss": "application/rss+xml",
+    ".rdf": "application/rdf+xml",
+    ".xml": "application/xml",
+    ".opml": "text/x-opml",
+    ".html": "text/html; charset=utf-8",
+    ".md": "text/markdown; charset=utf-8",
+}
+
+
+class FeedServer(AbstractContextManager["FeedServer"]):
+    """`with FeedServer(directory) as server: ... server.url("news.rss")`. `requests` counts them."""
+
+    def __init__(self, directory: str | Path, port: int = 0) -> None:
+        self._directory = Path(directory).resolve()
+        self.requests = 0
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(0.05,), name="feed-server", daemon=True
+        )
+
+    @property
+    def base(self) -> str:
+        """`http://127.0.0.1:PORT/`, the directory itself."""
+        return f"http://127.0.0.1:{self._http.server_port}/"
+
+    def url(self, name: str) -> str:
+        return self.base + name
+
+    def __enter__(self) -> FeedServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._answer(with_body=True)
+
+            def do_HEAD(self) -> None:
+                self._answer(with_body=False)
+
+            def _answer(self, *, with_body: bool) -> None:
+                server.requests += 1
+                path = server._file(self.path)
+                if path is None:
+                    self._send(404, {"Content-Type": "text/plain"}, b"not found\n", with_body)
+                    return
+                body = path.read_bytes()
+                modified = int(path.stat().st_mtime)
+                headers = {
+                    "ETag": f'"{hashlib.blake2b(body, digest_size=8).hexdigest()}"',
+                    "Last-Modified": formatdate(modified, usegmt=True),
+                    "Content-Type": _CONTENT_TYPES.get(
+                        path.suffix.lower(), "application/octet-stream"
+                    ),
+                }
+                if self._unchanged(headers["ETag"], modified):
+                    self._send(304, headers, b"", with_body=False)
+                else:
+                    self._send(200, headers, body, with_body)
+
+            def _unchanged(self, etag: str, modified: int) -> bool:
+                # RFC 9110, 13.2.2: If-None-Match alone decides where it is given.
+                wanted = self.headers.get("If-None-Match")
+                if wanted is not None:
+                    return etag in (tag.strip() for tag in wanted.split(",")) or wanted == "*"
+                since = self.headers.get("If-Modified-Since")
+                if since is None:
+                    return False
+                try:
+                    return modified <= parsedate_to_datetime(since).timestamp()
+                except ValueError:
+                    return False
+
+            def _send(
+                self, status: int, headers: dict[str, str], body: bytes, with_body: bool
+            ) -> None:
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                if status != 304:
+                    self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if with_body:
+                    self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass  # the demonstration's terminal belongs to its matches
+
+        return Handler
+
+    def _file(self, target: str) -> Path | None:
+        """The file that a request's path names, None if there is none inside the directory."""
+        name = unquote(urlsplit(target).path).lstrip("/")
+        if "\0" in name:
+            return None
+        path = (self._directory / name).resolve()
+        inside = path.is_relative_to(self._directory)
+        return path if inside and path.is_file() else None

@@ -1,0 +1,238 @@
+"""Random syntax trees, of every form the parser can make, whether they mean something or not.
+
+They obey what `xscl.ast` says of its nodes (conjunctions are flat, and so on) and what text cannot
+say otherwise: no string holds both quotation marks, no name two hyphens in a row, and a stream or
+window is not named by a keyword.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+from xscl import ast
+from xscl.durations import LONGEST
+from xscl.errors import Source, Span
+from xscl.parser_query import RESERVED
+
+NOWHERE = Span(Source("<generated>", ""), 0, 0)
+
+T = TypeVar("T")
+
+_test = ast.Test
+_step = partial(ast.Step, span=NOWHERE)
+_path = partial(ast.Path, span=NOWHERE)
+
+# -- words and literals ----------------------------------------------------------------------
+
+#: Words that are something else in other places, next to plain and to strange ones.
+_WORDS = (
+    *("a", "b", "item", "title", "x1", "or", "AND", "not", "div", "mod", "as", "from", "Select"),
+    *(
+        "text",
+        "contains",
+        "starts-with",
+        "s",
+        "days",
+        "INFINITY",
+        "NAMESPACE",
+        "é-x",
+        "naïve",
+        "日",
+    ),
+    *("a-1", "a.b", "a-", "_", "T1", "T.2", "xml-lang", "where", "join", "LET"),
+)
+names = st.one_of(
+    st.sampled_from(_WORDS),
+    st.from_regex(r"[A-Za-z_é日][A-Za-z0-9_.·é]{0,3}(-[a-z0-9.]{1,2})?-?", fullmatch=True),
+)
+not_keywords = names.filter(lambda name: name.upper() not in RESERVED)
+variables = st.one_of(
+    st.sampled_from(["x1", "x2", "x4'", "x5''", "x", "title", "or", "and", "from", "as", "div"]),
+    st.from_regex(r"[A-Za-z_é][A-Za-z0-9_é]{0,3}'{0,2}", fullmatch=True),
+).filter(lambda name: name.upper() != "NOT")
+
+_characters = st.characters(
+    exclude_categories=("Cs",),
+    exclude_characters="".join(map(chr, [*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF])),
+)
+texts = st.one_of(
+    st.sampled_from(["Apple", "it's", '"so"', "", " ", "--", ";", "a;b", "{x}", "<a>", "]", "\n"]),
+    st.text(_characters, max_size=6),
+)
+strings = st.builds(
+    lambda value: ast.String(value, span=NOWHERE),
+    texts.map(lambda text: text.replace('"', "") if "'" in text else text),
+)
+numbers = st.builds(
+    lambda value: ast.Number(value, span=NOWHERE),
+    st.one_of(
+        st.integers(0, 1000).map(float),
+        st.floats(allow_nan=False, allow_infinity=False),
+    ),
+)
+durations = st.builds(
+    partial(ast.Duration, span=NOWHERE),
+    st.one_of(
+        st.none(),
+        st.sampled_from([0, 1, 500, 1_000_000, 90_000_000, 3_600_000_000, 86_400_000_000 * 14]),
+        st.integers(0, LONGEST),
+    ),
+) | st.builds(lambda name: ast.Duration(None, name, span=NOWHERE), not_keywords)
+
+
+# -- steps and expressions -------------------------------------------------------------------
+
+tests = st.one_of(
+    st.builds(_test, st.just("element"), names),
+    st.builds(_test, st.just("element"), names, names),
+    st.builds(_test, st.sampled_from(["element", "attribute"])),
+    st.builds(_test, st.just("attribute"), names),
+    st.builds(_test, st.just("attribute"), names, names),
+    st.sampled_from([ast.Test("text"), ast.Test("self")]),
+)
+axes = st.sampled_from(["/", "/", "//"])
+
+
+def steps(depth: int, bound: bool, least: int = 1) -> st.SearchStrategy[tuple[ast.Step, ...]]:
+    filters = st.just(()) if depth == 0 else some(expressions(depth - 1, in_filter=True), 0, 2)
+    variable = st.none() | variables if bound else st.none()
+    step = st.builds(_step, axes, tests, variable, filters)
+    return some(step, least, 3)
+
+
+def expressions(depth: int, in_filter: bool) -> st.SearchStrategy[ast.Expr]:
+    """Any expression, a value or a condition alike: what fits where is not the parser's business."""
+    if in_filter:
+        paths = st.builds(_path, st.none(), steps(depth, bound=True, least=0))
+    else:
+        paths = st.builds(_path, variables, st.just(()) | steps(depth, bound=False))
+    leaves: st.SearchStrategy[ast.Expr] = paths | strings | numbers
+    if depth == 0:
+        return leaves
+    inner = expressions(depth - 1, in_filter)
+    choices: list[st.SearchStrategy[ast.Expr]] = [
+        leaves,
+        st.builds(
+            partial(ast.Comparison, span=NOWHERE),
+            st.sampled_from(["=", "!=", "<", "<=", ">", ">="]),
+            inner,
+            inner,
+        ),
+        st.builds(
+            partial(ast.Call, span=NOWHERE),
+            names.filter(
+                lambda name: name[-1] != "-" and name.upper() not in ("TEXT", "NOT", "NODE")
+            ),
+            some(inner, 0, 3),
+        ),
+        st.builds(
+            partial(ast.And, span=NOWHERE),
+            some(inner.filter(lambda e: type(e) is not ast.And), 2, 3),
+        ),
+        st.builds(
+            partial(ast.Or, span=NOWHERE), some(inner.filter(lambda e: type(e) is not ast.Or), 2, 3)
+        ),
+        st.builds(partial(ast.Not, span=NOWHERE), inner),
+    ]
+    if not in_filter:
+        operators = st.sampled_from(["+", "-", "*", "div", "mod"])
+        choices.append(st.builds(partial(ast.Arithmetic, span=NOWHERE), operators, inner, inner))
+    return st.one_of(choices)
+
+
+def some(one: st.SearchStrategy[T], least: int, most: int) -> st.SearchStrategy[tuple[T, ...]]:
+    return st.lists(one, min_size=least, max_size=most).map(tuple)
+
+
+# -- patterns and queries --------------------------------------------------------------------
+
+
+def patterns(depth: int) -> st.SearchStrategy[ast.Pattern]:
+    blocks: st.SearchStrategy[ast.Pattern] = st.builds(
+        partial(ast.Block, span=NOWHERE), st.just("S") | not_keywords, steps(2, bound=True)
+    )
+    if depth == 0:
+        return blocks
+    inner = patterns(depth - 1)
+    return st.one_of(
+        blocks,
+        st.builds(
+            partial(ast.Join, span=NOWHERE),
+            st.sampled_from(["JOIN", "FOLLOWED BY"]),
+            inner,
+            inner,
+            st.none() | expressions(2, in_filter=False),
+            st.none() | durations,
+        ),
+        st.builds(
+            partial(ast.Nested, span=NOWHERE),
+            queries(depth - 1, labels=st.none()),
+            st.just(()) | steps(1, bound=True),
+        ),
+    )
+
+
+def queries(
+    depth: int, labels: st.SearchStrategy[str | None] | None = None
+) -> st.SearchStrategy[ast.Query]:
+    items = st.builds(
+        partial(ast.SelectItem, span=NOWHERE),
+        expressions(2, in_filter=False),
+        st.none() | names,
+    )
+    return st.builds(
+        partial(ast.Query, span=NOWHERE),
+        patterns(depth),
+        st.none() | some(items, 1, 3) | elements(2),
+        st.none() | expressions(3, in_filter=False),
+        st.none() | durations,
+        st.none() | not_keywords,
+        st.none() | names if labels is None else labels,
+    )
+
+
+# -- constructors ----------------------------------------------------------------------------
+
+
+def elements(depth: int) -> st.SearchStrategy[ast.Element]:
+    qualified = names | st.builds("{}:{}".format, names, names)
+    xml_names = qualified.filter(lambda name: not name.startswith("xmlns"))
+    values = st.lists(texts | expressions(1, in_filter=False), max_size=3).map(_parts)
+    content: st.SearchStrategy[str | ast.Expr | ast.Element]
+    content = texts | expressions(1, in_filter=False)
+    if depth:
+        content |= elements(depth - 1)
+    return st.builds(
+        partial(ast.Element, span=NOWHERE),
+        xml_names,
+        st.dictionaries(xml_names, values, max_size=2).map(lambda found: tuple(found.items())),
+        st.lists(content, max_size=3).map(_parts),
+    )
+
+
+def _parts(parts: Sequence[str | T]) -> tuple[str | T, ...]:
+    """Neighbouring texts are one text, and an empty one is none."""
+    merged: list[str | T] = []
+    for part in parts:
+        last = merged[-1] if merged else None
+        if isinstance(part, str) and isinstance(last, str):
+            merged[-1] = last + part
+        elif part != "":
+            merged.append(part)
+    return tuple(merged)
+
+
+# -- files -----------------------------------------------------------------------------------
+
+statements: st.SearchStrategy[ast.Statement] = st.one_of(
+    queries(2),
+    st.builds(partial(ast.LetDuration, span=NOWHERE), not_keywords, durations),
+    st.builds(
+        partial(ast.LetNamespace, span=NOWHERE), names, strings.map(lambda string: string.value)
+    ),
+)
+files = st.builds(partial(ast.File, span=NOWHERE), some(statements, 0, 3))

@@ -1,0 +1,144 @@
+"""Random cases: what a broker is asked over its life, as plain data.
+
+A case is a lateness and a list of events: subscribe (XSCL text), unsubscribe (an id), a batch of
+documents. Draws come from a `random.Random`; hypothesis hands in one that shrinks
+(`st.randoms(use_true_random=False)`), the deep run a seeded one. The level says how much of the
+language is used: "core" is bare-variable equalities and constants in filters, "full" all of the
+language's first part except streams of results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from tests.oracle.generate_documents import SECOND, Level, documents, echoes
+from tests.oracle.generate_queries import PREAMBLE, Maker
+from tests.oracle.oracle import Arrival
+
+WEEK = 7 * 24 * 3600 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """`text` is one file of queries, whose ids are `ids`."""
+
+    text: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    documents: tuple[Arrival, ...]
+
+
+Event = Subscribe | Unsubscribe | Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`lateness` in microseconds."""
+
+    lateness: int
+    events: tuple[Event, ...]
+
+    @property
+    def queries(self) -> int:
+        """How many queries the case puts to the stream."""
+        return sum(len(e.ids) for e in self.events if isinstance(e, Subscribe))
+
+    def __repr__(self) -> str:
+        return (
+            f"Case(lateness={self.lateness}, events=(\n  "
+            + ",\n  ".join(map(repr, self.events))
+            + "))"
+        )
+
+
+def case(r: Random, level: Level = "core") -> Case:
+    """Anything: echoes, lateness, queries that come and go between batches."""
+    sequenced = r.randint(0, 4) == 4
+    fresh = documents(r, level, r.randint(2, 7), sequenced)
+    maker = Maker(r, level, fresh)
+    stream = replayed(r, fresh) if sequenced else fresh
+    if not sequenced and r.randint(0, 2):
+        stream = echoes(r, level, fresh)
+    events: list[Event] = []
+    standing: list[Subscribe] = []
+    label = 0
+    for batch in cut(r, stream):
+        for _ in range(r.randint(0, 1) if events else 2):
+            if standing and len(events) > 2 and r.randint(0, 5) == 5:
+                gone = standing.pop(r.randint(0, len(standing) - 1))
+                events += [Unsubscribe(query_id) for query_id in gone.ids]
+                if r.randint(0, 1):
+                    continue
+                again = gone  # the same text anew, now or a batch later
+                events.append(again)
+                standing.append(again)
+            elif label < 6:
+                count = r.randint(1, 2)
+                ids = tuple(f"q{label + k + 1}" for k in range(count))
+                label += count
+                text = PREAMBLE + ";\n".join(maker.query(i) for i in ids)
+                standing.append(Subscribe(text, ids))
+                events.append(standing[-1])
+        events.append(batch)
+    lateness = r.choice((WEEK, WEEK, 4 * SECOND, 2 * SECOND, SECOND, 0))
+    return Case(lateness, tuple(events))
+
+
+def steady(r: Random, level: Level = "core", queries: int = 4) -> Case:
+    """Queries first, then distinct documents, none of them late: the ground of the laws."""
+    fresh = documents(r, level, r.randint(2, 7))
+    maker = Maker(r, level, fresh)
+    ids = tuple(f"q{k + 1}" for k in range(queries))
+    text = PREAMBLE + ";\n".join(maker.query(i) for i in ids)
+    return Case(WEEK, (Subscribe(text, ids), *cut(r, fresh)))
+
+
+def replayed(r: Random, stream: list[Arrival]) -> list[Arrival]:
+    """A sequenced stream of which a stretch is sent twice, as after a restart from a checkpoint."""
+    if r.randint(0, 1) == 0:
+        return stream
+    end = r.randint(1, len(stream))
+    start = r.randint(0, end - 1)
+    return [*stream[:end], *stream[start:]]
+
+
+def cut(r: Random, stream: list[Arrival]) -> list[Batch]:
+    """The stream in batches of any size, one of them now and then empty."""
+    batches: list[Batch] = []
+    rest = list(stream)
+    while rest:
+        size = r.choice((1, 2, 3, len(rest), 0))
+        batches.append(Batch(tuple(rest[:size])))
+        rest = rest[size:]
+    return batches
+
+
+def recut(r: Random, of: Case) -> Case:
+    """The same case, cut otherwise between the subscriptions' comings and goings."""
+    events: list[Event] = []
+    stream: list[Arrival] = []
+    for event in of.events:
+        if isinstance(event, Batch):
+            stream += event.documents
+            continue
+        events += cut(r, stream)
+        stream = []
+        events.append(event)
+    return replace(of, events=(*events, *cut(r, stream)))
+
+
+def reordered(r: Random, of: Case) -> Case:
+    """A steady case with its documents arriving in another order."""
+    stream = [d for e in of.events if isinstance(e, Batch) for d in e.documents]
+    r.shuffle(stream)
+    kept = tuple(e for e in of.events if not isinstance(e, Batch))
+    return replace(of, events=(*kept, *cut(r, stream)))

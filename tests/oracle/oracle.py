@@ -1,0 +1,385 @@
+"""The witness of the whole system: brute force over all combinations of documents.
+
+In go registered queries (resolved, as `xscl.check` gives them) and documents in order of arrival;
+out come the matches that the language's definition asks for, each when the last of its documents
+arrives. No automaton, no relations, no batches: a document is tried with every stored one, in
+every position, by every query. Slow, and so plain that it can be read against the language page.
+
+What the two sides share is the syntax tree alone. Streams of results (PUBLISH read by another
+query, and nested SELECT) are not supported yet and raise `Unsupported`; `Stored` already has an
+interval, so that a derived document can be stored like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from lxml import etree
+
+from tests.oracle.patterns import Embedding, embeddings, path_nodes
+from tests.oracle.trees import Node, Tree
+from tests.oracle.values import truth
+from xscl import ast
+
+
+class Unsupported(Exception):
+    """The oracle does not speak of this part of the language."""
+
+
+class Resolved(Protocol):
+    """What the oracle needs of `xscl.ResolvedQuery`: durations resolved, prefixes known."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def query(self) -> ast.Query: ...
+    @property
+    def namespaces(self) -> Mapping[str, str]: ...
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A document as it arrives; `timestamp` in microseconds since the epoch, UTC."""
+
+    id: str
+    streams: tuple[str, ...]
+    timestamp: int
+    xml: str | bytes
+    source: str | None = None  # None: the first stream
+    seq: int | None = None
+    revision: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.source or self.streams[0], self.id)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Found:
+    """A match. `documents` are (id, stream of the block, timestamp), in pattern order."""
+
+    query: str
+    documents: tuple[tuple[str, str, int], ...]
+    nodes: tuple[int, ...]
+    start: int
+    end: int
+    values: tuple[tuple[str, tuple[str, ...]], ...]  # by variable: the distinct texts, sorted
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The version of a document that counts now. `arrived` numbers first arrivals."""
+
+    key: tuple[str, str]
+    streams: tuple[str, ...]
+    start: int
+    end: int
+    tree: Tree
+    arrived: int
+
+
+@dataclass(slots=True)
+class Standing:
+    """A registered query: it sees documents from arrival number `since` on."""
+
+    resolved: Resolved
+    since: int
+    blocks: tuple[ast.Block, ...] = field(init=False)
+    predicates: tuple[ast.Expr, ...] = field(init=False)
+    used: tuple[str, ...] = field(init=False)  # variables of predicates and of SELECT
+    named: tuple[str, ...] | None = field(init=False)  # variables of SELECT; None: `*`
+    home: dict[str, int] = field(init=False)  # the block that binds a variable
+    memory: dict[tuple[int, Tree], list[Embedding]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        query = self.resolved.query
+        self.blocks = tuple(_blocks(query.pattern))
+        where = () if query.where is None else (query.where,)
+        self.predicates = tuple(_conjuncts((*_predicates(query.pattern), *where)))
+        self.named = None if query.select is None else selected(query.select)
+        used = [v for p in self.predicates for v in variables(p)]
+        self.used = tuple(dict.fromkeys([*used, *(self.named or ())]))
+        self.home = {v: i for i, b in enumerate(self.blocks) for v in _bound_in(b.steps)}
+
+    def embedded(self, at: int, document: Stored) -> list[Embedding]:
+        """All embeddings of the block at position `at`; none where the stream is another one."""
+        block = self.blocks[at]
+        if block.stream not in document.streams:
+            return []
+        if (at, document.tree) not in self.memory:
+            every = embeddings(document.tree, block, self.resolved.namespaces)
+            distinct = {_projected(self, embedding) for embedding in every}
+            self.memory[at, document.tree] = sorted(distinct, key=_numbers)
+        return self.memory[at, document.tree]
+
+
+class Oracle:
+    """Queries and documents in, matches out. `lateness` in microseconds; None for no bound."""
+
+    def __init__(self, lateness: int | None = None) -> None:
+        self.lateness = lateness
+        self.dead: list[Arrival] = []
+        self._queries: dict[str, Standing] = {}
+        self._stored: dict[tuple[str, str], Stored] = {}
+        self._applied: dict[str, int] = {}
+        self._highest: int | None = None
+        self._arrived = 0
+
+    def subscribe(self, resolved: Resolved) -> None:
+        """Registering the same id and text again continues; a changed text starts anew."""
+        before = self._queries.get(resolved.id)
+        if before is None or before.resolved.text != resolved.text:
+            self._queries[resolved.id] = Standing(resolved, self._arrived)
+
+    def unsubscribe(self, query_id: str) -> None:
+        del self._queries[query_id]
+
+    def process(self, arrivals: Iterable[Arrival]) -> list[Found]:
+        return [match for arrival in arrivals for match in self.arrive(arrival)]
+
+    def arrive(self, arrival: Arrival) -> list[Found]:
+        """The matches that this document completes, sorted."""
+        source = arrival.key[0]
+        if arrival.seq is not None:
+            if arrival.seq <= self._applied.get(source, -1):
+                return []
+            self._applied[source] = arrival.seq
+        known = self._stored.get(arrival.key)
+        if known is not None and not arrival.revision:
+            return []
+        tree = _parsed(arrival.xml)
+        if tree is None or self._late(arrival.timestamp):
+            self.dead.append(arrival)
+            return []
+        if self._highest is None or arrival.timestamp > self._highest:
+            self._highest = arrival.timestamp
+        document = Stored(
+            arrival.key,
+            arrival.streams,
+            arrival.timestamp,
+            arrival.timestamp,
+            tree,
+            self._arrived if known is None else known.arrived,
+        )
+        self._stored[arrival.key] = document
+        if known is not None:
+            return []
+        self._arrived += 1
+        found = [m for q in self._queries.values() for m in self._matches(q, document)]
+        return sorted(found)
+
+    def _late(self, timestamp: int) -> bool:
+        if self.lateness is None or self._highest is None:
+            return False
+        return timestamp < self._highest - self.lateness
+
+    def _matches(self, query: Standing, new: Stored) -> Iterator[Found]:
+        """All matches of a query that hold `new` and otherwise what is stored."""
+        alive = [d for d in self._stored.values() if d.arrived >= query.since]
+        positions = range(len(query.blocks))
+        candidates = [[d for d in alive if query.embedded(at, d)] for at in positions]
+        for documents in _combinations(candidates, new):
+            interval = _interval(query.resolved.query, iter(documents))
+            if interval is not None:
+                choices = [query.embedded(at, d) for at, d in enumerate(documents)]
+                yield from _distinct(query, documents, choices, interval)
+
+
+def _parsed(xml: str | bytes) -> Tree | None:
+    try:
+        return Tree(xml)
+    except etree.XMLSyntaxError:
+        return None
+
+
+# -- one combination of documents ------------------------------------------------------------
+
+
+def _combinations(candidates: Sequence[Sequence[Stored]], new: Stored) -> Iterator[list[Stored]]:
+    """One document per block, all different, `new` among them."""
+
+    def extend(chosen: list[Stored]) -> Iterator[list[Stored]]:
+        if len(chosen) == len(candidates):
+            if new in chosen:
+                yield chosen
+            return
+        for document in candidates[len(chosen)]:
+            if document not in chosen:
+                yield from extend([*chosen, document])
+
+    return extend([])
+
+
+def _interval(query: ast.Query, documents: Iterator[Stored]) -> tuple[int, int] | None:
+    """From the first to the last timestamp of the composite, None where a time condition fails."""
+
+    def inside(start: int, end: int, window: ast.Duration | None) -> bool:
+        if window is None or window.microseconds is None:
+            assert window is None or window.name is None, "durations are resolved"
+            return True
+        return end - start <= window.microseconds
+
+    def over(pattern: ast.Pattern) -> tuple[int, int] | None:
+        if isinstance(pattern, ast.Block):
+            document = next(documents)
+            return document.start, document.end
+        if isinstance(pattern, ast.Nested):
+            raise Unsupported("nested SELECT")
+        left, right = over(pattern.left), over(pattern.right)
+        if left is None or right is None:
+            return None
+        if pattern.kind == "FOLLOWED BY" and not left[1] < right[0]:
+            return None
+        start, end = min(left[0], right[0]), max(left[1], right[1])
+        return (start, end) if inside(start, end, pattern.window) else None
+
+    whole = over(query.pattern)
+    return whole if whole is not None and inside(*whole, query.within) else None
+
+
+def _distinct(
+    query: Standing,
+    documents: Sequence[Stored],
+    choices: Sequence[Sequence[Embedding]],
+    interval: tuple[int, int],
+) -> Iterator[Found]:
+    """The matches between these documents: one per distinct tuple of SELECTed nodes."""
+    texts: dict[tuple[int, ...], dict[str, set[str]]] = {}
+    for chosen in _assignments(query, documents, choices):
+        bound = _bound(chosen)
+        if query.named is None:
+            nodes = tuple(node.number for node, _ in chosen)
+        else:
+            nodes = tuple(bound[name].number for name in query.named)
+        of_match = texts.setdefault(nodes, {name: set() for name in query.used})
+        for name in query.used:
+            of_match[name].add(bound[name].text)
+    refs = tuple((d.key[1], b.stream, d.end) for d, b in zip(documents, query.blocks, strict=True))
+    for nodes, values in texts.items():
+        sorted_values = tuple((name, tuple(sorted(values[name]))) for name in sorted(values))
+        yield Found(query.resolved.id, refs, nodes, *interval, sorted_values)
+
+
+def _assignments(
+    query: Standing, documents: Sequence[Stored], choices: Sequence[Sequence[Embedding]]
+) -> Iterator[list[Embedding]]:
+    """One embedding per block, all predicates satisfied; each is checked once it is bound."""
+    home = query.home
+    due: list[list[ast.Expr]] = [[] for _ in query.blocks]
+    for predicate in query.predicates:
+        due[max((home[name] for name in variables(predicate)), default=0)].append(predicate)
+
+    def holds(predicate: ast.Expr, bound: Mapping[str, Node]) -> bool:
+        def texts(path: ast.Path) -> list[str]:
+            assert path.variable is not None
+            tree = documents[home[path.variable]].tree
+            start = bound[path.variable]
+            nodes = path_nodes(tree, start, path.steps, query.resolved.namespaces)
+            return [node.text for node in nodes]
+
+        return truth(predicate, texts)
+
+    def extend(chosen: list[Embedding]) -> Iterator[list[Embedding]]:
+        at = len(chosen)
+        if at == len(choices):
+            yield chosen
+            return
+        for embedding in choices[at]:
+            bound = _bound([*chosen, embedding])
+            if all(holds(predicate, bound) for predicate in due[at]):
+                yield from extend([*chosen, embedding])
+
+    return extend([])
+
+
+def _bound(chosen: Iterable[Embedding]) -> dict[str, Node]:
+    return {name: node for _, pairs in chosen for name, node in pairs}
+
+
+def _projected(query: Standing, embedding: Embedding) -> Embedding:
+    """Without what neither SELECT nor a predicate asks for: it would only multiply the work."""
+    node, pairs = embedding
+    if query.named is not None:
+        node = replace(node, number=0, text="")
+    return node, tuple(pair for pair in pairs if pair[0] in query.used)
+
+
+def _numbers(embedding: Embedding) -> tuple[int, ...]:
+    return (embedding[0].number, *(node.number for _, node in embedding[1]))
+
+
+# -- reading a query -------------------------------------------------------------------------
+
+
+def _blocks(pattern: ast.Pattern) -> Iterator[ast.Block]:
+    if isinstance(pattern, ast.Block):
+        yield pattern
+    elif isinstance(pattern, ast.Join):
+        yield from _blocks(pattern.left)
+        yield from _blocks(pattern.right)
+    else:
+        raise Unsupported("nested SELECT")
+
+
+def _predicates(pattern: ast.Pattern) -> Iterator[ast.Expr]:
+    if isinstance(pattern, ast.Join):
+        yield from _predicates(pattern.left)
+        yield from _predicates(pattern.right)
+        if pattern.predicate is not None:
+            yield pattern.predicate
+
+
+def _conjuncts(predicates: Iterable[ast.Expr]) -> Iterator[ast.Expr]:
+    for predicate in predicates:
+        if isinstance(predicate, ast.And):
+            yield from _conjuncts(predicate.parts)
+        else:
+            yield predicate
+
+
+def _bound_in(steps: Iterable[ast.Step]) -> Iterator[str]:
+    """The variables that steps and their filters bind, in order of appearance."""
+    for step in steps:
+        if step.variable is not None:
+            yield step.variable
+        for expr in step.filters:
+            for path in _paths(expr):
+                yield from _bound_in(path.steps)
+
+
+def variables(expr: ast.Expr) -> list[str]:
+    """The variables that a predicate or an item reads, in order of first appearance."""
+    return list(dict.fromkeys(p.variable for p in _paths(expr) if p.variable is not None))
+
+
+def selected(select: tuple[ast.SelectItem, ...] | ast.Element) -> tuple[str, ...]:
+    """The variables that SELECT names, in order of first appearance."""
+    if isinstance(select, ast.Element):
+        attributes = [part for _, parts in select.attributes for part in parts]
+        found: list[str] = []
+        for part in (*attributes, *select.content):
+            if isinstance(part, ast.Element):
+                found += selected(part)
+            elif not isinstance(part, str):
+                found += variables(part)
+    else:
+        found = [name for item in select for name in variables(item.expr)]
+    return tuple(dict.fromkeys(found))
+
+
+def _paths(expr: ast.Expr) -> Iterator[ast.Path]:
+    match expr:
+        case ast.Path():
+            yield expr
+        case ast.Call(args=parts) | ast.And(parts=parts) | ast.Or(parts=parts):
+            for part in parts:
+                yield from _paths(part)
+        case ast.Not(part=part):
+            yield from _paths(part)
+        case ast.Arithmetic(left=left, right=right) | ast.Comparison(left=left, right=right):
+            yield from _paths(left)
+            yield from _paths(right)

@@ -1,0 +1,109 @@
+"""One document as the oracle sees it: nodes by number, and steps evaluated by lxml's XPath 1.0.
+
+A `Node` is an element, an attribute, a text node, an aside (comment or processing instruction) or
+the document itself, with its number: the preorder index of an element or aside in the low 32 bits,
+above them 0 for itself, k for its k-th attribute, 2**20 + k for its k-th text child. The document
+is number -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from lxml import etree
+
+from xscl import ast
+
+TEXT = 1 << 20
+DOCUMENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """`owner` is the element itself, or the parent of the attribute or text."""
+
+    number: int
+    kind: str = field(compare=False)  # document, element, attribute, text or aside
+    owner: Any = field(compare=False, repr=False)
+    text: str = field(compare=False)  # the XPath string value
+
+
+class Tree:
+    """A parsed document. Raises etree.XMLSyntaxError where it is not well-formed."""
+
+    def __init__(self, xml: bytes | str) -> None:
+        data = xml.encode() if isinstance(xml, str) else xml
+        self.root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True))
+        self._index = {element: i for i, element in enumerate(self.root.iter())}
+        everything = "descendant-or-self::node() | descendant-or-self::*/attribute::*"
+        nodes = _xpath(everything)(self.root)
+        self._rank = {self._node(found).number: i for i, found in enumerate(nodes)}
+        self.document = Node(DOCUMENT, "document", self.root, _xpath("string(/)")(self.root))
+
+    def ordered(self, nodes: Iterable[Node]) -> list[Node]:
+        """The distinct nodes, in document order."""
+        return sorted(set(nodes), key=lambda node: self._rank.get(node.number, -1))
+
+    def step(self, context: Node, step: ast.Step, namespaces: Mapping[str, str]) -> list[Node]:
+        """What one location step, its filters aside, finds from `context`, in document order."""
+        if context.kind in ("attribute", "text", "aside"):  # below them there is nothing
+            return [context] if step.test.kind == "self" else []
+        expression = step_expression(step, namespaces)
+        if context.kind == "element":
+            found = _xpath(expression)(context.owner)
+            return [self._node(result) for result in found]
+        itself = [self.document] if step.test.kind == "self" else []
+        if itself and step.axis == "/":
+            return itself
+        inside = [result for result in _xpath("/" + expression)(self.root) if self._owned(result)]
+        return itself + [self._node(result) for result in inside]
+
+    def walk(
+        self, context: Node, steps: Iterable[ast.Step], namespaces: Mapping[str, str]
+    ) -> list[Node]:
+        """The nodes at the end of steps without filters, distinct, in document order."""
+        nodes = [context]
+        for step in steps:
+            nodes = self.ordered(n for node in nodes for n in self.step(node, step, namespaces))
+        return nodes
+
+    def _owned(self, result: Any) -> bool:
+        """A comment beside the root has no number, and so is no node of ours."""
+        return not isinstance(result, etree._Element) or result in self._index
+
+    def _node(self, result: Any) -> Node:
+        if isinstance(result, etree._Element):
+            if not isinstance(result.tag, str):
+                return Node(self._index[result], "aside", result, result.text or "")
+            text = _xpath("string()")(result)
+            return Node(self._index[result], "element", result, str(text))
+        neighbour = result.getparent()  # of a text behind an element: that element
+        if result.is_attribute:
+            ordinal = list(neighbour.attrib).index(result.attrname) + 1
+            return Node(ordinal << 32 | self._index[neighbour], "attribute", neighbour, str(result))
+        parent, ordinal = neighbour, 1
+        if result.is_tail:
+            parent = neighbour.getparent()
+            before = list(parent)[: parent.index(neighbour) + 1]
+            ordinal = sum(1 for sibling in before if sibling.tail) + (1 if parent.text else 0)
+        return Node((TEXT | ordinal) << 32 | self._index[parent], "text", parent, str(result))
+
+
+def step_expression(step: ast.Step, namespaces: Mapping[str, str]) -> str:
+    """The relative XPath 1.0 of a step: `.` is self::node(), `//` passes any depth."""
+    test = step.test
+    axis = {"element": "child::*", "attribute": "attribute::*", "text": "child::text()"}
+    expression = axis.get(test.kind, "self::node()")
+    if test.name is not None:
+        expression += f"[local-name()='{test.name}']"
+    if test.prefix is not None:
+        expression += f"[namespace-uri()='{namespaces[test.prefix]}']"
+    return ("descendant-or-self::node()/" if step.axis == "//" else "") + expression
+
+
+@cache
+def _xpath(expression: str) -> Any:
+    return etree.XPath(expression)

@@ -1,0 +1,166 @@
+"""One case put to the engine and to the oracle, and what they disagree about.
+
+An answer is, per event of the case, the sorted matches that it brought, in the oracle's form.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import xscl
+from broker import Broker, Document
+from tests.oracle.generate import Batch, Case, Event, Subscribe
+from tests.oracle.oracle import Arrival, Found, Oracle
+from tests.properties.reduce import reduce
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Answer = list[list[Found]]
+
+
+def expected(case: Case) -> Answer:
+    """What the oracle says."""
+    oracle = Oracle(case.lateness)
+    answer: Answer = []
+    for event in case.events:
+        answer.append([])
+        if isinstance(event, Subscribe):
+            for query in xscl.check([xscl.parse(event.text)]).queries:
+                oracle.subscribe(query)
+        elif isinstance(event, Batch):
+            answer[-1] = sorted(oracle.process(event.documents))
+        else:
+            oracle.unsubscribe(event.id)
+    return answer
+
+
+def observed(case: Case, restart_before: Callable[[int], bool] | None = None) -> Answer:
+    """What the engine says. With `restart_before`, it keeps its state in a directory, and is closed
+    and opened again before the events that this names by their number."""
+    if restart_before is None:
+        return _observed(case, None, lambda _: False)
+    with tempfile.TemporaryDirectory() as state:
+        return _observed(case, Path(state) / "state", restart_before)
+
+
+def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bool]) -> Answer:
+    broker = Broker(state, lateness=case.lateness)
+    answer: Answer = []
+    seen: set[str] = set()
+    try:
+        for number, event in enumerate(case.events):
+            if restart_before(number):
+                broker.close()
+                broker = Broker(state, lateness=case.lateness)
+            matches, ids = _put(broker, event)
+            repeated = seen.intersection(ids)
+            assert not repeated, f"published again: {repeated}"
+            assert len(set(ids)) == len(ids), f"published twice: {ids}"
+            seen.update(ids)
+            answer.append(matches)
+    finally:
+        broker.close()
+    return answer
+
+
+def _put(broker: Broker, event: Event) -> tuple[list[Found], list[str]]:
+    if isinstance(event, Subscribe):
+        broker.subscribe(event.text)
+        return [], []
+    if not isinstance(event, Batch):
+        broker.unsubscribe(event.id)
+        return [], []
+    matches = broker.process([_document(arrival) for arrival in event.documents])
+    found = [
+        Found(
+            match.query,
+            tuple((ref.id, ref.stream, ref.timestamp) for ref in match.documents),
+            match.nodes,
+            match.start,
+            match.end,
+            tuple((name, tuple(sorted(match.values[name]))) for name in sorted(match.values)),
+        )
+        for match in matches
+    ]
+    return sorted(found), [match.id for match in matches]
+
+
+def _document(arrival: Arrival) -> Document:
+    return Document(
+        arrival.id,
+        stream=arrival.streams,
+        timestamp=EPOCH + timedelta(microseconds=arrival.timestamp),
+        xml=arrival.xml,
+        source=arrival.source,
+        seq=arrival.seq,
+        revision=arrival.revision,
+    )
+
+
+def difference(case: Case, wanted: Answer, got: Answer) -> str | None:
+    """None where the answers are the same; else the case and the smallest telling difference."""
+    if wanted == got:
+        return None
+    lines = [f"lateness: {case.lateness} us"]
+    for event, want, have in zip(case.events, wanted, got, strict=True):
+        if isinstance(event, Batch):
+            lines.append("batch:")
+            lines += [f"  {document}" for document in event.documents]
+        else:
+            lines.append(
+                f"subscribe:\n{event.text}" if isinstance(event, Subscribe) else str(event)
+            )
+        lines += [f"  both:        {match}" for match in want if match in have]
+        lines += [f"  ORACLE ONLY: {match}" for match in want if match not in have]
+        lines += [f"  ENGINE ONLY: {match}" for match in have if match not in want]
+        if want != have and set(want) == set(have):
+            lines.append("  the same matches, but not as often")
+    return "\n".join(lines)
+
+
+def flat(answer: Answer) -> list[Found]:
+    """All matches, whenever they came."""
+    return sorted(match for matches in answer for match in matches)
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """`kind` tells failures apart while one is being reduced; `text` is for people."""
+
+    kind: str
+    text: str
+
+
+def disagreement(case: Case) -> Disagreement | None:
+    """The difference between engine and oracle, or how either of them failed."""
+    side = "oracle"
+    try:
+        wanted = expected(case)
+        side = "engine"
+        found = difference(case, wanted, observed(case))
+    except xscl.XsclError as error:
+        codes = ",".join(sorted({d.code for d in error.diagnostics}))
+        return Disagreement(f"refused {codes}", f"{case}\nthe {side} refuses a query: {error}")
+    except Exception as error:
+        trace = "".join(traceback.format_exception(error)[-4:])
+        kind = f"{side} raised {type(error).__name__}"
+        return Disagreement(kind, f"{case}\n{kind}: {trace}")
+    return None if found is None else Disagreement("differs", found)
+
+
+def reduced(case: Case, trials: int) -> str:
+    """A failing case as a text, made as small as `trials` allow while it fails alike."""
+    first = disagreement(case)
+    assert first is not None
+
+    def alike(smaller: Case) -> bool:
+        found = disagreement(smaller)
+        return found is not None and found.kind == first.kind
+
+    found = disagreement(reduce(case, alike, trials))
+    assert found is not None
+    return found.text

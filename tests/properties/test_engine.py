@@ -1,0 +1,62 @@
+"""The engine equals the brute-force oracle, whatever the queries, the stream and its batches.
+
+Every seed is one broker with several queries; together about a thousand queries. What fails is
+reduced and printed. `python -m tests.properties.deep` goes on where this stops.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.oracle.generate import Case, case, recut, reordered, steady
+from tests.oracle.generate_documents import Level
+from tests.properties.harness import difference, disagreement, expected, flat, observed, reduced
+
+law = settings(
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=12,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+randoms = st.randoms(use_true_random=False)
+
+
+@pytest.mark.parametrize("level", ["core", "full"])
+@pytest.mark.parametrize("start", range(0, 100, 10))
+def test_engine_equals_oracle(level: Level, start: int) -> None:
+    for seed in range(start, start + 10):
+        of = case(Random(seed), level)
+        if disagreement(of) is not None:
+            pytest.fail(f"seed {seed}, level {level}:\n{reduced(of, 200)}")
+
+
+@law
+@given(r=randoms)
+def test_batch_boundaries_change_nothing(r: Random) -> None:
+    one = case(r, "core")
+    _same_matches(one, recut(r, one))
+
+
+@law
+@given(r=randoms)
+def test_order_of_arrival_within_the_lateness_changes_nothing(r: Random) -> None:
+    one = steady(r, "core")
+    _same_matches(one, reordered(r, one))
+
+
+def _same_matches(one: Case, other: Case) -> None:
+    assert flat(observed(one)) == flat(observed(other)), f"{one}\nand\n{other}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_restart_changes_nothing(seed: int) -> None:
+    of = case(Random(1000 + seed), "core")
+    coin = Random(seed)
+    answer = observed(of, restart_before=lambda number: number > 0 and coin.random() < 0.5)
+    assert not (found := difference(of, expected(of), answer)), found

@@ -1,0 +1,222 @@
+"""The syntax tree of XSCL: frozen dataclasses, equal when the text means the same token by token.
+
+Spans are kept out of equality, so that printing and parsing again compares equal. One family of
+expressions (`Expr`) serves the filters of blocks and the predicates of joins alike: in a filter a
+`Path` starts at the filtered step (`variable` is None), in a predicate at a variable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from typing import Literal as Choice
+
+from xscl.errors import Span
+
+
+def _span() -> Any:
+    return field(compare=False, repr=False, kw_only=True)
+
+
+# -- tree patterns ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """What a step asks of a node.
+
+    `kind` is "element" (`name`, or any where it is None), "attribute" (likewise), "text" or
+    "self" (the step `.`). `prefix` is the namespace prefix as written, None for any namespace.
+    """
+
+    kind: Choice["element", "attribute", "text", "self"]
+    name: str | None = None
+    prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One location step: `axis` is "/" (child, attribute, self) or "//" (descendant-or-self::node()/...)."""
+
+    axis: Choice["/", "//"]
+    test: Test
+    variable: str | None = None
+    filters: tuple[Expr, ...] = ()
+    span: Span = _span()
+    variable_span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+# -- expressions -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    value: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: float
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """`variable` and then `steps`. `x1` has no steps; `.` has neither; `./a//b` has no variable.
+
+    Alone as a filter it asks for existence, and its steps may bind variables.
+    """
+
+    variable: str | None
+    steps: tuple[Step, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    name: str
+    args: tuple[Expr, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    op: Choice["+", "-", "*", "div", "mod"]
+    left: Expr
+    right: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    op: Choice["=", "!=", "<", "<=", ">", ">="]
+    left: Expr
+    right: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """A flat conjunction of two or more parts; none of the parts is itself an `And`."""
+
+    parts: tuple[Expr, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """A flat disjunction of two or more parts; none of the parts is itself an `Or`."""
+
+    parts: tuple[Expr, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    part: Expr
+    span: Span = _span()
+
+
+Expr = String | Number | Path | Call | Arithmetic | Comparison | And | Or | Not
+
+
+# -- patterns --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """`microseconds` (None: INFINITY) as written with a number, or the `name` of a LET."""
+
+    microseconds: int | None
+    name: str | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One document's tree pattern. `stream` is "S" where none was written."""
+
+    stream: str
+    steps: tuple[Step, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    kind: Choice["JOIN", "FOLLOWED BY"]
+    left: Pattern
+    right: Pattern
+    predicate: Expr | None = None
+    window: Duration | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """`(SELECT ...) path`: an anonymous stream of result documents, of which `steps` is the block."""
+
+    query: Query
+    steps: tuple[Step, ...]
+    span: Span = _span()
+
+
+Pattern = Block | Join | Nested
+
+
+# -- queries ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An XML element of a constructor. Attribute values and content are text and expressions."""
+
+    name: str
+    attributes: tuple[tuple[str, tuple[str | Expr, ...]], ...]
+    content: tuple[str | Expr | Element, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    expr: Expr
+    name: str | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`select` is None for `*`, a tuple of items, or a constructor."""
+
+    pattern: Pattern
+    select: tuple[SelectItem, ...] | Element | None = None
+    where: Expr | None = None
+    within: Duration | None = None
+    publish: str | None = None
+    label: str | None = None
+    span: Span = _span()
+    label_span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+    publish_span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LetDuration:
+    name: str
+    duration: Duration
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class LetNamespace:
+    prefix: str
+    uri: str
+    span: Span = _span()
+
+
+Statement = LetDuration | LetNamespace | Query
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    statements: tuple[Statement, ...]
+    span: Span = _span()

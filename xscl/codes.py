@@ -1,0 +1,64 @@
+"""The codes of all diagnostics of the language, one line each.
+
+A code is stable: programs may branch on it, and a message may be reworded without touching it.
+Every code has at least one golden case in `tests/language/errors`, which a test enforces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+SYNTAX: Mapping[str, str] = MappingProxyType(
+    {
+        "bad-character": "a character that begins no token, or that XML does not allow",
+        "unclosed-string": "a quotation mark that opens a string nobody closes",
+        "syntax": "something else was expected here",
+        "reserved-word": "a keyword where it could not be told from the clause it begins",
+        "bad-number": "a number beyond the range of a double",
+        "bad-duration": "an unknown unit, or a window too fine or too long to count",
+        "clause-order": "WHERE, WITHIN and PUBLISH out of order, or given twice",
+        "path-start": "a path in a predicate that starts at no variable",
+        "binding-place": "a variable bound where nothing can be bound",
+        "arithmetic-in-filter": "arithmetic inside [...]",
+        "axis": "an axis other than child, attribute and descendant",
+        "node-test": "a node test other than a name, * and text()",
+        "constructor": "an XML constructor that is not well formed",
+        "too-deep": "nesting, or a chain, beyond what is accepted",
+        "too-many-errors": "there are more errors than are shown",
+        "not-supported": "a construct of the pattern extension",
+    }
+)
+
+STATIC: Mapping[str, str] = MappingProxyType(
+    {
+        "unknown-variable": "a variable that no block of the query binds",
+        "unbound-variable": "a variable inside or, not, a comparison or a function",
+        "duplicate-variable": "a variable bound twice in one query",
+        "unknown-duration": "a window name that no LET above defines",
+        "unknown-prefix": "a namespace prefix that no LET NAMESPACE above defines",
+        "duplicate-let": "a name or prefix defined twice in one file",
+        "reserved-prefix": "the prefix xml or xmlns, or an empty namespace name",
+        "duplicate-id": "two queries with one id",
+        "duplicate-publish": "two queries that publish one stream",
+        "publish-cycle": "streams that are derived from themselves",
+        "nested-publish": "PUBLISH inside parentheses",
+        "unknown-function": "a function that does not exist",
+        "arity": "a function with too few or too many arguments",
+        "not-a-value": "a condition where a value is needed",
+        "not-a-condition": "a value where a condition is needed",
+        "bad-pattern": "a regular expression that RE2 does not accept",
+        "position": "[1], position() or last() in a filter",
+    }
+)
+
+WARNINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "no-value-join": "two sides of a join that no value join connects",
+        "symmetric-join": "a join of a pattern with itself, which finds each pair twice",
+        "variable-in-filter": "an element test in a filter that is named like a variable",
+        "dead-step": "a step below an attribute or a text, which selects nothing",
+    }
+)
+
+CODES: Mapping[str, str] = MappingProxyType({**SYNTAX, **STATIC, **WARNINGS})

@@ -1,0 +1,98 @@
+"""XML documents: safe parsing, node numbers, string values.
+
+A node is an integer. Its low 32 bits are the preorder index of an element (comments and processing
+instructions are counted too, the root element is 0); the bits above are 0 for the element itself,
+k for its k-th attribute and `TEXT_NODE | k` for its k-th text child (both counted from 1). The
+number is stable: the same bytes always give the same node the same number, so a stored number
+finds its node again when a match is published.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from lxml import etree
+
+ELEMENT_BITS = 32
+ELEMENT_MASK = (1 << ELEMENT_BITS) - 1
+TEXT_NODE = 1 << 20
+DOCUMENT_NODE = -1
+"""The node above the root element, which only tree patterns of one node refer to."""
+
+
+class DocumentError(ValueError):
+    """The bytes are not a document that may be processed; the message says why and where."""
+
+
+def _parser() -> etree.XMLParser:
+    # "internal": entities of the document's own DTD are expanded (libxml2 bounds the amplification),
+    # external ones are an error; nothing outside the bytes is ever read.
+    return etree.XMLParser(
+        resolve_entities="internal",  # type: ignore[arg-type]  # newer than the stubs
+        no_network=True,
+        load_dtd=False,
+        dtd_validation=False,
+        attribute_defaults=False,
+        huge_tree=False,
+        recover=False,
+    )
+
+
+_PARSER = _parser()
+
+
+def parse_document(xml: bytes) -> etree._Element:
+    """The root element. Raises `DocumentError` for what is no well-formed, self-contained document."""
+    try:
+        return etree.fromstring(xml, _PARSER)
+    except etree.XMLSyntaxError as error:
+        raise DocumentError(f"not well-formed XML: {error.msg}") from None
+    except ValueError as error:
+        raise DocumentError(f"not XML: {error}") from None
+
+
+def encode_text(text: str) -> bytes:
+    """A document held as text in bytes; its declaration no longer says how it is encoded."""
+    text = text.removeprefix("\ufeff")
+    if text.startswith("<?xml") and text[5:6] in " \t\r\n":
+        end = text.find("?>")
+        if end != -1:
+            # Keep the lines, so that a later error names the line that the author sees.
+            text = "\n" * text.count("\n", 0, end) + text[end + 2 :].lstrip(" \t")
+    return text.encode("utf-8", "surrogatepass")
+
+
+def string_value(element: etree._Element) -> str:
+    """XPath string value of an element: all text below it, in document order."""
+    if len(element) == 0:
+        return element.text or ""
+    return "".join(map(str, element.itertext()))
+
+
+def text_children(element: etree._Element) -> list[str]:
+    """The text nodes among an element's children, in document order."""
+    texts = [element.text] if element.text else []
+    texts.extend(child.tail for child in element if child.tail)
+    return texts
+
+
+def node_element(root: etree._Element, node: int) -> etree._Element:
+    """The element that a node number is, or belongs to."""
+    return next(islice(root.iter(), node & ELEMENT_MASK, None))
+
+
+def node_text(root: etree._Element, node: int) -> str:
+    """String value of a numbered node."""
+    element = node_element(root, node)
+    ordinal = node >> ELEMENT_BITS
+    if ordinal == 0:
+        return string_value(element) if isinstance(element.tag, str) else element.text or ""
+    if ordinal & TEXT_NODE:
+        return text_children(element)[(ordinal & ~TEXT_NODE) - 1]
+    return str(element.attrib.values()[ordinal - 1])
+
+
+def attribute_name(root: etree._Element, node: int) -> str:
+    """Local name of a numbered attribute node."""
+    name = node_element(root, node).attrib.keys()[(node >> ELEMENT_BITS) - 1]
+    return etree.QName(name).localname

@@ -1,0 +1,105 @@
+"""Text to syntax tree.
+
+Goes in: a text and its name. Comes out: an `ast.File`, or an `XsclError` with all errors found: a
+statement with an error is left at its `;`, and reading goes on behind it. The grammar in full is
+the language reference; its layers are `lexer` (tokens), `parser_expression` (steps, filters,
+predicates), `parser_constructor` (XML constructors), `parser_query` (patterns, queries) and here
+statements.
+"""
+
+from __future__ import annotations
+
+from xscl import ast
+from xscl.errors import Source, Span, XsclError
+from xscl.lexer import Failure, not_xml
+from xscl.nearest import did_you_mean
+from xscl.parser_query import QueryParser
+
+_AFTER_BLOCK = ("JOIN", "FOLLOWED", "WHERE", "WITHIN", "PUBLISH")
+
+
+def parse(text: str, name: str = "<query>") -> ast.File:
+    """Parse the statements of `text`; `name` stands for it in diagnostics.
+
+    Raises `XsclError` with every error found (at most twenty).
+    """
+    source = Source(name, text)
+    if wrong := not_xml(source):
+        raise XsclError(wrong)
+    return _Parser(source).file()
+
+
+class _Parser(QueryParser):
+    def file(self) -> ast.File:
+        statements: list[ast.Statement] = []
+        self.advance()
+        while self.kind != "end":
+            if self.accept(";"):
+                continue
+            self.depth = self.joins = self.arithmetic = 0
+            self.in_filter = False
+            try:
+                statements.append(self._statement())
+                if self.kind != ";" and self.kind != "end":
+                    self._trailing()
+            except Failure as failure:
+                self.note(failure.diagnostic)
+                self.skip_statement()
+        if self.errors:
+            raise XsclError(sorted(self.errors, key=lambda error: error.span.start))
+        return ast.File(tuple(statements), span=Span(self.source, 0, len(self.text)))
+
+    def _statement(self) -> ast.Statement:
+        if self.kind == "word":
+            ahead = self.ahead()
+            if ahead == ":":
+                return self._labelled()
+            if self.value.upper() == "LET" and ahead != "/":
+                return self._let()
+        return self.query()
+
+    def _labelled(self) -> ast.Query:
+        place = self.here()
+        label = self.expect_name("a label")
+        if self.kind == "::":
+            self.unexpected('":" after the label')
+        self.advance()
+        if self.kind == "end" or self.kind == ";":
+            self.unexpected("a query after its label")
+        return self.query(label, place)
+
+    def _let(self) -> ast.LetDuration | ast.LetNamespace:
+        start = self.start
+        self.advance()
+        if self.keyword() == "NAMESPACE" and self.ahead() != "=":
+            self.advance()
+            prefix = self.expect_name("a prefix")
+            self.expect("=")
+            if self.kind != "string":
+                self.unexpected("the namespace name, a string")
+            uri = self.value[1:-1]
+            self.advance()
+            return ast.LetNamespace(prefix, uri, span=self.span(start))
+        self.not_reserved("a window")
+        name = self.expect_name("the name of a window, or NAMESPACE")
+        self.expect("=")
+        return ast.LetDuration(name, self.duration(), span=self.span(start))
+
+    def _trailing(self) -> None:
+        """Something stands where the statement should end."""
+        hints = {
+            "]": "there is no [ that it closes",
+            ")": "there is no ( that it closes",
+            "}": "there is no { that it closes",
+            "{": "braces follow JOIN or FOLLOWED BY",
+            "[": "filters follow a step of a block directly",
+            "->": "a variable follows its step directly, before the filters",
+        }
+        hint = hints.get(self.kind)
+        if self.kind == "word":
+            hint = did_you_mean(self.keyword(), _AFTER_BLOCK) or "statements are separated by ;"
+            if self.keyword() == "AS":
+                hint = hints["->"]
+            elif self.keyword() in ("AND", "OR"):
+                hint = "predicates stand in WHERE or in the braces of a join"
+        self.unexpected('an operator, a clause or ";"', hint)
