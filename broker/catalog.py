@@ -18,7 +18,7 @@ from xscl.joingraph import JoinGraph, join_graph
 from xscl.normal import NormalQuery, normalize, walk_operators
 from xscl.stage1 import Edge
 from xscl.template import Fitted, Template, template
-from xscl.treepattern import Definition, PatternNode, paths
+from xscl.treepattern import Definition, paths
 
 
 @dataclass(slots=True)

@@ -33,7 +33,14 @@ from broker.sql import (
     reported,
 )
 from broker.store import Store
-from broker.wire import ROWS, Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.wire import (
+    ROWS,
+    Arrival,
+    Arrivals,
+    compile_spec,
+    rows_from_witnesses,
+    witness_document,
+)
 from xscl.stage1 import Matcher, Witness, value_code
 from xscl.template import Template
 
@@ -81,6 +88,7 @@ class Engine:
         self._sql: dict[tuple[int, int], str] = {}
         self._templates: list[Template] = []
         self._batches = 0
+        self._spec: bytes | None = None
         self._next_doc = store.number("next_doc", 1)
         self._next_subscription = store.number("next_subscription", 1)
         self._highest = store.number("highest_timestamp", -UNBOUNDED)
@@ -158,9 +166,17 @@ class Engine:
         self._synchronize()
         self.store.run("DELETE FROM subscriptions WHERE number = ?", [subscription.number])
 
+    def spec(self) -> bytes:
+        """Stage 1's compiled form for the queries of now; the same object while they stay so."""
+        if self._spec is None:
+            self._spec = compile_spec(self.catalog.edges.values())
+        return self._spec
+
     def _synchronize(self) -> None:
         """Let stage 1 hold the edges as the catalog has them."""
         changed, self.catalog.changed = self.catalog.changed, set()
+        if changed:
+            self._spec = None
         for edge_id in changed:
             if edge_id in self.matcher.edges:
                 self.matcher.remove(edge_id)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from broker.model import Match, iso_time
+from xscl.document import parse_document
 
 
 def as_jsonl(match: Match) -> str:
@@ -26,11 +27,29 @@ def as_text(match: Match) -> str:
     """A paragraph: the query, its documents, and the values by which they belong together."""
     when = iso_time(match.end)
     lines = [f"{match.query}  {when}" + (f"  -> {match.stream}" if match.stream else "")]
-    lines += [f"    {d.stream}  {iso_time(d.timestamp)}  {d.id}" for d in match.documents]
+    titles = _titles(match)
+    for document, title in zip(match.documents, titles, strict=True):
+        lines.append(f"    {iso_time(document.timestamp)}  {title or document.id}")
+    shared: dict[str, list[str]] = {}
     for variable, texts in match.values.items():
-        shown = "; ".join(_shorten(text) for text in texts)
-        lines.append(f"    {variable} = {shown}")
+        shared.setdefault("; ".join(_shorten(text) for text in texts), []).append(variable)
+    lines += [f"    {' = '.join(variables)} = {text}" for text, variables in shared.items()]
     return "\n".join(lines) + "\n"
+
+
+def _titles(match: Match) -> list[str | None]:
+    """For the documents of a match, the title and channel of the item each one is, if it is one."""
+    copies = [
+        node for node in parse_document(match.result.encode()) if isinstance(node.tag, str)
+    ]
+    if len(copies) != len(match.documents):
+        return [None] * len(match.documents)
+    found: list[str | None] = []
+    for node in copies:
+        title, channel = node.findtext("title"), node.findtext("channel_title")
+        shown = _shorten(title) if title else None
+        found.append(f"{shown}  ({channel})" if shown and channel else shown)
+    return found
 
 
 def _shorten(text: str, limit: int = 120) -> str:

@@ -57,30 +57,58 @@ def parse_feed(
     really came from, against which relative links are resolved. `headers` are the response's, in
     any case of letters. `arrival` (microseconds since the epoch) dates items without a date.
     """
+    return finish(
+        draft(body, url, headers, arrival=arrival, final_url=final_url, max_seconds=max_seconds)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A channel before its items were compared with each other: one for each entry, None if empty."""
+
+    url: str
+    title: str
+    items: tuple[Item | None, ...] = ()
+    problems: tuple[str, ...] = ()
+    error: str | None = None
+
+
+def draft(
+    body: bytes,
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    arrival: int,
+    final_url: str | None = None,
+    max_seconds: float = MAX_SECONDS,
+) -> Draft:
+    """The first half of `parse_feed`: each entry by itself."""
     content_type = next(
         (value for name, value in (headers or {}).items() if name.lower() == "content-type"), ""
     )
     parsed = parse_document(body, content_type, max_seconds)
     if parsed.error is not None:
-        return Channel(url, "", streams_of("", url), (), parsed.problems, parsed.error)
-
+        return Draft(url, "", (), parsed.problems, parsed.error)
     feed = parsed.feed
     title = _text(feed, "title") or one_line(urlsplit(url).hostname or url)
     base = _base(final_url or url, one_line(_get(feed, "link")))
     inherited = _authors(feed) if parsed.version.startswith("atom") else ()
-    problems = list(parsed.problems)
-    items: list[Item] = []
-    empty = 0
-    for entry in parsed.entries:
-        item = _item(entry, url, title, base, inherited, arrival)
-        if item is None:
-            empty += 1
-        else:
-            items.append(item)
+    items = tuple(_item(entry, url, title, base, inherited, arrival) for entry in parsed.entries)
+    return Draft(url, title, items, parsed.problems)
+
+
+def finish(drafted: Draft) -> Channel:
+    """The second half of `parse_feed`: drop empty items, tell apart those that share a guid."""
+    streams = streams_of(drafted.title, drafted.url)
+    if drafted.error is not None:
+        return Channel(drafted.url, "", streams, (), drafted.problems, drafted.error)
+    problems = list(drafted.problems)
+    items = [item for item in drafted.items if item is not None]
+    empty = len(drafted.items) - len(items)
     if empty:
         problems.append(f"{empty} items say nothing at all and were left out")
     distinct = _with_distinct_ids(items, problems)
-    return Channel(url, title, streams_of(title, url), distinct, tuple(problems))
+    return Channel(drafted.url, drafted.title, streams, distinct, tuple(problems))
 
 
 # -- one item --------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from feeds.adapter import Channel, parse_feed
+from feeds.adapter import Channel
+from feeds.delta import DeltaReader
 from feeds.fetch import MAX_BYTES
 from feeds.item import stream_name, streams_of
 from feeds.rows import DocumentRow, dead_row, item_row
@@ -69,6 +70,7 @@ def replay(archive: str | Path, report: Report | None = None) -> Iterator[Docume
     """
     seen: dict[tuple[str, str], tuple[bytes, int]] = {}
     previous: dict[str, bytes] = {}
+    readers: dict[str, DeltaReader] = {}
     for snapshot in snapshots(archive, report):
         body, error = _read(snapshot.path)
         if body == previous.get(snapshot.feed):
@@ -76,7 +78,8 @@ def replay(archive: str | Path, report: Report | None = None) -> Iterator[Docume
         previous[snapshot.feed] = body
         place = str(snapshot.path)
         if error is None:
-            channel = parse_feed(body, snapshot.feed, arrival=snapshot.time)
+            reader = readers.setdefault(snapshot.feed, DeltaReader(snapshot.feed))
+            channel = reader.parse(body, snapshot.time)
             error = channel.error
         if error is not None:
             if report:

@@ -21,6 +21,7 @@ _START = (
     "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
 )
 _LETTER = _START + "0-9\u0300-\u036f\u203f\u2040"
+XML_NAME = f"[{_START}][{_LETTER}\xb7.-]*+"
 # A hyphen that begins `->` or `--` ends the name: an arrow needs no blank, and a comment is one.
 NAME = f"[{_START}](?:[{_LETTER}\xb7.]++|-(?![->]))*+"
 VARIABLE = f"[{_START}][{_LETTER}]*+'*+"

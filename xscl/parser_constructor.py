@@ -13,10 +13,10 @@ from typing import NoReturn
 
 from xscl import ast
 from xscl.errors import Span
-from xscl.lexer import NAME, Failure
+from xscl.lexer import XML_NAME, Failure
 from xscl.parser_expression import ExpressionParser
 
-_QNAME = f"(?:{NAME}:)?+{NAME}"
+_QNAME = f"(?:{XML_NAME}:)?+{XML_NAME}"
 _OPEN = re.compile(f"<({_QNAME})")
 _CLOSE = re.compile(rf"</({_QNAME})[ \t\r\n]*+>")
 _ATTRIBUTE = re.compile(rf"[ \t\r\n]++({_QNAME})[ \t\r\n]*+=[ \t\r\n]*+([\"'])")
@@ -167,7 +167,7 @@ class ConstructorParser(ExpressionParser):
             self.fail(
                 "constructor",
                 f"expected the end tag </{name}>",
-                Span(self.source, at, found.end() if found else at + 2),
+                Span(self.source, at, found.end() if found else min(at + 2, len(self.text))),
                 also=[("of this element:", Span(self.source, opened, opened + 1 + len(name)))],
             )
         return found.end()
@@ -228,7 +228,8 @@ class ConstructorParser(ExpressionParser):
         self, message: str, start: int, end: int | None = None, hint: str | None = None
     ) -> NoReturn:
         self._stand(start)
-        span = Span(self.source, start, start + 1 if end is None else end)
+        end = min(start + 1 if end is None else end, len(self.text))
+        span = Span(self.source, min(start, end), end)
         self.fail("constructor", message, span, hint)
 
 

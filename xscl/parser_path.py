@@ -80,20 +80,20 @@ class PathParser(Cursor):
         self.resume(found.end())
         if self.kind == "->" or (binding and self.kind == "word" and self.value.upper() == "AS"):
             self._bad_binding(binding, variable)
-        filters: tuple[ast.Expr, ...] = ()
+        filters: list[ast.Expr] = []
         while self.kind == "[":
-            filters += self.filter()
+            self.filter(filters)
         return ast.Step(
             "//" if found[1] == "//" else "/",
             test,
             variable,
-            filters,
+            tuple(filters),
             span=self.span(start),
             variable_span=None if variable is None else Span(self.source, *found.span(7)),
         )
 
-    def filter(self) -> tuple[ast.Expr, ...]:
-        """`[filter]`, one expression; none where something was wrong, which is noted."""
+    def filter(self, filters: list[ast.Expr]) -> None:
+        """`[filter]`, added to `filters`; where something is wrong inside, it is noted instead."""
         start = self.start
         outer, depth = self.in_filter, self.depth
         self.in_filter = True
@@ -102,10 +102,9 @@ class PathParser(Cursor):
         try:
             part = self.expression()
             self.close("]", start, self._filter_hint())
-            return (part,)
+            filters.append(part)
         except Failure as failure:
             self.recover(failure, start, "[", "]")
-            return ()
         finally:
             self.in_filter, self.depth = outer, depth
 
@@ -130,7 +129,7 @@ class PathParser(Cursor):
         raise failure
 
     def _filter_hint(self) -> str | None:
-        if self.kind in (".", "@") and self.text[: self.last].lower().endswith("not"):
+        if self.kind in (".", "@") and self.text[self.last - 3 : self.last].lower() == "not":
             return "write not(...)"
         return "filters are joined by and, or" if self.kind in ("word", ",") else None
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 from lxml import etree
 
+from broker.spark.worker import settle
 from broker.wire import DOCUMENTS
 from xscl.dates import date
 from xscl.document import DocumentError, parse_document
@@ -243,6 +244,7 @@ def xml_batches(files: XmlFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[
                     reason = error.strerror if isinstance(error, OSError) else str(error)
                     yield failed_file(files, path, modified, b"", f"cannot be read: {reason}")
 
+    settle()
     yield from record_batches(rows())
 
 

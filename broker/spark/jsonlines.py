@@ -28,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from broker.spark.documents import SOURCED, JsonLine, Row, json_row, record_batches
+from broker.spark.worker import settle
 
 FORMAT = "json_documents"
 SUFFIX = ".jsonl"
@@ -169,6 +170,7 @@ class JsonReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Stretch)
+        settle()
         schema = to_arrow_schema(from_arrow_schema(SOURCED), timezone="UTC")
         for batch in record_batches(stretch_rows(partition)):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)

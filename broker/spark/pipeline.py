@@ -37,7 +37,8 @@ from broker.spark.arrow import ArrowMap, reread, signed
 from broker.spark.documents import ORDER
 from broker.spark.failure import PipelineError, reason
 from broker.spark.sources import Source, union
-from broker.wire import WITNESSED, Arrivals, arrivals_from_table, stage1
+from broker.spark.worker import settle
+from broker.wire import WITNESSED, Arrivals, arrivals_from_table, matcher_for, stage1
 
 _POLL_SECONDS = 0.25
 _ORDERED = WITNESSED.append(pa.field(ORDER, pa.string()))
@@ -312,6 +313,8 @@ class _Clock:
 def stage1_batches(broadcast: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Stage 1 on an executor: DOCUMENTS and ORDER in, WITNESSED and ORDER out, row by row."""
     spec: bytes = broadcast.value
+    matcher_for(spec)
+    settle(spec)
     for batch in batches:
         orders = batch.column(ORDER)
         for witnessed in stage1(spec, iter([batch])):

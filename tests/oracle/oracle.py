@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Protocol
 
 from lxml import etree
 
 from tests.oracle.patterns import Embedding, embeddings, path_nodes
 from tests.oracle.trees import Node, Tree
-from tests.oracle.values import truth
+from tests.oracle.values import Paths, truth
 from xscl import ast
 
 
@@ -60,7 +61,11 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Found:
-    """A match. `documents` are (id, stream of the block, timestamp), in pattern order."""
+    """A match. `documents` are (id, stream of the block, timestamp), in pattern order.
+
+    `values` has every variable that a predicate or SELECT reads. Those that join (in an equality of
+    two variables) or are selected are `reported`; of the others a broker need not speak.
+    """
 
     query: str
     documents: tuple[tuple[str, str, int], ...]
@@ -68,6 +73,7 @@ class Found:
     start: int
     end: int
     values: tuple[tuple[str, tuple[str, ...]], ...]  # by variable: the distinct texts, sorted
+    reported: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,7 @@ class Standing:
     predicates: tuple[ast.Expr, ...] = field(init=False)
     used: tuple[str, ...] = field(init=False)  # variables of predicates and of SELECT
     named: tuple[str, ...] | None = field(init=False)  # variables of SELECT; None: `*`
+    reported: frozenset[str] = field(init=False)
     home: dict[str, int] = field(init=False)  # the block that binds a variable
     memory: dict[tuple[int, Tree], list[Embedding]] = field(default_factory=dict)
 
@@ -103,6 +110,9 @@ class Standing:
         self.named = None if query.select is None else selected(query.select)
         used = [v for p in self.predicates for v in variables(p)]
         self.used = tuple(dict.fromkeys([*used, *(self.named or ())]))
+        self.reported = frozenset(
+            [*(self.named or ()), *(v for p in self.predicates for v in _joined(p))]
+        )
         self.home = {v: i for i, b in enumerate(self.blocks) for v in _bound_in(b.steps)}
 
     def embedded(self, at: int, document: Stored) -> list[Embedding]:
@@ -152,7 +162,8 @@ class Oracle:
         if known is not None and not arrival.revision:
             return []
         tree = _parsed(arrival.xml)
-        if tree is None or self._late(arrival.timestamp):
+        # What an edit of a known document changes is no match's time of arrival: it is not late.
+        if tree is None or (known is None and self._late(arrival.timestamp)):
             self.dead.append(arrival)
             return []
         if self._highest is None or arrival.timestamp > self._highest:
@@ -261,7 +272,7 @@ def _distinct(
     refs = tuple((d.key[1], b.stream, d.end) for d, b in zip(documents, query.blocks, strict=True))
     for nodes, values in texts.items():
         sorted_values = tuple((name, tuple(sorted(values[name]))) for name in sorted(values))
-        yield Found(query.resolved.id, refs, nodes, *interval, sorted_values)
+        yield Found(query.resolved.id, refs, nodes, *interval, sorted_values, query.reported)
 
 
 def _assignments(
@@ -274,14 +285,23 @@ def _assignments(
         due[max((home[name] for name in variables(predicate)), default=0)].append(predicate)
 
     def holds(predicate: ast.Expr, bound: Mapping[str, Node]) -> bool:
-        def texts(path: ast.Path) -> list[str]:
-            assert path.variable is not None
-            tree = documents[home[path.variable]].tree
-            start = bound[path.variable]
-            nodes = path_nodes(tree, start, path.steps, query.resolved.namespaces)
-            return [node.text for node in nodes]
+        match predicate:
+            case ast.And(parts=parts):
+                return all(holds(part, bound) for part in parts)
+            case ast.Or(parts=parts):
+                return any(holds(part, bound) for part in parts)
+            case ast.Not(part=part):
+                return not holds(part, bound)
+        # A path means "some such node", within functions too: each occurrence on its own.
+        read = [path for path in _paths(predicate) if path.variable is not None]
+        choices = product(*(texts(path, bound) for path in read))
+        return any(truth(predicate, _picked(read, choice)) for choice in choices)
 
-        return truth(predicate, texts)
+    def texts(path: ast.Path, bound: Mapping[str, Node]) -> list[str]:
+        assert path.variable is not None
+        tree, start = documents[home[path.variable]].tree, bound[path.variable]
+        nodes = path_nodes(tree, start, path.steps, query.resolved.namespaces)
+        return [node.text for node in nodes]
 
     def extend(chosen: list[Embedding]) -> Iterator[list[Embedding]]:
         at = len(chosen)
@@ -294,6 +314,12 @@ def _assignments(
                 yield from extend([*chosen, embedding])
 
     return extend([])
+
+
+def _picked(read: Sequence[ast.Path], choice: Sequence[str]) -> Paths:
+    """Paths as the one node that was chosen for each; two alike are two, so they go by identity."""
+    some = {id(path): [text] for path, text in zip(read, choice, strict=True)}
+    return lambda path: some[id(path)]
 
 
 def _bound(chosen: Iterable[Embedding]) -> dict[str, Node]:
@@ -354,6 +380,18 @@ def _bound_in(steps: Iterable[ast.Step]) -> Iterator[str]:
 def variables(expr: ast.Expr) -> list[str]:
     """The variables that a predicate or an item reads, in order of first appearance."""
     return list(dict.fromkeys(p.variable for p in _paths(expr) if p.variable is not None))
+
+
+def _joined(predicate: ast.Expr) -> tuple[str, ...]:
+    """The two variables of an equality between variables, if it is one."""
+    match predicate:
+        case ast.Comparison(
+            op="=",
+            left=ast.Path(variable=str(one), steps=()),
+            right=ast.Path(variable=str(other), steps=()),
+        ) if one != other:
+            return one, other
+    return ()
 
 
 def selected(select: tuple[ast.SelectItem, ...] | ast.Element) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ class Tree:
         self._index = {element: i for i, element in enumerate(self.root.iter())}
         everything = "descendant-or-self::node() | descendant-or-self::*/attribute::*"
         nodes = _xpath(everything)(self.root)
-        self._rank = {self._node(found).number: i for i, found in enumerate(nodes)}
+        self._rank = {self._node(r).number: i for i, r in enumerate(nodes) if self._exists(r)}
         self.document = Node(DOCUMENT, "document", self.root, _xpath("string(/)")(self.root))
 
     def ordered(self, nodes: Iterable[Node]) -> list[Node]:
@@ -54,11 +54,11 @@ class Tree:
         expression = step_expression(step, namespaces)
         if context.kind == "element":
             found = _xpath(expression)(context.owner)
-            return [self._node(result) for result in found]
+            return [self._node(result) for result in found if self._exists(result)]
         itself = [self.document] if step.test.kind == "self" else []
         if itself and step.axis == "/":
             return itself
-        inside = [result for result in _xpath("/" + expression)(self.root) if self._owned(result)]
+        inside = [r for r in _xpath("/" + expression)(self.root) if self._exists(r)]
         return itself + [self._node(result) for result in inside]
 
     def walk(
@@ -70,9 +70,15 @@ class Tree:
             nodes = self.ordered(n for node in nodes for n in self.step(node, step, namespaces))
         return nodes
 
-    def _owned(self, result: Any) -> bool:
-        """A comment beside the root has no number, and so is no node of ours."""
-        return not isinstance(result, etree._Element) or result in self._index
+    def _exists(self, result: Any) -> bool:
+        """Whether a result is a node in XPath's sense, and one of ours.
+
+        A text node has at least one character, while lxml finds one in an empty CDATA section; and
+        a comment beside the root has no number.
+        """
+        if isinstance(result, etree._Element):
+            return result in self._index
+        return bool(result) or bool(result.is_attribute)
 
     def _node(self, result: Any) -> Node:
         if isinstance(result, etree._Element):

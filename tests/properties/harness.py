@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import tempfile
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -101,8 +101,32 @@ def _document(arrival: Arrival) -> Document:
     )
 
 
+def comparable(wanted: Answer, got: Answer) -> tuple[Answer, Answer]:
+    """Both answers with the values that both have to have: those that join or are selected.
+
+    The engine may say more: values of paths (`x1/author`), of variables in other predicates. Where
+    it speaks of a variable, it has to be right.
+    """
+    named = {_key(m): {name for name, _ in m.values} for matches in got for m in matches}
+    kept = [
+        [_only(m, m.reported | named.get(_key(m), frozenset())) for m in matches]
+        for matches in wanted
+    ]
+    bare = [[_only(m, {n for n, _ in m.values if "/" not in n}) for m in ms] for ms in got]
+    return kept, bare
+
+
+def _key(match: Found) -> Found:
+    return replace(match, values=())
+
+
+def _only(match: Found, names: Set[str]) -> Found:
+    return replace(match, values=tuple(pair for pair in match.values if pair[0] in names))
+
+
 def difference(case: Case, wanted: Answer, got: Answer) -> str | None:
     """None where the answers are the same; else the case and the smallest telling difference."""
+    wanted, got = comparable(wanted, got)
     if wanted == got:
         return None
     lines = [f"lateness: {case.lateness} us"]

@@ -1,0 +1,53 @@
+"""The `broker` command: a thin shell over the library and the pipeline.
+
+Matches go to standard output and nothing else does; messages go to standard error. Exit codes: 0
+for success, 1 for a failure while running, 2 for a wrong command line or wrong queries.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from broker.cli.demo import demo
+from broker.cli.queries import check, explain, fmt
+from broker.cli.replay import replay
+from broker.cli.run import run
+from broker.cli.shared import Failed
+from xscl.errors import XsclError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="xml-stream-broker", prog_name="broker")
+def cli() -> None:
+    """Find the documents that belong together, across RSS/Atom feeds and XML streams.
+
+    Subscriptions are XSCL queries. Start with `broker demo`.
+    """
+
+
+for command in (demo, run, replay, check, explain, fmt):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point: turns what was raised into a message and an exit code."""
+    try:
+        code = cli(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except XsclError as error:
+        click.echo(str(error), err=True)
+        sys.exit(2)
+    except Failed as error:
+        click.echo(f"broker: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        # Who read the matches has gone; what was not acknowledged is delivered next time.
+        sys.stderr.close()
+        sys.exit(0)

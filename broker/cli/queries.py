@@ -1,0 +1,66 @@
+"""`broker check`, `broker explain`, `broker fmt`: queries without documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import xscl
+from broker.broker import Broker
+from broker.catalog import compile_query
+from broker.cli.shared import query_files, read_queries
+from broker.explain import STAGES
+
+
+@click.command()
+@query_files
+def check(queries: tuple[Path, ...]) -> None:
+    """Parse and validate query files; every error with its place, exit code 2 if there are any."""
+    files = read_queries(queries)
+    program = xscl.check(files)
+    for query in program.queries:
+        compile_query(query)
+    for warning in program.warnings:
+        click.echo(warning.render(), err=True)
+    count = len(program.queries)
+    click.echo(f"{count} {'query' if count == 1 else 'queries'}, no errors", err=True)
+
+
+@click.command()
+@query_files
+@click.option("--query", "only", metavar="ID", help="Explain this query alone.")
+@click.option("--stage", type=click.Choice(list(STAGES)), help="Show this stage alone.")
+def explain(queries: tuple[Path, ...], only: str | None, stage: str | None) -> None:
+    """Show how queries are understood and run: syntax tree, normal form, tree patterns, template,
+    and the conjunctive query in SQL."""
+    files = read_queries(queries)
+    program = xscl.check(files)
+    ids = [query.id for query in program.queries]
+    if only is not None and only not in ids:
+        raise click.BadParameter(f"there is no query {only}; there are {', '.join(ids)}")
+    with Broker() as broker:
+        broker.subscribe_files(files)
+        for query in program.queries:
+            if only is not None and query.id != only:
+                continue
+            click.echo(f"-- {query.id}: {query.text}")
+            compiled = compile_query(query)
+            for name in [stage] if stage else STAGES:
+                if stage is None:
+                    click.echo(f"\n-- {name}")
+                click.echo(STAGES[name](compiled, broker.engine.catalog))
+            click.echo()
+
+
+@click.command()
+@query_files
+@click.option("--write", "-w", is_flag=True, help="Rewrite the files in place.")
+def fmt(queries: tuple[Path, ...], write: bool) -> None:
+    """Print query files in canonical form. Comments are lost."""
+    for path, file in zip(queries, read_queries(queries), strict=True):
+        text = xscl.format_file(file)
+        if write:
+            path.write_text(text, encoding="utf-8")
+        else:
+            click.echo(text, nl=False)

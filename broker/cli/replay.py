@@ -1,0 +1,91 @@
+"""`broker replay`: a feed archive as it happened, as fast as it goes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from broker.cli.shared import (
+    Delivery,
+    console,
+    format_option,
+    lateness_option,
+    open_broker,
+    out_option,
+    progress,
+    query_files,
+    state_option,
+    tell_dead_letters,
+)
+from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
+from feeds.archive import replay as archive_rows
+from feeds.rows import DocumentRow
+from xscl.stage1 import Matcher, Witness
+
+BATCH = 500
+"""Items in a batch."""
+
+
+@click.command()
+@click.argument("archive", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@query_files
+@state_option
+@out_option
+@format_option
+@lateness_option
+def replay(
+    archive: Path,
+    queries: tuple[Path, ...],
+    state: Path | None,
+    out: str,
+    form: str,
+    lateness: int,
+) -> None:
+    """Replay a feed ARCHIVE through the subscriptions in QUERIES.
+
+    The archive holds a directory per feed, with snapshots named <UTC time>_….xml. Each item arrives
+    when it was first seen, and flows through the stream S, one named like its directory and one
+    named like its feed's title.
+    """
+    problems: list[tuple[str, str]] = []
+    with ExitStack() as stack:
+        directory = state or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-")))
+        broker = stack.enter_context(open_broker(directory, lateness, queries))
+        delivery = Delivery(broker, out, form)
+        delivery.pending()
+        before = len(broker.dead_letters())
+        items = found = 0
+        update = stack.enter_context(progress("items"))
+        rows = archive_rows(archive, lambda place, problem: problems.append((place, problem)))
+        for arrivals in batches(rows, broker.engine.matcher):
+            matches = broker.engine.apply(arrivals)
+            delivery(matches)
+            items += len(arrivals.documents)
+            found += len(matches)
+            update(len(arrivals.documents), len(matches))
+        for place, problem in problems[:10]:
+            console.print(f"{place}: {problem}", markup=False)
+        if len(problems) > 10:
+            console.print(f"and {len(problems) - 10:,} more snapshots with problems")
+        tell_dead_letters(broker.dead_letters()[before:], state)
+        console.print(f"{items:,} items, {found:,} matches")
+
+
+def batches(rows: Iterator[DocumentRow], matcher: Matcher) -> Iterator[Arrivals]:
+    """Document rows cut into batches and matched by stage 1."""
+    while chunk := list(islice(rows, BATCH)):
+        arrivals: list[Arrival] = []
+        witnesses: list[Witness] = []
+        for row in chunk:
+            arrival = Arrival(**{name: getattr(row, name) for name in Arrival.__slots__})
+            witness = Witness()
+            if arrival.error is None:
+                witness, arrival.error = witness_document(matcher, arrival.xml, arrival.streams)
+            arrivals.append(arrival)
+            witnesses.append(witness)
+        yield Arrivals(arrivals, rows_from_witnesses(witnesses))

@@ -1,0 +1,170 @@
+"""What the commands share: query files, options, and how a running pipeline is shown."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+import xscl
+from broker.broker import Broker
+from broker.model import DeadLetter, Match
+from broker.output import FORMATS, Output
+from broker.sql import UNBOUNDED
+from broker.store import StateError
+from xscl.durations import UNITS, microseconds
+
+_DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*([A-Za-z]*)")
+
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class Failed(RuntimeError):
+    """The command cannot go on; the message says why and what to do."""
+
+
+class DurationType(click.ParamType):
+    """A duration as XSCL writes it, in microseconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        if text.upper() == "INFINITY":
+            return UNBOUNDED
+        found = _DURATION.fullmatch(text)
+        unit = found[2].lower() or "s" if found else ""
+        size = microseconds(found[1], unit) if found and unit in UNITS else None
+        if size is None:
+            self.fail(f"{value!r} is no duration; write for instance 90 s, 2 days or INFINITY")
+        return size
+
+
+query_files = click.argument(
+    "queries", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+state_option = click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory in which everything survives; stop or kill the command and go on with it.",
+)
+lateness_option = click.option(
+    "--lateness",
+    type=DurationType(),
+    default="7 days",
+    show_default=True,
+    help="How much older than the newest document one may arrive; older ones are kept aside.",
+)
+format_option = click.option(
+    "--format", "form", type=click.Choice(list(FORMATS)), default="jsonl", show_default=True
+)
+out_option = click.option(
+    "--out",
+    default="-",
+    show_default="standard output",
+    metavar="FILE",
+    help="Append the matches to a file.",
+)
+
+
+def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
+    """Parse query files; all syntax errors of all files at once."""
+    files, problems = [], []
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failed(f"{path}: cannot be read as UTF-8 text: {error}") from None
+        try:
+            files.append(xscl.parse(text, str(path)))
+        except xscl.XsclError as error:
+            problems += error.diagnostics
+    if problems:
+        raise xscl.XsclError(problems)
+    return files
+
+
+def open_broker(state: Path | None, lateness: int, queries: Sequence[Path]) -> Broker:
+    """A broker whose subscriptions are exactly those of the query files."""
+    files = read_queries(queries)
+    for warning in xscl.check(files).warnings:
+        console.print(warning.render(), markup=False)
+    try:
+        broker = Broker(state, lateness)
+    except StateError as error:
+        raise Failed(str(error)) from None
+    ids = broker.subscribe_files(files)
+    if not ids:
+        raise Failed("the query files hold no query")
+    for gone in broker.subscriptions.keys() - set(ids):
+        console.print(f"unsubscribed {gone}: it is in none of the query files", markup=False)
+        broker.unsubscribe(gone)
+    return broker
+
+
+class Delivery:
+    """Writes matches where the user wants them, and tells the broker what was written."""
+
+    def __init__(self, broker: Broker, out: str, form: str) -> None:
+        self.broker = broker
+        try:
+            self.output = Output(out, form)
+        except OSError as error:
+            raise Failed(f"--out {out}: {error.strerror}") from None
+
+    def pending(self) -> None:
+        """Deliver what an earlier run found and could not deliver."""
+        while left := self.broker.undelivered():
+            self(left)
+
+    def __call__(self, matches: list[Match]) -> None:
+        self.output.write(matches)
+        self.broker.acknowledge(matches)
+
+
+@contextmanager
+def progress(noun: str = "documents") -> Iterator[Callable[[int, int], None]]:
+    """A line on a terminal that counts what was processed; nothing elsewhere."""
+    documents = found = 0
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task(f"waiting for {noun}", total=None)
+
+        def update(more: int, matches: int) -> None:
+            nonlocal documents, found
+            documents += more
+            found += matches
+            bar.update(task, description=f"{documents:,} {noun}, {found:,} matches")
+
+        yield update
+
+
+def tell_dead_letters(letters: Sequence[DeadLetter], state: Path | None) -> None:
+    """Say what was kept aside, the first few with their reasons."""
+    if not letters:
+        return
+    console.print(f"kept aside: {len(letters):,} documents")
+    for letter in letters[:5]:
+        console.print(f"  {letter.place}: {letter.reason}", markup=False)
+    if len(letters) > 5:
+        console.print(f"  and {len(letters) - 5:,} more")
+    if state is not None:
+        console.print(f"  all are in the table dead_letters of {state / 'broker.duckdb'}")
