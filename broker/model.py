@@ -64,7 +64,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRef:
-    """A document of a match; `timestamp` in microseconds (of a derived document: its end)."""
+    """A document of a match; `stream` is the first that it flows through.
+
+    `timestamp` is in microseconds; a derived document has that of its last document.
+    """
 
     id: str
     stream: str

@@ -29,7 +29,8 @@ def as_text(match: Match) -> str:
     lines = [f"{match.query}  {when}" + (f"  -> {match.stream}" if match.stream else "")]
     titles = _titles(match)
     for document, title in zip(match.documents, titles, strict=True):
-        lines.append(f"    {iso_time(document.timestamp)}  {title or document.id}")
+        shown = title or f"{document.id}  ({document.stream})"
+        lines.append(f"    {iso_time(document.timestamp)}  {shown}")
     shared: dict[str, list[str]] = {}
     for variable, texts in match.values.items():
         shared.setdefault("; ".join(_shorten(text) for text in texts), []).append(variable)

@@ -23,7 +23,6 @@ from xscl.document import (
     parse_document,
 )
 from xscl.filters import Node, as_text, compile_value
-from xscl.joingraph import GraphNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +123,7 @@ class Publisher:
             stream=query.query.publish,
             start=start,
             end=end,
-            documents=tuple(
-                DocumentRef(s.id, _stream_read(graph.nodes, b, s), s.end)
-                for b, s in enumerate(stored)
-            ),
+            documents=tuple(DocumentRef(s.id, s.streams[0], s.end) for s in stored),
             values=values,
             nodes=nodes,
             result=self._result(subscription, blocks, candidate, start, end),
@@ -167,9 +163,3 @@ class Publisher:
             etree.SubElement(result, attribute_name(root, node)).text = node_text(root, node)
         else:
             add_node(result, self._context(doc, node))
-
-
-def _stream_read(nodes: Sequence[GraphNode], block: int, stored: Stored) -> str:
-    """The stream by which the query's block read the document."""
-    wanted = next(node.definition.stream for node in nodes if node.block == block)
-    return wanted if wanted in stored.streams else stored.streams[0]

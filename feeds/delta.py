@@ -7,8 +7,8 @@ What an item becomes depends on its own text and on the rest of the document (it
 namespaces, language, base), not on the other items. So items are remembered by their text as long
 as the frame stays the same but for its dates, and a document with the frame and the unknown items
 alone is parsed. This holds where the text cuts cleanly into items: the document is well-formed,
-without DOCTYPE, comments or namespaces declared inside items, and no CDATA section reaches over an
-item's end. All else goes through `parse_feed` as it is.
+without DOCTYPE and comments, its items declare no namespace and no base, and no CDATA section
+reaches over an item's end. All else goes through `parse_feed` as it is.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def _cut(body: bytes) -> _Cut | None:
         return None
     tag = pieces[0][: pieces[0].index(">") + 1]
     opening = tag[:-1]
-    if any(piece.count(opening) != 1 or "xmlns" in piece for piece in pieces):
+    # A base that an item sets for its content stays with feedparser after the item's end.
+    unfit = ("xmlns", "base=")
+    if any(piece.count(opening) != 1 or any(map(piece.__contains__, unfit)) for piece in pieces):
         return None
     return None if opening in head or opening in tail else _Cut(head, pieces, tail)
 

@@ -45,6 +45,7 @@ class _Refused(Exception):
 class _Watched:
     """Mixed into feedparser's parsers: looks at the clock wherever they can spend time."""
 
+    can_be_relative_uri = LooseFeedParser.can_be_relative_uri - {"id"}  # a guid stays verbatim
     deadline = 0.0
     calls = 0
 

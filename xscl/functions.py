@@ -135,11 +135,11 @@ def _round(value: float) -> float:
     return float(below + 1 if value - below >= 0.5 else below)
 
 
-def _substring(text: str, start: float, length: float = math.inf) -> str:
+def _substring(text: str, start: float, length: float | None = None) -> str:
     """XPath 1.0, section 4.2: the characters whose position p, counted from 1, satisfies
     p >= round(start) and p < round(start) + round(length); NaN satisfies nothing."""
     first = _round(start)
-    end = first + _round(length)
+    end = math.inf if length is None else first + _round(length)
     if first != first or end != end:
         return ""
     low = max(first, 1.0)

@@ -8,9 +8,8 @@ import unicodedata
 # RFC 3986, appendix B, for URLs with an authority; the authority split into user, host and port.
 _URL = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*)://"
-    r"([^/?#@]*@)?(\[[^\]/?#@]*\]|[^/?#@:]*)(?::([0-9]*))?"
-    r"([^?#]*)(?:\?([^#]*))?(?:#.*)?",
-    re.DOTALL,
+    r"([^\s/?#@]*@)?(\[[^\s\]/?#@]*\]|[^\s/?#@:]*)(?::([0-9]*))?"
+    r"(/[^\s?#]*|)(?:\?([^\s#]*))?(?:#\S*)?"
 )
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
@@ -36,7 +35,7 @@ def url(text: str) -> str:
     """The URL without tracking parameters, fragment, default port and trailing slashes, its scheme
     and host in lower case; the other parameters stay as they are, in their order.
 
-    What is no absolute URL comes back without the blanks around it. Applying it twice changes
+    What is no absolute URL, or has blanks in it, comes back without the blanks around it. Applying it twice changes
     nothing more.
     """
     text = text.strip()

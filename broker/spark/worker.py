@@ -12,14 +12,14 @@ import gc
 _settled_for: object = None
 
 
-def settle(state: object = True) -> None:
-    """Exempt what is alive now from garbage collection, once for each `state`.
+def settle(state: object = None) -> None:
+    """Exempt what is alive now from garbage collection: once, and again for each new `state`.
 
-    Called by a task before its first row, with what it keeps between tasks (`True`: nothing).
+    Called by a task before its first row, with what it keeps between tasks, if anything.
     """
     global _settled_for
-    if state is not _settled_for:
+    if _settled_for is None or (state is not None and state is not _settled_for):
         gc.unfreeze()  # what belonged to the former state may be garbage
         gc.collect()
         gc.freeze()
-        _settled_for = state
+        _settled_for = state or ()
