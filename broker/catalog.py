@@ -68,6 +68,11 @@ class Subscription:
         return self.resolved.id
 
     @property
+    def reads(self) -> set[str]:
+        """The streams that its result is derived from."""
+        return {node.definition.stream for node in self.graph.nodes}
+
+    @property
     def hidden(self) -> bool:
         """Whether it is a query in another's FROM, whose matches only that one sees."""
         return self.number < 0
@@ -83,6 +88,13 @@ class Compiled:
     fitted: Fitted
     named: dict[str, int]
     nested: tuple[Compiled, ...]
+
+    @property
+    def reads(self) -> set[str]:
+        """The streams that its result is derived from."""
+        return {node.definition.stream for node in self.graph.nodes}.union(
+            *(inner.reads for inner in self.nested)
+        )
 
 
 def compile_query(resolved: ResolvedQuery) -> Compiled:

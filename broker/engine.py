@@ -19,29 +19,17 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from broker.catalog import Canonical, Catalog, Compiled, Subscription, compile_query
+from broker.catalog import Compiled, Subscription
+from broker.clock import Clock
+from broker.join import Joiner
 from broker.model import DeadLetter, Match
 from broker.publish import Candidate, Publisher, Stored
-from broker.residual import constants
-from broker.sql import (
-    UNBOUNDED,
-    blocks_below,
-    conjunctive_query,
-    create_parameter_table,
-    operators,
-    parameter_table,
-    reported,
-)
+from broker.registry import Registry
+from broker.rows import Admitted, document_key, documents_table, witness_rows
+from broker.sql import UNBOUNDED, blocks_below, operators
 from broker.store import Store
-from broker.wire import (
-    ROWS,
-    Arrival,
-    Arrivals,
-    compile_spec,
-    rows_from_witnesses,
-    witness_document,
-)
-from xscl.stage1 import Matcher, Witness, value_code
+from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
+from xscl.stage1 import Witness
 from xscl.template import Template
 
 LATENESS = 7 * 86_400 * 1_000_000
@@ -49,22 +37,6 @@ LATENESS = 7 * 86_400 * 1_000_000
 
 _EXPIRY_EVERY = 64
 """Batches between two looks for what may go."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Admitted:
-    """A document that comes in. `base` is the oldest document that it is made of, itself if none.
-
-    `position` is that of its witness rows in the batch; `start` and `end` are in microseconds.
-    """
-
-    position: int
-    doc: int
-    base: int
-    start: int
-    end: int
-    arrival: Arrival
-    revision: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,117 +55,30 @@ class Engine:
     def __init__(self, store: Store, lateness: int = LATENESS) -> None:
         self.store = store
         self.lateness = lateness
-        self.catalog = Catalog()
-        self.matcher = Matcher()
-        self._sql: dict[tuple[int, int], str] = {}
-        self._templates: list[Template] = []
+        self.registry = Registry(store)
+        self.catalog = self.registry.catalog
+        self.matcher = self.registry.matcher
+        self.joiner = Joiner(store, self.catalog)
         self._batches = 0
-        self._spec: bytes | None = None
+        self.clock = Clock()
         self._next_doc = store.number("next_doc", 1)
-        self._next_subscription = store.number("next_subscription", 1)
         self._highest = store.number("highest_timestamp", -UNBOUNDED)
         self._next_match = store.number("next_match", 1)
         self._applied: dict[str, int] = dict(store.rows("SELECT source, seq FROM applied"))
         self._stored_applied = dict(self._applied)
-        self._template_of: dict[int, int] = {}
-        self._variables_at: dict[tuple[int, int], set[int]] = {}
         self.dead_letters = 0
-        self._restore()
-
-    # -- subscriptions -----------------------------------------------------------------------
-
-    def _restore(self) -> None:
-        import xscl
-
-        self.catalog.variables = {
-            definition: number
-            for number, definition in self.store.rows("SELECT id, definition FROM variables")
-        }
-        for number, id, text, first_doc in self.store.rows(
-            "SELECT number, id, text, first_doc FROM subscriptions ORDER BY number"
-        ):
-            (resolved,) = [q for q in xscl.check([xscl.parse(text, id)]).queries if q.id == id]
-            self._register(compile_query(resolved), number, first_doc)
 
     def subscribe(self, compiled: Sequence[Compiled]) -> list[Subscription]:
-        """Register queries from the next document on, all or none.
-
-        One that is registered with the same canonical text goes on as it is; a changed text under
-        a known id is a new subscription in its place.
-        """
-        fresh: list[Compiled] = []
-        for query in compiled:
-            known = self.catalog.subscriptions.get(query.resolved.id)
-            if known is not None and known.resolved.text == query.resolved.text:
-                continue
-            fresh.append(query)
-        with self.store.transaction():
-            for query in fresh:
-                if query.resolved.id in self.catalog.subscriptions:
-                    self._unregister(query.resolved.id)
-                number = self._next_subscription
-                self._next_subscription += 1
-                self._register(query, number, self._next_doc)
-            rows = [self.catalog.subscriptions[q.resolved.id] for q in fresh]
-            self.store.insert(
-                "subscriptions",
-                pa.table(
-                    {
-                        "number": pa.array([s.number for s in rows], pa.int64()),
-                        "id": pa.array([s.id for s in rows], pa.string()),
-                        "text": pa.array([s.resolved.text for s in rows], pa.string()),
-                        "first_doc": pa.array([s.first_doc for s in rows], pa.int64()),
-                    }
-                ),
-            )
-            self._store_variables()
-            self.store.set_number("next_subscription", self._next_subscription)
-        return [self.catalog.subscriptions[q.resolved.id] for q in compiled]
+        """Register queries from the next document on, all or none. Raises `XsclError`."""
+        return self.registry.subscribe(compiled, self._next_doc)
 
     def unsubscribe(self, id: str) -> None:
         """Remove a subscription. KeyError if there is none of that id."""
-        if id not in self.catalog.subscriptions:
-            raise KeyError(id)
-        with self.store.transaction():
-            self._unregister(id)
-
-    def _register(self, query: Compiled, number: int, first_doc: int) -> None:
-        self.catalog.add(query, number, first_doc)
-        self._synchronize()
-
-    def _unregister(self, id: str) -> None:
-        subscription = self.catalog.remove(id)
-        self._synchronize()
-        self.store.run("DELETE FROM subscriptions WHERE number = ?", [subscription.number])
+        self.registry.unsubscribe(id)
 
     def spec(self) -> bytes:
         """Stage 1's compiled form for the queries of now; the same object while they stay so."""
-        if self._spec is None:
-            self._spec = compile_spec(self.catalog.edges.values())
-        return self._spec
-
-    def _synchronize(self) -> None:
-        """Let stage 1 hold the edges as the catalog has them."""
-        changed, self.catalog.changed = self.catalog.changed, set()
-        if changed:
-            self._spec = None
-        for edge_id in changed:
-            if edge_id in self.matcher.edges:
-                self.matcher.remove(edge_id)
-            if edge_id in self.catalog.edges:
-                self.matcher.add(self.catalog.edges[edge_id])
-
-    def _store_variables(self) -> None:
-        new, self.catalog.new_variables = self.catalog.new_variables, []
-        self.store.insert(
-            "variables",
-            pa.table(
-                {
-                    "id": pa.array([n for n, _ in new], pa.int32()),
-                    "definition": pa.array([d for _, d in new], pa.string()),
-                }
-            ),
-        )
+        return self.registry.spec()
 
     # -- batches -----------------------------------------------------------------------------
 
@@ -204,26 +89,30 @@ class Engine:
         has happened.
         """
         before = (self._next_doc, self._next_match, self._highest, dict(self._applied))
-        self._refresh_parameters()
+        self.joiner.refresh()
         try:
             with self.store.transaction():
+                self.clock.start()
                 admitted = self._admit(arrivals)
+                self.clock.lap("admit")
                 matches: list[Match] = []
                 for run in _runs(admitted):
                     matches += self._cascade(self._process(run, arrivals.rows))
                 self._post(matches)
                 self._advance()
+                self.clock.lap("store")
         except BaseException:
             self._next_doc, self._next_match, self._highest, self._applied = before
             raise
+        self.clock.lap("commit")
         self._stored_applied = dict(self._applied)
         return matches
 
-    def _admit(self, arrivals: Arrivals) -> list[_Admitted]:
+    def _admit(self, arrivals: Arrivals) -> list[Admitted]:
         """Who comes in, in order of arrival; the others are dropped or become dead letters."""
         keys = [document_key(a.source, a.id) for a in arrivals.documents]
         known = self._known(keys)
-        admitted: list[_Admitted] = []
+        admitted: list[Admitted] = []
         letters: list[tuple[Arrival, str]] = []
         for position, (arrival, key) in enumerate(zip(arrivals.documents, keys, strict=True)):
             if arrival.seq is not None:
@@ -245,8 +134,8 @@ class Engine:
                 doc = known[(key, arrival.source, arrival.id)] = self._next_doc
                 self._next_doc += 1
             self._highest = max(self._highest, arrival.timestamp)
-            time = arrival.timestamp
-            admitted.append(_Admitted(position, doc, doc, time, time, arrival, revision))
+            at = arrival.timestamp
+            admitted.append(Admitted(position, doc, doc, at, at, arrival, revision))
         self._bury(letters)
         return admitted
 
@@ -265,7 +154,7 @@ class Engine:
         while found:
             matches += [f.match for f in found if not f.hidden]
             derived = [f for f in found if self.catalog.read[f.match.stream or ""]]
-            run: list[_Admitted] = []
+            run: list[Admitted] = []
             witnesses: list[Witness] = []
             for f in sorted(derived, key=_Found.order):
                 match, doc = f.match, self._next_doc
@@ -287,13 +176,13 @@ class Engine:
                 if error is not None:
                     self._bury([(arrival, error)])
                     continue
-                run.append(_Admitted(len(run), doc, f.base, match.start, match.end, arrival, False))
+                run.append(Admitted(len(run), doc, f.base, match.start, match.end, arrival, False))
                 witnesses.append(witness)
             found = self._process(run, rows_from_witnesses(witnesses)) if run else []
         matches.sort(key=lambda m: (m.end, m.start, m.id))
         return matches
 
-    def _process(self, run: list[_Admitted], rows: pa.Table) -> list[_Found]:
+    def _process(self, run: list[Admitted], rows: pa.Table) -> list[_Found]:
         """Insert a run of new documents and find its matches, or replace a run of revised ones."""
         revised = [a.doc for a in run if a.revision]
         if revised:
@@ -301,9 +190,10 @@ class Engine:
                 self.store.run(
                     f"DELETE FROM {table} WHERE doc IN (SELECT unnest(?::BIGINT[]))", [revised]
                 )
-        self.store.insert("documents", _documents_table(run))
-        witnessed = _witness_rows(run, rows)
+        self.store.insert("documents", documents_table(run))
+        witnessed = witness_rows(run, rows)
         self.store.insert("rl", witnessed)
+        self.clock.lap("store")
         if revised or not witnessed.num_rows:
             return []
         self.store.connection.register("arrow_batch", witnessed)
@@ -314,18 +204,15 @@ class Engine:
 
     def _evaluate(self, first: int, present: set[int]) -> list[_Found]:
         """Run the conjunctive query of each template that the batch can touch."""
-        candidates: list[tuple[Canonical, Candidate]] = []
-        for number, shape in enumerate(self._templates):
-            for pivot in range(shape.blocks):
-                if self._touched(number, shape, pivot, present):
-                    candidates += self._candidates(number, shape, pivot, first)
+        candidates = self.joiner.candidates(first, present)
+        self.clock.lap("join")
         if not candidates:
             return []
         publisher = Publisher(self._stored)
         publisher.load({doc for _, candidate in candidates for doc in candidate.docs})
         found = []
         for canonical, candidate in candidates:
-            shape = self._templates[canonical.template]
+            shape = self.joiner.templates[canonical.template]
             blocks = [block for block, _ in shape.nodes]
             wanted = [
                 s
@@ -337,28 +224,8 @@ class Engine:
                 found += [
                     _Found(publisher.match(s, blocks, candidate), base, s.hidden) for s in wanted
                 ]
+        self.clock.lap("publish")
         return found
-
-    def _touched(self, number: int, shape: Template, pivot: int, present: set[int]) -> bool:
-        position = next(p for p in reversed(shape.block_positions(pivot)))
-        return not self._variables_at.get((number, position), frozenset()).isdisjoint(present)
-
-    def _candidates(
-        self, number: int, shape: Template, pivot: int, first: int
-    ) -> list[tuple[Canonical, Candidate]]:
-        sql = self._sql.get((number, pivot))
-        if sql is None:
-            sql = self._sql[number, pivot] = conjunctive_query(shape, number, pivot)
-        parameters = {"first": first} if "$first" in sql else {}
-        found = self.store.connection.execute(sql, parameters).fetchall()
-        blocks, size = shape.blocks, len(shape.nodes)
-        listed = [p for p in range(size) if reported(shape, p)]
-        result = []
-        for row in found:
-            docs, nodes = row[1 : blocks + 1], row[blocks + 1 : blocks + 1 + size]
-            lists = {p: tuple(x) for p, x in zip(listed, row[blocks + 1 + size :], strict=True)}
-            result.append((self.catalog.canonical[row[0]], Candidate(docs, nodes, lists)))
-        return result
 
     def _within(
         self,
@@ -378,32 +245,6 @@ class Engine:
             max(stored[b].end for b in blocks) - min(stored[b].start for b in blocks) <= window
             for blocks, window in zip(spans, subscription.windows, strict=True)
         )
-
-    def _refresh_parameters(self) -> None:
-        """Bring RT up to date with the subscriptions."""
-        for shape, number in self.catalog.templates.items():
-            if number == len(self._templates):
-                self._templates.append(shape)
-                self.store.run(create_parameter_table(shape, number))
-        dirty, self.catalog.dirty = self.catalog.dirty, set()
-        if not dirty:
-            return
-        fresh: dict[int, list[Canonical]] = {}
-        for cq in dirty:
-            canonical = self.catalog.canonical.get(cq)
-            if cq in self._template_of:
-                table = parameter_table(self._template_of.pop(cq))
-                self.store.run(f"DELETE FROM {table} WHERE cq = ?", [cq])
-            if canonical is not None:
-                fresh.setdefault(canonical.template, []).append(canonical)
-                self._template_of[cq] = canonical.template
-        for number, rows in fresh.items():
-            self.store.insert(
-                parameter_table(number), _parameter_rows(self._templates[number], rows)
-            )
-            for canonical in rows:
-                for position, variable in enumerate(canonical.variables):
-                    self._variables_at.setdefault((number, position), set()).add(variable)
 
     def _stored(self, docs: Sequence[int]) -> dict[int, Stored]:
         found = self.store.rows(
@@ -452,9 +293,11 @@ class Engine:
 
     def _advance(self) -> None:
         """Write down how far the batch went, and let go what no match can reach any more."""
-        self.store.set_number("next_doc", self._next_doc)
-        self.store.set_number("next_match", self._next_match)
-        self.store.set_number("highest_timestamp", self._highest)
+        self.store.set_numbers(
+            next_doc=self._next_doc,
+            next_match=self._next_match,
+            highest_timestamp=self._highest,
+        )
         moved = [(s, n) for s, n in self._applied.items() if self._stored_applied.get(s) != n]
         if moved:
             self.store.connection.executemany(
@@ -492,70 +335,6 @@ class Engine:
         return [DeadLetter(*row) for row in rows]
 
 
-def document_key(source: str, id: str) -> int:
-    return value_code(f"{source}\0{id}")
-
-
-def _runs(admitted: list[_Admitted]) -> list[list[_Admitted]]:
+def _runs(admitted: list[Admitted]) -> list[list[Admitted]]:
     """Cut where new documents and revisions meet: a revision counts for what arrives after it."""
     return [list(group) for _, group in groupby(admitted, key=lambda a: a.revision)]
-
-
-def _documents_table(run: list[_Admitted]) -> pa.Table:
-    # A document revised twice in one run: the last one stays.
-    last = {a.doc: a for a in run}
-    arrivals = [a.arrival for a in last.values()]
-    return pa.table(
-        {
-            "doc": pa.array(list(last), pa.int64()),
-            "base": pa.array([a.base for a in last.values()], pa.int64()),
-            "key": pa.array([document_key(a.source, a.id) for a in arrivals], pa.uint64()),
-            "source": pa.array([a.source for a in arrivals], pa.string()),
-            "id": pa.array([a.id for a in arrivals], pa.string()),
-            "streams": pa.array([list(a.streams) for a in arrivals], pa.list_(pa.string())),
-            "start": pa.array([a.start for a in last.values()], pa.int64()),
-            "end": pa.array([a.end for a in last.values()], pa.int64()),
-            "dated": pa.array([a.dated for a in arrivals], pa.bool_()),
-            "xml": pa.array([a.xml for a in arrivals], pa.binary()),
-        }
-    )
-
-
-def _witness_rows(run: list[_Admitted], rows: pa.Table) -> pa.Table:
-    """The witness rows of a run, with document numbers and times."""
-    size = max(a.position for a in run) + 1
-    of_document: dict[str, list[int | None]] = {
-        name: [None] * size for name in ("doc", "base", "start", "end")
-    }
-    last = {a.doc: a for a in run}
-    for admitted in last.values():
-        for name, column in of_document.items():
-            column[admitted.position] = getattr(admitted, name)
-    chosen = rows.filter(pc.less(rows.column("position"), size))
-    position = chosen.column("position")
-    columns = {
-        name: pa.array(column, pa.int64()).take(position) for name, column in of_document.items()
-    }
-    columns |= {name: chosen.column(name) for name in ROWS.names if name != "position"}
-    table = pa.table(columns)
-    return table.filter(pc.is_valid(table.column("doc")))
-
-
-def _parameter_rows(shape: Template, rows: list[Canonical]) -> pa.Table:
-    size = len(shape.nodes)
-    windows = [c.windows() for c in rows]
-    columns = {
-        "cq": pa.array([c.number for c in rows], pa.int64()),
-        "first_doc": pa.array([c.first_doc() for c in rows], pa.int64()),
-    }
-    for p in range(size):
-        columns[f"v{p}"] = pa.array([c.variables[p] for c in rows], pa.int32())
-        columns[f"s{p}"] = pa.array([p in c.selected for c in rows], pa.bool_())
-    for i in range(len(shape.quantified)):
-        columns[f"u{i}"] = pa.array([c.quantified[i] for c in rows], pa.int32())
-    for i, kind in constants(shape):
-        arrow = pa.float64() if kind == "DOUBLE" else pa.string()
-        columns[f"k{i}"] = pa.array([c.constants[i] for c in rows], arrow)
-    for i in range(len(windows[0])):
-        columns[f"w{i}"] = pa.array([w[i] for w in windows], pa.int64())
-    return pa.table(columns)

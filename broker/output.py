@@ -40,9 +40,7 @@ def as_text(match: Match) -> str:
 
 def _titles(match: Match) -> list[str | None]:
     """For the documents of a match, the title and channel of the item each one is, if it is one."""
-    copies = [
-        node for node in parse_document(match.result.encode()) if isinstance(node.tag, str)
-    ]
+    copies = [node for node in parse_document(match.result.encode()) if isinstance(node.tag, str)]
     if len(copies) != len(match.documents):
         return [None] * len(match.documents)
     found: list[str | None] = []

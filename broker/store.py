@@ -16,8 +16,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from broker.residual import register_functions
-
 VERSION = 1
 
 _SCHEMA = """
@@ -65,14 +63,13 @@ class Store:
         self.connection.execute("SET preserve_insertion_order = false")
         self.connection.execute("SET approximate_join_order_threshold = 6")
         self.connection.execute(_SCHEMA)
-        register_functions(self.connection)
         found = self.number("version", VERSION)
         if found != VERSION:
             self.connection.close()
             raise StateError(
                 f"{state}: this state has version {found}, this program reads version {VERSION}"
             )
-        self.set_number("version", VERSION)
+        self.set_numbers(version=VERSION)
 
     def close(self) -> None:
         self.connection.close()
@@ -106,8 +103,10 @@ class Store:
         found = self.rows("SELECT value FROM meta WHERE key = ?", [key])
         return int(found[0][0]) if found else default
 
-    def set_number(self, key: str, value: int) -> None:
-        self.run("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, value])
+    def set_numbers(self, **numbers: int) -> None:
+        rows = ", ".join("(?, ?)" for _ in numbers)
+        flat = [value for pair in numbers.items() for value in pair]
+        self.run(f"INSERT OR REPLACE INTO meta VALUES {rows}", flat)
 
 
 def _explain(file: Path, error: duckdb.Error) -> str:

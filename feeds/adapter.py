@@ -12,6 +12,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -20,10 +21,12 @@ from feeds.parser import MAX_SECONDS, parse_document
 
 _TAG = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]*>", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
-_FRACTION = re.compile(r":\d\d[.,](\d{1,6})")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d")
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 # Placeholders such as 0001-01-01 say that there is no date. Years beyond 9999 have no ISO form.
-_FIRST_YEAR, _LAST_YEAR = 1900, 9999
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = (datetime(1900, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_END = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +251,24 @@ def _link(entry: Any, guid: str, base: str) -> str:
 def _date(entry: Any) -> int | None:
     """The item's own date in microseconds since the epoch: published, else updated, else created."""
     for key in ("published", "updated", "created"):
-        moment = dict.get(entry, f"{key}_parsed")
-        if moment is None or not _FIRST_YEAR <= moment[0] <= _LAST_YEAR:
-            continue
-        fraction = _FRACTION.search(_get(entry, key))
-        micros = int(fraction.group(1).ljust(6, "0")) if fraction else 0
-        return calendar.timegm(moment) * 1_000_000 + micros
+        text = _get(entry, key).strip()
+        iso = _ISO.match(text)
+        moment = _iso_date(text) if iso else None
+        # feedparser takes 30 February for 2 March, so it is asked only about days that exist.
+        if moment is None and (iso is None or _iso_date(iso.group()) is not None):
+            parsed = dict.get(entry, f"{key}_parsed")
+            moment = None if parsed is None else calendar.timegm(parsed) * 1_000_000
+        if moment is not None and _FIRST <= moment < _END:
+            return moment
     return None
+
+
+def _iso_date(text: str) -> int | None:
+    """An ISO 8601 date, UTC where it names no zone; feedparser misreads zones such as +0530."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -62,6 +62,11 @@ class _Watched:
         self.watch()
         super()._add_tag(term, scheme, label)  # type: ignore[misc]
 
+    def _start_author(self, attributes: Any) -> None:
+        # feedparser would give an author who has an e-mail address only the name of the one before.
+        dict.pop(self._get_context(), "author", None)  # type: ignore[attr-defined]
+        super()._start_author(attributes)  # type: ignore[misc]
+
     def _sync_author_detail(self, key: str = "author") -> None:
         value = self._get_context().get(key)  # type: ignore[attr-defined]
         if not (isinstance(value, str) and _LONG_RUN.search(value)):

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 
 from xscl import ast
+from xscl.check_expression import HINTED
 from xscl.check_joins import join_warnings
 from xscl.check_query import check_query
 from xscl.cycles import find_cycles
@@ -127,7 +128,7 @@ class _File:
         return False
 
     def query(self, query: ast.Query) -> tuple[ResolvedQuery, set[str]]:
-        top, *nested = check_query(query, self.namespaces)
+        top, *nested = check_query(query, self.namespaces, len(self.errors) < HINTED)
         for found in (top, *nested):
             self.errors += found.errors
             self.warnings += found.warnings
@@ -191,6 +192,10 @@ class _File:
         return ast.Duration(self.durations[name], span=duration.span)
 
     def unknown_duration(self, name: str, span: Span) -> None:
+        message = f"the window {name} is not defined"
+        if len(self.errors) >= HINTED:
+            self.error("unknown-duration", message, span)
+            return
         none = f"define it above, as in LET {name} = 2 days, or write NUMBER unit"
         hint = known_names(name, self.durations, "the windows defined above are", none)
         below = tuple(
@@ -198,7 +203,7 @@ class _File:
             for let in self.file.statements
             if isinstance(let, ast.LetDuration) and let.name == name and let.span.start > span.start
         )
-        self.error("unknown-duration", f"the window {name} is not defined", span, hint, below)
+        self.error("unknown-duration", message, span, hint, below)
 
     def error(
         self,

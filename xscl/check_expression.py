@@ -6,7 +6,7 @@ query that hold steps and expressions, and looks the variables up at the end.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,6 +21,9 @@ from xscl.nearest import did_you_mean, known_names
 EXTENSION_FUNCTIONS = frozenset(
     ["avg", "count", "duration", "first", "last", "max", "min", "prev", "sum"]
 )
+
+#: After so many errors none will be shown, so none needs a hint, which costs a search.
+HINTED = 100
 
 #: Why nothing can be bound here, None where it can.
 Blocked = Literal["or", "not", "operand", "predicate"] | None
@@ -48,8 +51,9 @@ class Findings:
 class Walk:
     """The walk over one query. `context` is the kind of node that the filter in hand filters."""
 
-    def __init__(self, prefixes: Collection[str]) -> None:
+    def __init__(self, prefixes: Collection[str], hints: bool = True) -> None:
         self.known_prefixes = prefixes
+        self.hints = hints
         self.found = Findings([], [])
         self.places: dict[str, Span] = {}
         self.unbound: list[tuple[str, str, Span]] = []
@@ -68,6 +72,12 @@ class Walk:
         also: tuple[tuple[str, Span], ...] = (),
     ) -> None:
         self.found.errors.append(Diagnostic(code, message, span, hint, also=also))
+
+    def names_hint(self, name: str, known: Iterable[str], what: str, none: str) -> str | None:
+        """A hint with the known names, for errors that have a chance to be shown."""
+        if not self.hints or len(self.found.errors) >= HINTED:
+            return None
+        return known_names(name, known, what, none)
 
     def warn(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         self.found.warnings.append(Diagnostic(code, message, span, hint, "warning"))
@@ -136,17 +146,12 @@ class Walk:
         if prefix not in known and prefix not in self.missing:
             self.missing.add(prefix)
             at = span.source.text.find(prefix + ":", span.start, span.end)
-            self.error(
-                "unknown-prefix",
-                f"the namespace prefix {prefix} is not defined",
-                span if at < 0 else Span(span.source, at, at + len(prefix)),
-                known_names(
-                    prefix,
-                    (name for name in known if name != "xml"),
-                    "the prefixes are",
-                    f'define it above: LET NAMESPACE {prefix} = "...";',
-                ),
-            )
+            place = span if at < 0 else Span(span.source, at, at + len(prefix))
+            none = f'define it above: LET NAMESPACE {prefix} = "...";'
+            defined = (name for name in known if name != "xml")
+            hint = self.names_hint(prefix, defined, "the prefixes are", none)
+            message = f"the namespace prefix {prefix} is not defined"
+            self.error("unknown-prefix", message, place, hint)
 
     # -- expressions -------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from collections.abc import Collection
 from xscl import ast
 from xscl.check_expression import Findings, Walk
 from xscl.errors import Span
-from xscl.nearest import known_names
 
 _WHY_UNBOUND = {
     "or": "{} cannot be bound inside or: where another branch holds, it stands for nothing",
@@ -27,16 +26,16 @@ _HOW_TO_BIND = {
 }
 
 
-def check_query(query: ast.Query, prefixes: Collection[str]) -> list[Findings]:
+def check_query(query: ast.Query, prefixes: Collection[str], hints: bool = True) -> list[Findings]:
     """Check a query and the queries nested in it, which follow it in the result."""
-    walk = _Walk(prefixes)
+    walk = _Walk(prefixes, hints)
     walk.query(query)
     return [walk.found, *walk.nested]
 
 
 class _Walk(Walk):
-    def __init__(self, prefixes: Collection[str]) -> None:
-        super().__init__(prefixes)
+    def __init__(self, prefixes: Collection[str], hints: bool) -> None:
+        super().__init__(prefixes, hints)
         self.nested: list[Findings] = []
         self.hidden: dict[str, Span] = {}
 
@@ -72,7 +71,7 @@ class _Walk(Walk):
             self.blocks += 1
 
     def subquery(self, pattern: ast.Nested) -> None:
-        inner = _Walk(self.known_prefixes)
+        inner = _Walk(self.known_prefixes, self.hints)
         inner.query(pattern.query)
         self.nested += [inner.found, *inner.nested]
         self.hidden.update(inner.places)
@@ -98,15 +97,18 @@ class _Walk(Walk):
 
     def element(self, element: ast.Element, known: Collection[str]) -> None:
         names = [element.name]
+        declared: list[str] = []
         for name, parts in element.attributes:
             space, _, local = name.partition(":")
             if space != "xmlns":
                 names.append(name)
             elif local:
-                known = {*known, local}
+                declared.append(local)
             for part in parts:
                 if not isinstance(part, str):
                     self.value(part, False)
+        if declared:
+            known = dict.fromkeys([*known, *declared])
         for name in names:
             prefix, colon, _ = name.partition(":")
             if colon:
@@ -152,5 +154,5 @@ class _Walk(Walk):
             )
             return
         none = "no block of this query binds a variable: S//book->x1 binds x1"
-        hint = known_names(name, self.places, "the variables are", none)
+        hint = self.names_hint(name, self.places, "the variables are", none)
         self.error("unknown-variable", f"no block binds the variable {name}", place, hint)

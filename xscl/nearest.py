@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 
 _SHOWN = 12
+
+# Comparing names is slow: a text with thousands of wrong ones must not be slow to refuse.
+_COMPARED = 200
+_LONGEST = 60
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """`did you mean b?` for the nearest of the known names, None where none is near."""
-    near = get_close_matches(name, list(known), 1)
+    if len(name) > _LONGEST:
+        return None
+    names = [other for other in islice(known, _COMPARED) if len(other) <= _LONGEST]
+    near = get_close_matches(name, names, 1)
     return f"did you mean {near[0]}?" if near else None
 
 
 def known_names(name: str, known: Iterable[str], what: str, none: str) -> str:
     """A hint that lists the known names, the nearest first said; `none` where there are none."""
-    names = list(dict.fromkeys(known))
+    names = list(islice(known, _COMPARED))
     if not names:
         return none
     near = did_you_mean(name, names)

@@ -30,7 +30,7 @@ class Failed(RuntimeError):
     """The command cannot go on; the message says why and what to do."""
 
 
-class DurationType(click.ParamType):
+class DurationType(click.ParamType[int]):
     """A duration as XSCL writes it, in microseconds."""
 
     name = "duration"
@@ -80,7 +80,8 @@ out_option = click.option(
 
 def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
     """Parse query files; all syntax errors of all files at once."""
-    files, problems = [], []
+    files: list[xscl.ast.File] = []
+    problems: list[xscl.Diagnostic] = []
     for path in paths:
         try:
             text = path.read_text(encoding="utf-8-sig")

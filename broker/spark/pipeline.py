@@ -37,7 +37,7 @@ from broker.spark.arrow import ArrowMap, reread, signed
 from broker.spark.documents import ORDER
 from broker.spark.failure import PipelineError, reason
 from broker.spark.sources import Source, union
-from broker.spark.worker import settle
+from broker.spark.worker import keep, settle
 from broker.wire import WITNESSED, Arrivals, arrivals_from_table, matcher_for, stage1
 
 _POLL_SECONDS = 0.25
@@ -251,7 +251,8 @@ class _Run:
         if self._stage is None or spec is not self._spec:
             self.release()
             self._broadcast = self.session.sparkContext.broadcast(spec)
-            self._stage = ArrowMap(partial(stage1_batches, self._broadcast), _IN_SPARK)
+            key = hashlib.blake2b(spec, digest_size=16).hexdigest()
+            self._stage = ArrowMap(partial(stage1_batches, key, self._broadcast), _IN_SPARK)
             self._spec = spec
         table = self._stage(frame).toArrow()
         return pa.Table.from_arrays(reread(table.columns, _ORDERED), schema=_ORDERED)
@@ -310,11 +311,16 @@ class _Clock:
         self._last = now
 
 
-def stage1_batches(broadcast: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Stage 1 on an executor: DOCUMENTS and ORDER in, WITNESSED and ORDER out, row by row."""
-    spec: bytes = broadcast.value
+def stage1_batches(
+    key: str, broadcast: Any, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Stage 1 on an executor: DOCUMENTS and ORDER in, WITNESSED and ORDER out, row by row.
+
+    `key` names the spec that is broadcast.
+    """
+    spec = keep(key, lambda: broadcast.value)
     matcher_for(spec)
-    settle(spec)
+    settle(key)
     for batch in batches:
         orders = batch.column(ORDER)
         for witnessed in stage1(spec, iter([batch])):

@@ -165,6 +165,22 @@ def test_an_impossible_date_is_the_arrival(date: str) -> None:
     assert (item.timestamp, item.dated) == (ARRIVAL, False)
 
 
+@pytest.mark.parametrize(
+    ("date", "microseconds"),
+    [
+        ("2026-10-05T13:30:00+0530", 0),
+        ("2026-10-05T13:30:00+05:30", 0),
+        ("2026-10-05 08:00:00", 0),
+        ("2026-10-05T08:00:00.123456789Z", 123_456),
+        ("Mon, 5 Oct 2026 04:00:00 EDT", 0),
+        ("5 Oct 26 10:00 +0200", 0),
+    ],
+)
+def test_dates_in_the_forms_that_feeds_use(date: str, microseconds: int) -> None:
+    item = only(rss(f"<title>t</title><pubDate>{date}</pubDate>"))
+    assert (item.timestamp, item.dated) == (1_791_187_200_000_000 + microseconds, True)
+
+
 def test_a_future_date_is_kept() -> None:
     item = only(rss("<title>t</title><pubDate>Fri, 01 Jan 2100 00:00:00 GMT</pubDate>"))
     assert (item.timestamp, item.dated) == (4_102_444_800_000_000, True)

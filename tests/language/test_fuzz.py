@@ -171,6 +171,27 @@ def test_breadth_has_no_limit(text: str) -> None:
     assert time.process_time() - began < 5
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S//a->x WHERE " + " AND ".join(f"v{n} = {n}" for n in range(N)),
+        "S" + "".join(f"//a->v{n}" for n in range(60)) + "[./b->w]" * N,
+        ";".join(f"LET T{n} = 1; S//a WITHIN U{n}" for n in range(N)),
+        ";".join(f"LET NAMESPACE n{n} = 'u'; S//m{n}:a" for n in range(N)),
+        "S//a[" + " and ".join(f"f{n}(./b)" for n in range(N)) + "]",
+        ";".join(["S//a"] * N),
+        ";".join(f"p{n}//a PUBLISH p{n}" for n in range(N)),
+    ],
+    ids=["variables", "bindings", "windows", "prefixes", "functions", "ids", "cycles"],
+)
+def test_many_errors_cost_no_more_than_their_text(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(XsclError) as caught:
+        check([parse(text)])
+    assert [d.code for d in caught.value.diagnostics][-1] == "too-many-errors"
+    assert time.process_time() - began < 5
+
+
 def test_all_limits_can_be_reached_at_once() -> None:
     """The deepest tree that is accepted is no deeper than the passes over it can go."""
     x = "(" * 30 + "x" + ")" * 30

@@ -99,7 +99,7 @@ def test_numbers_have_no_exponent(value: float, text: str) -> None:
 
 
 @given(strategies.files)
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 def test_what_is_printed_is_read_back(file: ast.File) -> None:
     printed = format_file(file)
     again = parse(printed)
