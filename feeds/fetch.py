@@ -162,7 +162,7 @@ class Fetcher(AbstractContextManager["Fetcher"]):
         url, moved_to, permanent = request.url, None, True
         try:
             for _ in range(MAX_REDIRECTS + 1):
-                _check_scheme(url, redirected=url != request.url)
+                _check_address(url, redirected=url != request.url)
                 status, headers, body = self._get(url, request)
                 if status not in _REDIRECTS or "location" not in headers:
                     return self._answer(request, url, status, headers, body, moved_to)
@@ -230,8 +230,10 @@ class Fetcher(AbstractContextManager["Fetcher"]):
             outcome = "busy"
             retry_after = self._retry_after(headers.get("retry-after", ""))
             problem = f"fetch: the server is busy ({status})"
+        # A redirect counts as a move once it led to the feed.
+        address = moved_to if outcome in ("ok", "not modified") else None
         return Fetched(
-            request.url, outcome, url, status, body, headers, moved_to, retry_after, problem
+            request.url, outcome, url, status, body, headers, address, retry_after, problem
         )
 
     def _retry_after(self, value: str) -> float | None:
@@ -291,8 +293,10 @@ def _host(url: str) -> str:
         return ""
 
 
-def _check_scheme(url: str, *, redirected: bool) -> None:
+def _check_address(url: str, *, redirected: bool) -> None:
     scheme = urlsplit(url).scheme.lower()
     if scheme not in ("http", "https"):
         verb = "redirected to" if redirected else "cannot fetch"
         raise _Failed(f"{verb} a '{scheme}:' address, only http and https are fetched")
+    if not urlsplit(url).hostname:
+        raise _Failed(f"not a valid URL: no host in '{url}'")

@@ -33,7 +33,7 @@ MAX_ATTRIBUTES = 1_000
 _FIRST_TAG = re.compile(r"<([A-Za-z_][^\s/>]{0,80})")
 _HTML_DOCTYPE = re.compile(r"<!doctype\s+html\b[^>]*>", re.IGNORECASE)
 _HTML_ROOT = re.compile(r"<html\b", re.IGNORECASE)
-_FEED_ROOT = re.compile(r"<(?:\w+:)?(?:rss|feed|rdf|channel)\b", re.IGNORECASE)
+_FEED_ROOT = re.compile(r"<(?:\w+:)?(?:rss|feed|rdf)\b", re.IGNORECASE)
 # feedparser looks for an e-mail address by a pattern that is quadratic in such a run.
 _LONG_RUN = re.compile(r"[\w.+-]{255}")
 
@@ -174,7 +174,7 @@ def _prepared(parser: Any, deadline: float) -> Any:
 
 def _strict(text: str, deadline: float) -> Any:
     parser = _prepared(_Strict("", None, "utf-8"), deadline)
-    data = text.lstrip().encode()
+    data = text.encode()
     # One read: expat scans an unfinished token again with each piece.
     reader = ExpatParser(1, len(data) + 1)
     reader.setFeature(feature_namespaces, True)
@@ -209,7 +209,8 @@ def _other_format(text: str) -> str | None:
     doctype = _HTML_DOCTYPE.match(text, start)
     if doctype:
         start = _after_comments(text, doctype.end())
-    if _HTML_ROOT.match(text, start) or (doctype and not _FEED_ROOT.search(text, start)):
+    page = doctype or _HTML_ROOT.match(text, start)
+    if page and not _FEED_ROOT.search(text, start):  # some wrap their feed in a page
         return "an HTML page, not a feed"
     if text[start : start + 1] in ("{", "["):
         return "JSON, not XML"

@@ -81,7 +81,8 @@ def digest(state: FeedState, fetched: Fetched, arrival: int, interval: float) ->
     """What a fetch means: the feed's new state, and the channel if a document came."""
     if fetched.outcome == "not modified":
         # A feed that cannot be read stays so until it changes.
-        return Batch(_later(state, arrival, interval), arrival)
+        same = replace(state, address=fetched.moved_to or state.address)
+        return Batch(_later(same, arrival, interval), arrival)
     if fetched.outcome != "ok":
         errors = state.errors + 1
         wait = interval * 2 ** min(errors, 20) if fetched.outcome != "busy" else interval

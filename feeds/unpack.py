@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Iterable
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
-_ANY_HEADER = 32 + zlib.MAX_WBITS  # gzip or zlib, whichever is there
 
 
 class TooLarge(Exception):
@@ -54,28 +53,39 @@ def _joined(pieces: Iterable[bytes], limit: int) -> bytes:
 
 def _inflated(pieces: Iterable[bytes], limit: int) -> bytes:
     body = bytearray()
-    inflate = zlib.decompressobj(_ANY_HEADER)
-    started = False
+    inflate: zlib._Decompress | None = None
+    data = b""
+    members = 0
     for piece in pieces:
-        data = piece
+        data += piece
         while data:
-            if inflate.eof:  # a gzip file may have several members; padding may follow the last
-                if not data.startswith(_GZIP_MAGIC[:2]):
+            if inflate is None:
+                if len(data) < 2:  # a header may be cut between two pieces
                     break
-                inflate = zlib.decompressobj(_ANY_HEADER)
+                # A gzip file may have several members; padding may follow the last.
+                if members and not data.startswith(_GZIP_MAGIC[:2]):
+                    data = b""
+                    break
+                inflate = zlib.decompressobj(_window_bits(data))
+                members += 1
             try:
                 body += inflate.decompress(data, limit + 1 - len(body))
             except zlib.error as error:
-                if started or data[:2] == _GZIP_MAGIC[:2]:
-                    raise BadEncoding(f"broken compression: {error}") from error
-                # "deflate" is meant to have zlib's header, and often has not.
-                inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-                started = True
-                continue
-            started = True
+                raise BadEncoding(f"broken compression: {error}") from error
             if len(body) > limit:
                 raise TooLarge(limit + 1)
-            data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-    if started and not inflate.eof:
+            if inflate.eof:
+                data, inflate = inflate.unused_data, None
+            else:
+                data = inflate.unconsumed_tail
+    if inflate is not None or (data and not members):
         raise BadEncoding("compressed data ends too early")
     return bytes(body)
+
+
+def _window_bits(start: bytes) -> int:
+    """What zlib needs to know: "deflate" is meant to have zlib's header (RFC 1950), and often has not."""
+    if start.startswith(_GZIP_MAGIC[:2]):
+        return 16 + zlib.MAX_WBITS
+    has_header = start[0] & 0x0F == 8 and int.from_bytes(start[:2], "big") % 31 == 0
+    return zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS

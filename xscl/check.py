@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from types import MappingProxyType
 
 from xscl import ast
 from xscl.check_expression import HINTED
@@ -37,8 +36,8 @@ class ResolvedQuery:
     `id` is its label, else its PUBLISH name, else "q" and a hash of its canonical text without
     label. In `query` every duration is a number of microseconds (None: INFINITY) and has no name.
     `namespaces` maps the prefixes of its file, and `xml`, to namespace names. `text` is canonical,
-    on one line, and complete: parsed alone it gives the same query with the same id (where the
-    query uses prefixes, it begins with their LET NAMESPACE).
+    on one line (but for line breaks in strings), and complete: parsed alone it gives the same query
+    with the same id. Where the query uses prefixes, it begins with their LET NAMESPACE.
     """
 
     id: str
@@ -104,7 +103,6 @@ class _File:
         self.durations: dict[str, int | None] = {}
         self.namespaces: dict[str, str] = {"xml": XML_NAMESPACE}
         self.places: dict[tuple[str, str], Span] = {}
-        self.shared = MappingProxyType(self.namespaces)
 
     def let_duration(self, let: ast.LetDuration) -> None:
         duration = self.duration(let.duration)
@@ -146,7 +144,7 @@ class _File:
             name = "q" + blake2b((text + body).encode()).hexdigest()[:_HASH_DIGITS]
         if query.label is not None:
             body = f"{query.label}: {body}"
-        return ResolvedQuery(name, query, self.shared, text + body), top.streams
+        return ResolvedQuery(name, query, self.namespaces, text + body), top.streams
 
     # -- durations ---------------------------------------------------------------------------
 

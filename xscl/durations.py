@@ -33,11 +33,17 @@ UNITS = {
 #: The longest window, 2**62 microseconds: a timestamp and a window still add up in 64 bits.
 LONGEST = 1 << 62
 
+#: More digits than any window needs, and fewer than Python refuses to read.
+MOST_DIGITS = 40
+
 _PRINTED = (("week", _WEEK), ("day", _DAY), ("h", _HOUR), ("min", _MINUTE), ("s", _SECOND))
 
 
 def microseconds(digits: str, unit: str) -> int | None:
-    """The exact number of microseconds, None where it is not whole. `unit` is a key of `UNITS`."""
+    """The exact number of microseconds, None where it is not whole. `unit` is a key of `UNITS`.
+
+    `digits` is a number of at most `MOST_DIGITS` characters.
+    """
     if digits.isdigit():
         return int(digits) * UNITS[unit]
     exact = Fraction(digits.rstrip(".") or "0") * UNITS[unit]

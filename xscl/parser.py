@@ -9,12 +9,15 @@ statements.
 
 from __future__ import annotations
 
+import gc
+
 from xscl import ast
 from xscl.errors import Source, Span, XsclError
 from xscl.lexer import Failure, not_xml
 from xscl.nearest import did_you_mean
 from xscl.parser_query import QueryParser
 
+_LARGE = 1 << 16
 _AFTER_BLOCK = ("JOIN", "FOLLOWED", "WHERE", "WITHIN", "PUBLISH")
 
 
@@ -26,7 +29,15 @@ def parse(text: str, name: str = "<query>") -> ast.File:
     source = Source(name, text)
     if wrong := not_xml(source):
         raise XsclError(wrong)
-    return _Parser(source).file()
+    if len(text) < _LARGE or not gc.isenabled():
+        return _Parser(source).file()
+    # A tree has no cycles: looking for them again and again while a large one grows costs three
+    # times as much as reading it.
+    gc.disable()
+    try:
+        return _Parser(source).file()
+    finally:
+        gc.enable()
 
 
 class _Parser(QueryParser):

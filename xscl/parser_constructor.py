@@ -204,6 +204,7 @@ class ConstructorParser(ExpressionParser):
         if name:
             return _ENTITIES[name], found.end()
         digits, base = (decimal, 10) if decimal else (hexadecimal, 16)
+        digits = digits.lstrip("0") or "0"
         number = int(digits, base) if len(digits) <= 10 else -1
         if not _is_character(number):
             self._wrong("this number is no XML character", *found.span())

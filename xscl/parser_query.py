@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal, NoReturn
 
 from xscl import ast
-from xscl.durations import LONGEST, UNITS, microseconds
+from xscl.durations import LONGEST, MOST_DIGITS, UNITS, microseconds
 from xscl.errors import Span
 from xscl.lexer import Failure
 from xscl.nearest import did_you_mean
@@ -248,26 +248,23 @@ class QueryParser(ConstructorParser):
         self.advance()
         unit = "s"
         if self.kind == "word" and self.value.upper() not in RESERVED:
-            unit = self.value.lower()
-            if unit not in UNITS:
-                self.report(
-                    "bad-duration",
-                    f"{self.found()} is no unit of time",
-                    self.here(),
-                    did_you_mean(unit, UNITS) or "the units are ms, s, min, h, day and week",
-                )
-                unit = "s"
-            self.advance()
-        value = microseconds(digits, unit)
+            unit = self._unit()
+        value = microseconds(digits, unit) if len(digits) <= MOST_DIGITS else LONGEST + 1
+        span = self.span(start)
         if value is None:
-            self.report(
-                "bad-duration", "a window is a whole number of microseconds", self.span(start)
-            )
+            self.report("bad-duration", "a window is a whole number of microseconds", span)
         elif value > LONGEST:
-            self.report(
-                "bad-duration", "this window is too long", self.span(start), "write INFINITY"
-            )
-        return ast.Duration(value or 0, span=self.span(start))
+            self.report("bad-duration", "this window is too long", span, "write INFINITY")
+        return ast.Duration(value or 0, span=span)
+
+    def _unit(self) -> str:
+        unit = self.value.lower()
+        if unit not in UNITS:
+            known = did_you_mean(unit, UNITS) or "the units are ms, s, min, h, day and week"
+            self.report("bad-duration", f"{self.found()} is no unit of time", self.here(), known)
+            unit = "s"
+        self.advance()
+        return unit
 
     # -- words ----------------------------------------------------------------------------
 

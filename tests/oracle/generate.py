@@ -73,42 +73,52 @@ def case(r: Random, level: Level = "core") -> Case:
     label = 0
     for batch in cut(r, stream):
         for _ in range(r.randint(0, 1) if events else 2):
-            if standing and len(events) > 2 and r.randint(0, 5) == 5:
+            dice = r.randint(0, 9) if standing and len(events) > 2 else 0
+            if dice >= 8:
                 gone = standing.pop(r.randint(0, len(standing) - 1))
                 events += [Unsubscribe(query_id) for query_id in gone.ids]
-                if r.randint(0, 1):
-                    continue
-                again = gone  # the same text anew, now or a batch later
-                events.append(again)
-                standing.append(again)
+                if dice == 9:  # the same text anew
+                    standing.append(gone)
+                    events.append(gone)
+            elif dice == 7:  # registered again while it stands: it continues
+                events.append(r.choice(standing))
+            elif dice == 6:  # another text under its ids takes the place of the old
+                old = standing.pop(r.randint(0, len(standing) - 1))
+                standing.append(_subscribe(maker, old.ids))
+                events.append(standing[-1])
             elif label < 6:
                 count = r.randint(1, 2)
-                ids = tuple(f"q{label + k + 1}" for k in range(count))
+                standing.append(_subscribe(maker, tuple(f"q{label + k + 1}" for k in range(count))))
                 label += count
-                text = PREAMBLE + ";\n".join(maker.query(i) for i in ids)
-                standing.append(Subscribe(text, ids))
                 events.append(standing[-1])
         events.append(batch)
     lateness = r.choice((WEEK, WEEK, 4 * SECOND, 2 * SECOND, SECOND, 0))
     return Case(lateness, tuple(events))
 
 
+def _subscribe(maker: Maker, ids: tuple[str, ...]) -> Subscribe:
+    return Subscribe(PREAMBLE + ";\n".join(maker.query(i) for i in ids), ids)
+
+
 def steady(r: Random, level: Level = "core", queries: int = 4) -> Case:
     """Queries first, then distinct documents, none of them late: the ground of the laws."""
     fresh = documents(r, level, r.randint(2, 7))
     maker = Maker(r, level, fresh)
-    ids = tuple(f"q{k + 1}" for k in range(queries))
-    text = PREAMBLE + ";\n".join(maker.query(i) for i in ids)
-    return Case(WEEK, (Subscribe(text, ids), *cut(r, fresh)))
+    first = _subscribe(maker, tuple(f"q{k + 1}" for k in range(queries)))
+    return Case(WEEK, (first, *cut(r, fresh)))
 
 
 def replayed(r: Random, stream: list[Arrival]) -> list[Arrival]:
-    """A sequenced stream of which a stretch is sent twice, as after a restart from a checkpoint."""
-    if r.randint(0, 1) == 0:
-        return stream
+    """A sequenced stream of which a stretch is sent twice, as after a restart from a checkpoint.
+
+    What was applied by its number is dropped by its number, whatever id it has the second time.
+    """
     end = r.randint(1, len(stream))
     start = r.randint(0, end - 1)
-    return [*stream[:end], *stream[start:]]
+    again = stream[start:end]
+    if r.randint(0, 1):
+        again = [replace(arrival, id=f"{arrival.id}x") for arrival in again]
+    return [*stream[:end], *again, *stream[end:]]
 
 
 def cut(r: Random, stream: list[Arrival]) -> list[Batch]:

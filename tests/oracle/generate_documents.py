@@ -120,17 +120,18 @@ def echoes(r: Random, level: Level, arrivals: list[Arrival]) -> list[Arrival]:
     for arrival in arrivals:
         out.append(arrival)
         fate = r.randint(0, 11)
-        if fate > 3:
+        if fate > 4:
             continue
         earlier = r.choice(out)
-        if fate in (0, 1):  # a revision: new content, sometimes a new time
+        if fate <= 2:  # a revision: new content, sometimes a new time
+            earlier = out[0] if r.randint(0, 1) else earlier  # it may be behind the watermark
             again = timestamp(r) if r.randint(0, 3) == 0 else earlier.timestamp
             revision = True
         else:  # the same id again, with other content or not
             again = timestamp(r)
             revision = False
         content = xml(r, level) if r.randint(0, 3) else earlier.xml
-        if fate == 3 and r.randint(0, 1):
+        if fate == 4 and r.randint(0, 1):
             content = "<a><b></a>"
             key = f"broken{len(out)}"
         else:

@@ -1,0 +1,89 @@
+"""`broker check`, `explain`, `fmt`, as a user types them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from feeds import __file__ as feeds_file
+
+DEMO = Path(feeds_file).parent / "samples" / "demo.xscl"
+
+
+def broker(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from broker.cli import main; main()", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+
+
+def test_check_accepts_the_demo() -> None:
+    done = broker("check", DEMO)
+    assert done.returncode == 0, done.stderr
+    assert "8 queries, no errors" in done.stderr
+    assert done.stdout == ""
+
+
+def test_check_points_at_every_error_and_exits_with_2(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.xscl"
+    bad.write_text("a: S//x->v[./y->w] JOIN {w = z} S//x[./y->z2];\nb: S//x[[;\n")
+    worse = tmp_path / "worse.xscl"
+    worse.write_text("c: S//")
+    done = broker("check", bad, worse)
+    assert done.returncode == 2
+    assert "bad.xscl:2:" in done.stderr
+    assert "worse.xscl:1:" in done.stderr
+    assert "^" in done.stderr
+    (tmp_path / "bad.xscl").write_text("a: S//x->v[./y->w] JOIN {w = z} S//x[./y->z2];")
+    done = broker("check", bad)
+    assert done.returncode == 2
+    assert "z2" in done.stderr
+
+
+@pytest.mark.parametrize("stage", ["ast", "normal", "patterns", "template", "sql"])
+def test_explain_shows_a_stage_of_one_query(stage: str) -> None:
+    done = broker("explain", DEMO, "--query", "same-story", "--stage", stage)
+    assert done.returncode == 0, done.stderr
+    assert "same-story" in done.stdout
+    assert "book-then-author" not in done.stdout
+    expected = {
+        "ast": "Block",
+        "normal": "value join",
+        "patterns": "v1",
+        "template": "RT row",
+        "sql": "SELECT",
+    }
+    assert expected[stage] in done.stdout
+
+
+def test_explain_names_the_queries_there_are() -> None:
+    done = broker("explain", DEMO, "--query", "nothing")
+    assert done.returncode == 2
+    assert "same-story" in done.stderr
+
+
+def test_fmt_is_stable(tmp_path: Path) -> None:
+    first = broker("fmt", DEMO)
+    copy = tmp_path / "copy.xscl"
+    copy.write_text(first.stdout)
+    assert broker("fmt", copy).stdout == first.stdout
+    assert broker("fmt", "-w", copy).returncode == 0
+    assert copy.read_text() == first.stdout
+
+
+def test_run_without_a_source_says_what_to_give() -> None:
+    done = broker("run", DEMO)
+    assert done.returncode == 2
+    assert "--documents or --feeds" in done.stderr
+
+
+def test_every_command_and_option_is_documented() -> None:
+    from broker.cli import cli
+
+    for name, command in cli.commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                shown = parameter.name in ("form", "out")
+                assert shown or getattr(parameter, "help", None), f"{name} {parameter.name}"

@@ -1,0 +1,87 @@
+"""A loopback server that answers each path with a scripted response, byte by byte if need be."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+
+class OddServer(AbstractContextManager["OddServer"]):
+    """`answers` maps a path to the raw response, or to a function that writes it to the socket."""
+
+    def __init__(
+        self,
+        answers: dict[str, bytes | Callable[[Callable[[bytes], object]], None]],
+        host: str = "127.0.0.1",
+    ) -> None:
+        self.answers = answers
+        self._host = host
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.open = 0
+        self.most_open = 0
+        self._lock = threading.Lock()
+        self._server = socketserver.ThreadingTCPServer((host, 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True
+        )
+
+    def url(self, path: str, host: str | None = None) -> str:
+        return f"http://{host or self._host}:{self._server.server_address[1]}{path}"
+
+    def __enter__(self) -> OddServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _handler(self) -> type[socketserver.StreamRequestHandler]:
+        odd = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                path = self.rfile.readline().decode().split(" ")[1]
+                headers = {}
+                while line := self.rfile.readline().decode().strip():
+                    name, _, value = line.partition(":")
+                    headers[name.lower()] = value.strip()
+                with odd._lock:
+                    odd.requests.append((path, headers))
+                    odd.open += 1
+                    odd.most_open = max(odd.most_open, odd.open)
+                try:
+                    answer = odd.answers[path]
+                    if callable(answer):
+                        answer(self.wfile.write)
+                    else:
+                        self.wfile.write(answer)
+                except OSError:
+                    pass  # the fetcher had enough
+                finally:
+                    with odd._lock:
+                        odd.open -= 1
+
+        return Handler
+
+
+def response(status: str, body: bytes = b"", **headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", "Connection: close", f"Content-Length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def dribble(start: bytes, piece: bytes, times: int, pause: float) -> Callable[..., None]:
+    """Write `start`, then `piece` again and again with a pause before each."""
+
+    def write(send: Callable[[bytes], object]) -> None:
+        send(start)
+        for _ in range(times):
+            time.sleep(pause)
+            send(piece)
+
+    return write

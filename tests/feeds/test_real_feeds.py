@@ -1,0 +1,91 @@
+"""Every real feed parses or says why not, and feedparser itself finds the same entries."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import feedparser
+import pytest
+from lxml import etree
+
+from feeds.adapter import parse_feed
+from feeds.parser import parse_document
+from tests.feeds.data import DATA, needs_data
+
+pytestmark = needs_data
+
+FOLDERS = (
+    "feeds_codehollow",
+    "feeds_feedjira",
+    "feeds_greatfire2015",
+    "feeds_kagi200",
+    "feeds_node_feedparser",
+    "feeds_rbren",
+)
+# What is no feed in those folders: pages, fragments of a feed's content, gzip files.
+NO_FEEDS = {
+    "AmazonWebServicesBlogFirstEntryContent.xml",
+    "HREFConsideredHarmfulFirstEntry.xml",
+    "PaulDixExplainsNothingFirstEntryContent.xml",
+    "TechCrunchFirstEntry.xml",
+    "TechCrunchFirstEntryDescription.xml",
+    "TenderLovemakingFirstEntry.xml",
+    "TrotterCashionFirstEntry.xml",
+    "compressed.xml",
+    "invalid-characters-gzipped.xml",
+    "notafeed.html",
+    "unrecognized.rss",
+}
+
+
+def files(folder: str) -> list[Path]:
+    return sorted(
+        path
+        for path in (DATA / folder).rglob("*")
+        if path.is_file()
+        and not path.name.startswith("_")
+        and path.suffix.lower() not in (".json", ".md", ".rb", ".js")
+    )
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_real_feeds_become_items_of_well_formed_xml(folder: str) -> None:
+    count = 0
+    for path in files(folder):
+        channel = parse_feed(path.read_bytes(), f"http://a.example/{path.name}", arrival=1)
+        assert bool(channel.error) == (path.name in NO_FEEDS), (path, channel.error)
+        count += len(channel.items)
+        assert len({item.id for item in channel.items}) == len(channel.items)
+        for item in channel.items[:5]:
+            root = etree.fromstring(item.to_xml())
+            assert root.findtext("guid")
+            assert root.findtext("timestamp")
+    assert count >= len(files(folder))
+
+
+def entries(parsed: Any) -> list[tuple[Any, ...]]:
+    return [
+        tuple(dict.get(entry, key) for key in ("title", "published", "updated", "tags"))
+        for entry in parsed.entries
+    ]
+
+
+def test_feedparser_finds_the_same() -> None:
+    """Driving the parsers ourselves changes nothing about what they find."""
+    paths = sorted((DATA / "feedparser_tests" / "tests").rglob("*.xml"))
+    assert len(paths) > 1000
+    different = []
+    for path in paths:
+        body = path.read_bytes()
+        ours = parse_document(body)
+        theirs = feedparser.parse(
+            io.BytesIO(body), sanitize_html=False, resolve_relative_uris=False
+        )
+        if ours.error is None and entries(ours) != entries(theirs):
+            different.append(path.name)
+        if ours.error is not None and theirs.entries:
+            different.append(path.name)
+    # It is in Shift-JIS and does not say so; there both are wrong, each in its own way.
+    assert different == ["shiftjis.xml"]
