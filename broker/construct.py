@@ -1,10 +1,14 @@
-"""Result documents: copies of nodes, computed items, and constructed elements (SELECT)."""
+"""Result documents: copies of nodes, computed items, and constructed elements (SELECT).
+
+Results are written as text, a copied node as it was serialised: grafting it into a tree would
+rename its prefixes.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from copy import deepcopy
+from collections.abc import Iterable, Mapping
+from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
 
@@ -16,50 +20,23 @@ Environment = Mapping[str, Node]
 """The node that each variable of SELECT stands for in a match."""
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TAG_NAME = re.compile(r"<[^\s/>]+")
 
 
-def render(element: etree._Element) -> str:
-    return etree.tostring(element, encoding="unicode")
+def element(name: str, attributes: Iterable[tuple[str, str]], content: str) -> str:
+    """An element as text; `content` is XML already."""
+    start = name + "".join(f" {key}={quote(value)}" for key, value in attributes)
+    return f"<{start}>{content}</{name}>" if content else f"<{start}/>"
 
 
-def add_item(
-    parent: etree._Element,
-    item: ast.SelectItem,
-    env: Environment,
-    namespaces: Mapping[str, str],
-) -> None:
-    """Append what an item of SELECT gives.
-
-    Nodes are copied, or with AS become elements of that name with their text; a computed value
-    becomes an element, named `value` where there is no AS.
-    """
-    value = compile_value(resolve_names(item.expr, namespaces))(env)
-    if not isinstance(value, list):
-        etree.SubElement(parent, item.name or "value").text = clean(as_text(value))
-    elif item.name is not None:
-        for node in value:
-            etree.SubElement(parent, item.name).text = text_of(node)
-    else:
-        for node in value:
-            add_node(parent, node)
+def quote(value: str) -> str:
+    """An attribute value in quotation marks, blanks kept as they are."""
+    return quoteattr(clean(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
-def add_node(parent: etree._Element, node: Node) -> None:
-    """Append a copy of an element, or the text of another node."""
-    if isinstance(node, str):
-        append_text(parent, node)
-        return
-    child = deepcopy(node)
-    child.tail = None
-    parent.append(child)
-
-
-def append_text(parent: etree._Element, text: str) -> None:
-    """Add text after what the element already holds."""
-    if len(parent):
-        parent[-1].tail = (parent[-1].tail or "") + clean(text)
-    else:
-        parent.text = (parent.text or "") + clean(text)
+def text_xml(text: str) -> str:
+    """Text as XML; a carriage return would otherwise be read as a line feed."""
+    return escape(clean(text), {"\r": "&#13;"})
 
 
 def clean(text: str) -> str:
@@ -67,37 +44,65 @@ def clean(text: str) -> str:
     return _NOT_XML.sub("", text)
 
 
+def node_xml(node: Node, default_namespace: str = "") -> str:
+    """A copy of an element, or the text of another node.
+
+    `default_namespace` is the one in scope where the copy goes.
+    """
+    if isinstance(node, str):
+        return text_xml(node)
+    copy = etree.tostring(node, encoding="unicode", with_tail=False)
+    if default_namespace and isinstance(node.tag, str) and None not in node.nsmap:
+        # Names without a namespace stay without.
+        return _TAG_NAME.sub(lambda start: f'{start[0]} xmlns=""', copy, count=1)
+    return copy
+
+
+def item_xml(item: ast.SelectItem, env: Environment, namespaces: Mapping[str, str]) -> str:
+    """What an item of SELECT gives.
+
+    Nodes are copied, or with AS become elements of that name with their text; a computed value
+    becomes an element, named `value` where there is no AS.
+    """
+    value = compile_value(resolve_names(item.expr, namespaces))(env)
+    if not isinstance(value, list):
+        return element(item.name or "value", (), text_xml(as_text(value)))
+    if item.name is None:
+        return "".join(map(node_xml, value))
+    return "".join(element(item.name, (), text_xml(text_of(node))) for node in value)
+
+
 def construct(
-    element: ast.Element, env: Environment, namespaces: Mapping[str, str]
-) -> etree._Element:
-    """The element that a constructor makes of a match."""
-    declared = dict(namespaces)
-    own: dict[str, str] = {}
-    for name, parts in element.attributes:
+    made: ast.Element,
+    env: Environment,
+    namespaces: Mapping[str, str],
+    declared: Mapping[str, str] | None = None,
+) -> str:
+    """The element that a constructor makes of a match. `declared` are the prefixes in scope."""
+    outside = dict(declared or {})
+    scope = dict(outside)
+    attributes: list[tuple[str, str]] = []
+    for name, parts in made.attributes:
+        text = "".join(p if isinstance(p, str) else _joined(p, env, namespaces) for p in parts)
+        attributes.append((name, text))
         if name == "xmlns" or name.startswith("xmlns:"):
-            prefix = name.partition(":")[2]
-            own[prefix] = "".join(p for p in parts if isinstance(p, str))
-            declared[prefix] = own[prefix]
-    used = {name.partition(":")[0] for name, _ in element.attributes if ":" in name}
-    used |= {element.name.partition(":")[0]} if ":" in element.name else set()
-    nsmap = own | {p: declared[p] for p in used if p in declared and p != "xml"}
-    bound: dict[str | None, str] = {p or None: uri for p, uri in nsmap.items() if uri}
-    made = etree.Element(_clark(element.name, declared), nsmap=bound)  # type: ignore[arg-type]  # None is the default namespace
-    for name, parts in element.attributes:
-        if name == "xmlns" or name.startswith("xmlns:"):
-            continue
-        texts = [p if isinstance(p, str) else _joined(p, env, namespaces) for p in parts]
-        made.set(_clark(name, declared, attribute=True), clean("".join(texts)))
-    for part in element.content:
+            scope[name.partition(":")[2]] = text
+    for name in [made.name, *(name for name, _ in made.attributes)]:
+        prefix, colon, _ = name.partition(":")
+        if colon and prefix not in ("xml", "xmlns") and prefix not in scope:
+            scope[prefix] = namespaces[prefix]
+            attributes.append((f"xmlns:{prefix}", namespaces[prefix]))
+    content = []
+    for part in made.content:
         if isinstance(part, str):
-            append_text(made, part)
+            content.append(text_xml(part))
         elif isinstance(part, ast.Element):
-            made.append(construct(part, env, declared))
+            content.append(construct(part, env, namespaces, scope))
         else:
             value = compile_value(resolve_names(part, namespaces))(env)
-            for node in value if isinstance(value, list) else [as_text(value)]:
-                add_node(made, node)
-    return made
+            nodes = value if isinstance(value, list) else [as_text(value)]
+            content += [node_xml(node, scope.get("", "")) for node in nodes]
+    return element(made.name, attributes, "".join(content))
 
 
 def _joined(expr: ast.Expr, env: Environment, namespaces: Mapping[str, str]) -> str:
@@ -106,11 +111,3 @@ def _joined(expr: ast.Expr, env: Environment, namespaces: Mapping[str, str]) -> 
     if isinstance(value, list):
         return " ".join(text_of(node) for node in value)
     return as_text(value)
-
-
-def _clark(name: str, declared: Mapping[str, str], attribute: bool = False) -> str:
-    prefix, colon, local = name.partition(":")
-    if not colon:
-        space = "" if attribute else declared.get("", "")
-        return f"{{{space}}}{name}" if space else name
-    return f"{{{declared[prefix]}}}{local}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from broker.catalog import Canonical, Subscription
-from broker.construct import add_item, add_node, construct, render
+from broker.construct import construct, element, item_xml, node_xml, text_xml
 from broker.model import DocumentRef, Match, iso_time, match_id
 from xscl import ast
 from xscl.document import (
@@ -137,29 +137,24 @@ class Publisher:
         start: int,
         end: int,
     ) -> str:
-        result = etree.Element(
-            "result",
-            {"query": subscription.id, "start": iso_time(start), "end": iso_time(end)},
-        )
         env = {
             name: self._context(candidate.docs[blocks[p]], candidate.nodes[p] or 0)
             for name, p in subscription.named.items()
         }
         select, namespaces = subscription.resolved.query.select, subscription.resolved.namespaces
         if isinstance(select, ast.Element):
-            return render(construct(select, env, namespaces))
+            return construct(select, env, namespaces)
         if select is None:
-            for p in subscription.named.values():
-                self._copy(result, candidate.docs[blocks[p]], candidate.nodes[p] or 0)
+            places = [(candidate.docs[blocks[p]], p) for p in subscription.named.values()]
+            content = [self._copy(doc, candidate.nodes[p] or 0) for doc, p in places]
         else:
-            for item in select:
-                add_item(result, item, env, namespaces)
-        return render(result)
+            content = [item_xml(item, env, namespaces) for item in select]
+        times = (("start", iso_time(start)), ("end", iso_time(end)))
+        return element("result", (("query", subscription.id), *times), "".join(content))
 
-    def _copy(self, result: etree._Element, doc: int, node: int) -> None:
-        """A copy of a node as a child; an attribute becomes an element of its name."""
+    def _copy(self, doc: int, node: int) -> str:
+        """A copy of a node; an attribute becomes an element of its name."""
         root, ordinal = self.root(doc), node >> ELEMENT_BITS
         if ordinal and not ordinal & TEXT_NODE:
-            etree.SubElement(result, attribute_name(root, node)).text = node_text(root, node)
-        else:
-            add_node(result, self._context(doc, node))
+            return element(attribute_name(root, node), (), text_xml(node_text(root, node)))
+        return node_xml(self._context(doc, node))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from broker.wire import ROWS, Arrival
-from xscl.stage1 import value_code
+from xscl.document import value_code
 
 
 @dataclass(frozen=True, slots=True)

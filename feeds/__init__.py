@@ -1,1 +1,19 @@
+"""The feed edge: from addresses of feeds to numbered documents that survive a crash.
 
+    addresses (`opml`)
+      | fetch.Fetcher        polite, conditional, bounded HTTP; or local files
+      v
+    Fetched                  bytes and headers, or a problem
+      | adapter.parse_feed   feedparser, driven by `parser`; any RSS or Atom, any bytes
+      v
+    Channel of Items         one model for all dialects (`item`); problems, or an error
+      | poll.Poller, spool.Spool.append      a wave of feeds in one transaction, each item once
+      v
+    DocumentRows (`rows`)    numbered, on disk
+      | source.FeedSpool     Spark's data source `feed_spool`
+      v
+    the pipeline
+
+`archive.replay` yields the same rows from snapshots kept in a directory. `server.FeedServer` serves
+feeds on the loopback interface, and `samples/` holds feeds to try all this with.
+"""

@@ -22,7 +22,6 @@ from feeds.adapter import Channel, Draft, draft, finish, parse_feed
 from feeds.encoding import decode
 from feeds.item import Item
 
-_ITEMS = re.compile(r"<item>.*?</item>|<entry>.*?</entry>", re.DOTALL)
 _DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
 _DATES = re.compile(r"<(lastBuildDate|pubDate|updated|dc:date)>[^<]*</\1>")
 
@@ -83,23 +82,35 @@ def _cut(body: bytes) -> _Cut | None:
     if problems or "<!DOCTYPE" in text or "<!--" in text:
         return None
     text = _DECLARATION.sub("", text, count=1)
-    found = list(_ITEMS.finditer(text))
-    if not found or not _well_formed(text):
+    name = "item" if "<item>" in text else "entry"
+    spans = _spans(text, f"<{name}>", f"</{name}>")
+    if not spans or not _well_formed(text):
         return None
-    pieces = tuple(match.group() for match in found)
-    head, tail = text[: found[0].start()], text[found[-1].end() :]
-    gaps = (text[a.end() : b.start()] for a, b in itertools.pairwise(found))
+    pieces = tuple(text[start:end] for start, end in spans)
+    head, tail = text[: spans[0][0]], text[spans[-1][1] :]
+    gaps = (text[a[1] : b[0]] for a, b in itertools.pairwise(spans))
     if any(gap and not gap.isspace() for gap in gaps):
         return None
     if not all(_closed(piece) for piece in (head, *pieces, tail)):
         return None
-    tag = pieces[0][: pieces[0].index(">") + 1]
-    opening = tag[:-1]
     # A base that an item sets for its content stays with feedparser after the item's end.
     unfit = ("xmlns", "base=")
-    if any(piece.count(opening) != 1 or any(map(piece.__contains__, unfit)) for piece in pieces):
+    if any(piece.count(f"<{name}") != 1 or any(map(piece.__contains__, unfit)) for piece in pieces):
         return None
-    return None if opening in head or opening in tail else _Cut(head, pieces, tail)
+    return None if f"<{name}" in head or f"<{name}" in tail else _Cut(head, pieces, tail)
+
+
+def _spans(text: str, opening: str, closing: str) -> list[tuple[int, int]]:
+    """Where the items are, each from an opening to the next closing; none if one is not closed."""
+    spans = []
+    end = 0
+    while (start := text.find(opening, end)) >= 0:
+        close = text.find(closing, start)
+        if close < 0:
+            return []
+        end = close + len(closing)
+        spans.append((start, end))
+    return spans
 
 
 def _closed(piece: str) -> bool:

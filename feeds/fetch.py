@@ -190,17 +190,23 @@ class Fetcher(AbstractContextManager["Fetcher"]):
         return Fetched(request.url, "failed", url, problem=f"fetch: {reason}")
 
     def _get(self, url: str, request: Request) -> tuple[int, dict[str, str], bytes]:
-        conditions = {}
+        conditions: dict[bytes, bytes] = {}
         if request.etag:
-            conditions["If-None-Match"] = request.etag
+            conditions[b"If-None-Match"] = request.etag.encode("latin-1", "replace")
         if request.last_modified:
-            conditions["If-Modified-Since"] = request.last_modified
+            conditions[b"If-Modified-Since"] = request.last_modified.encode("latin-1", "replace")
         with (
             self._host_lock(url),
             self._client.stream("GET", url, headers=conditions) as response,
         ):
             self._bounds.reached(response)
-            headers = {name.lower(): value for name, value in response.headers.items()}
+            # As Latin-1 all bytes survive, so that validators go back as they came.
+            headers = {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in response.headers.raw
+            }
+            if "location" in headers:
+                headers["location"] = response.headers["location"]
             if response.status_code != 200:
                 return response.status_code, headers, b""
             body = unpack(response.iter_raw(), headers.get("content-encoding", ""), self._max_bytes)

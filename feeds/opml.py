@@ -5,6 +5,7 @@ In: bytes, well-formed or nearly so. Out: subscriptions in document order; and b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urljoin
@@ -12,6 +13,9 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from feeds.item import legal_text, one_line
+
+# Addresses are full of these, and recovery would drop what follows them.
+_BARE_AMPERSAND = re.compile(rb"&(?!#\d+;|#x[0-9A-Fa-f]+;|[A-Za-z][\w.-]*;)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,8 @@ def read_opml(data: bytes, base: str = "") -> list[Subscription]:
     parser = etree.XMLParser(
         recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
     )
+    if b"\0" not in data:  # the bytes of "&" mean "&" in all encodings but UTF-16 and UTF-32
+        data = _BARE_AMPERSAND.sub(b"&amp;", data)
     try:
         root = etree.fromstring(data.lstrip(), parser)
     except (etree.XMLSyntaxError, ValueError) as error:

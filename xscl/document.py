@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+import xxhash
 from lxml import etree
 
 ELEMENT_BITS = 32
@@ -96,3 +97,12 @@ def attribute_name(root: etree._Element, node: int) -> str:
     """Local name of a numbered attribute node."""
     name = node_element(root, node).attrib.keys()[(node >> ELEMENT_BITS) - 1]
     return etree.QName(name).localname
+
+
+def value_code(text: str) -> int:
+    """The integer that stands for a string in the match relations (64 bits, unsigned).
+
+    Equal strings have equal codes. Whether equal codes came from equal strings is checked once more
+    on the documents themselves when a match is published.
+    """
+    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))

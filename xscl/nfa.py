@@ -14,11 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
 from xscl import ast
 
+Accept = TypeVar("Accept")
 
-class State:
+
+class State(Generic[Accept]):
     """An NFA state. `accepts` are the patterns whose path ends here.
 
     `elements`, `attributes` and `texts` are the moves on a child of that kind, by name test: a
@@ -30,14 +33,14 @@ class State:
 
     def __init__(self, looping: bool = False) -> None:
         self.looping = looping
-        self.elements: dict[str, State] = {}
-        self.attributes: dict[str, State] = {}
-        self.texts: State | None = None
-        self.self_below: State | None = None
-        self.loop: State | None = None
-        self.accepts: list[int] = []
+        self.elements: dict[str, State[Accept]] = {}
+        self.attributes: dict[str, State[Accept]] = {}
+        self.texts: State[Accept] | None = None
+        self.self_below: State[Accept] | None = None
+        self.loop: State[Accept] | None = None
+        self.accepts: list[Accept] = []
 
-    def step(self, step: ast.Step) -> State:
+    def step(self, step: ast.Step) -> State[Accept]:
         """The state after a step, made where it is new."""
         origin = self
         if step.axis == "//":
@@ -62,7 +65,7 @@ class State:
             moves[key] = State()
         return moves[key]
 
-    def discard(self, below: State) -> None:
+    def discard(self, below: State[Accept]) -> None:
         """Forget a state that one move or loop of this state leads to."""
         for moves in (self.elements, self.attributes):
             for key in [key for key, state in moves.items() if state is below]:
@@ -96,7 +99,7 @@ def label_keys(label: str) -> tuple[str, ...]:
     return (label, local, f"{uri}}}*", "*")
 
 
-class LabelPath:
+class LabelPath(Generic[Accept]):
     """A node of the trie: one label path and the set of NFA states after it.
 
     `accepts` lists the patterns whose path ends in an element of this label path. `wants_below`
@@ -118,16 +121,20 @@ class LabelPath:
     )
 
     def __init__(
-        self, parent: LabelPath | None, label: str, states: Iterable[State], looping: set[State]
+        self,
+        parent: LabelPath[Accept] | None,
+        label: str,
+        states: Iterable[State[Accept]],
+        looping: set[State[Accept]],
     ) -> None:
         self.parent = parent
         self.label = label
         self.active = _closure(states, looping)
         self.accepts = [accept for state in self.active for accept in state.accepts]
-        self.children: dict[str, LabelPath] = {}
-        self.attributes: dict[str, LabelPath | None] = {}
-        self.texts: LabelPath | None = None
-        self.plans: object = None
+        self.children: dict[str, LabelPath[Accept]] = {}
+        self.attributes: dict[str, LabelPath[Accept] | None] = {}
+        self.texts: LabelPath[Accept] | None = None
+        self.plans: Any = None
         self.wants_attributes = any(state.attributes for state in self.active)
         self.wants_texts = any(
             state.texts or (state.looping and state.self_below) for state in self.active
@@ -136,11 +143,11 @@ class LabelPath:
             state.looping or state.elements for state in self.active
         )
 
-    def element(self, label: str) -> LabelPath:
+    def element(self, label: str) -> LabelPath[Accept]:
         """The label path of a child element, not yet remembered."""
         keys = label_keys(label)
-        moved: set[State] = set()
-        looping: set[State] = set()
+        moved: set[State[Accept]] = set()
+        looping: set[State[Accept]] = set()
         for state in self.active:
             if state.looping:
                 looping.add(state)
@@ -150,7 +157,7 @@ class LabelPath:
                 moved.update(state.elements[key] for key in keys if key in state.elements)
         return LabelPath(self, label, moved, looping)
 
-    def attribute(self, label: str) -> LabelPath | None:
+    def attribute(self, label: str) -> LabelPath[Accept] | None:
         """The label path of an attribute, remembered; None where no pattern ends in it."""
         keys = label_keys(label)
         moved = {
@@ -161,13 +168,13 @@ class LabelPath:
         }
         return LabelPath(self, f"@{label}", moved, set()) if moved else None
 
-    def text(self) -> LabelPath:
+    def text(self) -> LabelPath[Accept]:
         """The label path of the text children."""
         moved = {state.texts for state in self.active if state.texts is not None}
         moved |= {state.self_below for state in self.active if state.looping and state.self_below}
         return LabelPath(self, "#text", moved, set())
 
-    def other(self, label: str) -> LabelPath:
+    def other(self, label: str) -> LabelPath[Accept]:
         """The label path of a comment or processing instruction, which only `//.` selects."""
         moved = {state.self_below for state in self.active if state.looping and state.self_below}
         return LabelPath(self, label, moved, set())
@@ -175,16 +182,18 @@ class LabelPath:
     def labels(self) -> list[str]:
         """The labels from the root element down to this node."""
         path: list[str] = []
-        node: LabelPath | None = self
+        node: LabelPath[Accept] | None = self
         while node is not None and node.parent is not None:
             path.append(node.label)
             node = node.parent
         return path[::-1]
 
 
-def _closure(states: Iterable[State], looping: set[State]) -> tuple[State, ...]:
+def _closure(
+    states: Iterable[State[Accept]], looping: set[State[Accept]]
+) -> tuple[State[Accept], ...]:
     """The states and all that are active with them: their loops, and `//.` on the node itself."""
-    active: dict[State, None] = {}
+    active: dict[State[Accept], None] = {}
     waiting = [*states, *looping]
     while waiting:
         state = waiting.pop()
@@ -198,23 +207,23 @@ def _closure(states: Iterable[State], looping: set[State]) -> tuple[State, ...]:
     return tuple(active)
 
 
-class Automaton:
+class Automaton(Generic[Accept]):
     """The NFA of all registered paths, one start state per stream, and its label paths.
 
     `limit` bounds the number of label paths remembered.
     """
 
     def __init__(self, limit: int = 50_000) -> None:
-        self.starts: dict[str, State] = {}
+        self.starts: dict[str, State[Accept]] = {}
         self.limit = limit
         self.remembered = 0
-        self._roots: dict[tuple[str, ...], LabelPath] = {}
+        self._roots: dict[tuple[str, ...], LabelPath[Accept]] = {}
 
-    def add(self, stream: str, steps: tuple[ast.Step, ...], accept: int) -> None:
+    def add(self, stream: str, steps: tuple[ast.Step, ...], accept: Accept) -> None:
         self._end(stream, steps).accepts.append(accept)
         self.forget()
 
-    def remove(self, stream: str, steps: tuple[ast.Step, ...], accept: int) -> None:
+    def remove(self, stream: str, steps: tuple[ast.Step, ...], accept: Accept) -> None:
         """Take a pattern out, with the states that only it used."""
         visited = [self.starts[stream]]
         for step in steps:
@@ -234,7 +243,7 @@ class Automaton:
             del self.starts[stream]
         self.forget()
 
-    def _end(self, stream: str, steps: tuple[ast.Step, ...]) -> State:
+    def _end(self, stream: str, steps: tuple[ast.Step, ...]) -> State[Accept]:
         state = self.starts.setdefault(stream, State())
         for step in steps:
             state = state.step(step)
@@ -245,7 +254,7 @@ class Automaton:
         self._roots.clear()
         self.remembered = 0
 
-    def root(self, streams: tuple[str, ...]) -> LabelPath | None:
+    def root(self, streams: tuple[str, ...]) -> LabelPath[Accept] | None:
         """The empty label path for documents of these streams; None where no pattern reads them."""
         known = tuple(stream for stream in streams if stream in self.starts)
         if not known:
@@ -256,7 +265,7 @@ class Automaton:
             self._roots[known] = root
         return root
 
-    def child(self, path: LabelPath, label: str) -> LabelPath:
+    def child(self, path: LabelPath[Accept], label: str) -> LabelPath[Accept]:
         """The label path of a child element that `path.children` does not know."""
         below = path.element(label)
         if self.remembered < self.limit:
@@ -264,7 +273,7 @@ class Automaton:
             path.children[label] = below
         return below
 
-    def states(self) -> Iterator[State]:
+    def states(self) -> Iterator[State[Accept]]:
         waiting = list(self.starts.values())
         while waiting:
             state = waiting.pop()

@@ -95,14 +95,12 @@ class JsonLine:
 def microseconds(value: object) -> int | None:
     """A date as text (ISO 8601, RFC 822) or a number of seconds, as microseconds; None if neither.
 
-    A text that can be read as a date is one, `2024` and `20240131` too; other digits are seconds.
-    What the calendar of years 1 to 9999 does not hold is None.
+    Digits alone are seconds, four or eight of them too: the numbers of one stream pass through every
+    length. (A year becomes a date with `concat(//year, '-01-01')`.) What the calendar of years 1 to
+    9999 does not hold is None.
     """
     if isinstance(value, str):
-        seconds = date(value)
-        if math.isnan(seconds) and _NUMBER.fullmatch(value.strip()):
-            seconds = float(value)
-        value = seconds
+        value = float(value) if _NUMBER.fullmatch(value.strip()) else date(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, float) and not math.isfinite(value):
@@ -116,15 +114,17 @@ def timestamp_reader(xpath: str) -> Callable[[etree._Element], int | None]:
     """A function from a document to its own date in microseconds, None where it has none.
 
     Names without a prefix match in any namespace, as in queries. ValueError for what is no XPath 1.0
-    expression, or has a prefix (there is nothing to bind one to).
+    expression, or has a prefix or a variable (there is nothing to bind one to).
     """
     bare = _LITERAL.sub("", xpath)
-    if _PREFIX.search(bare):
+    if "$" in bare or _PREFIX.search(bare):
         raise ValueError(
-            f"timestamp {xpath!r}: names are written without a prefix; they match in any namespace"
+            f"timestamp {xpath!r}: names are written without a prefix, they match in any "
+            "namespace; variables are not known"
         )
     try:
         evaluate = etree.XPath(xpath, smart_strings=False)
+        evaluate(etree.Element("probe"))  # finds unknown functions
     except etree.XPathError as error:
         raise ValueError(f"timestamp {xpath!r}: {error}") from None
 

@@ -41,6 +41,10 @@ from broker.spark.worker import keep, settle
 from broker.wire import WITNESSED, Arrivals, arrivals_from_table, matcher_for, stage1
 
 _POLL_SECONDS = 0.25
+_SPARK_ERRORS = (PySparkException, Py4JError)
+_LOST = (*_SPARK_ERRORS, OSError)
+"""What a call into a JVM that fails, or is gone, raises."""
+
 _ORDERED = WITNESSED.append(pa.field(ORDER, pa.string()))
 _IN_SPARK = signed(_ORDERED)
 
@@ -191,7 +195,7 @@ class _Run:
                         pass
                     break
             self._report(query)
-        except (PySparkException, Py4JError, OSError) as error:
+        except _LOST as error:
             if not (self.stop.is_set() and isinstance(self.error, _Stopped)):
                 raise self._failure(error) from self._cause()
         finally:
@@ -199,14 +203,17 @@ class _Run:
                 _end(query)
             self._flush()
 
-    def _cause(self) -> BaseException | None:
-        return None if isinstance(self.error, _Stopped) else self.error
-
     def _failure(self, error: BaseException) -> PipelineError:
         cause = self._cause()
-        if cause is None:
-            return PipelineError(reason(error))
-        return PipelineError(f"batch {self.batches}: {type(cause).__name__}: {cause}")
+        if cause is not None:
+            return PipelineError(f"batch {self.batches}: {type(cause).__name__}: {cause}")
+        if isinstance(self.error, _SPARK_ERRORS):
+            return PipelineError(f"batch {self.batches}: {reason(self.error)}")
+        return PipelineError(reason(error))
+
+    def _cause(self) -> BaseException | None:
+        """What a function of ours raised in this process; of Spark's own errors only the reason."""
+        return None if isinstance(self.error, (_Stopped, *_SPARK_ERRORS)) else self.error
 
     # -- a batch, in the thread of Spark's callback ----------------------------------------------
 
@@ -262,7 +269,7 @@ class _Run:
         if self._broadcast is not None:
             try:
                 self._broadcast.unpersist()
-            except (PySparkException, Py4JError, OSError):
+            except _LOST:
                 pass  # Spark is gone, and the broadcast with it
             self._spec = self._broadcast = self._stage = None
 
@@ -344,7 +351,7 @@ def in_order(table: pa.Table) -> pa.Table:
 def _end(query: StreamingQuery) -> None:
     try:
         query.stop()
-    except (PySparkException, Py4JError, OSError):
+    except _LOST:
         pass  # Spark is gone
 
 

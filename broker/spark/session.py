@@ -31,6 +31,10 @@ LOG_NAME = "spark.log"
 LOG_BYTES = 4 << 20
 HEAP_MEGABYTES = 2048
 
+LOCAL_JAVA = ("-XX:TieredStopAtLevel=1",)
+"""The quick compiler alone. The JVM copies rows here and plans small batches, and in the first
+minutes the optimising compiler takes more of a laptop's cores than it gives back."""
+
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -113,7 +117,10 @@ def start_session(
                     log,
                     _megabytes(heap) if heap else _heap_megabytes(),
                     _environment(master),
-                    settings.pop("spark.driver.extraJavaOptions", "").split(),
+                    [
+                        *(LOCAL_JAVA if master.startswith("local") else ()),
+                        *settings.pop("spark.driver.extraJavaOptions", "").split(),
+                    ],
                 )
             session = _session(settings, java, log)
         except BaseException:

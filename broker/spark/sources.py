@@ -55,13 +55,11 @@ def xml_source(
         timestamp_reader(timestamp)
     remote = "://" in str(path) and not str(path).startswith("file:")
     if remote:
-        root = address = str(path)
-        single = root.endswith(".xml")
+        root, single, scheme = str(path), str(path).endswith(".xml"), ""
     else:
         place = _existing(path)
-        root, single = str(place), place.is_file()
-        address = "file:" + _escape_glob(root)
-    directory = root.rpartition("/")[0] if single else root
+        root, single, scheme = str(place), place.is_file(), "file:"
+    directory, _, name = root.rpartition("/") if single else (root, "", "*.xml")
     files = XmlFiles(root, source or directory, tuple(streams), timestamp, split)
     reader = (
         session.readStream.format("binaryFile")
@@ -69,14 +67,17 @@ def xml_source(
         .option("maxCachedFiles", 100_000)
         # By default files a week older than the newest one seen are ignored without a word.
         .option("maxFileAge", "36500d")
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", _escape_glob(name) if single else name)
     )
-    if not single:
-        reader = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.xml")
     if files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", files_per_batch)
     else:
         reader = reader.option("maxBytesPerTrigger", bytes_per_batch)
-    listed = reader.load(address).select(
+    found = reader.load(scheme + (directory if remote else _escape_glob(directory)))
+    if single:
+        found = found.where(F.col("path") == scheme + root)
+    listed = found.select(
         "path",
         F.unix_micros("modificationTime").alias("modified"),
         (F.col("content") if remote else F.lit(None).cast("binary")).alias("content"),

@@ -47,7 +47,7 @@ class OddServer(AbstractContextManager["OddServer"]):
             def handle(self) -> None:
                 path = self.rfile.readline().decode().split(" ")[1]
                 headers = {}
-                while line := self.rfile.readline().decode().strip():
+                while line := self.rfile.readline().decode("latin-1").strip():
                     name, _, value = line.partition(":")
                     headers[name.lower()] = value.strip()
                 with odd._lock:
@@ -72,7 +72,7 @@ class OddServer(AbstractContextManager["OddServer"]):
 def response(status: str, body: bytes = b"", **headers: str) -> bytes:
     lines = [f"HTTP/1.1 {status}", "Connection: close", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
 def dribble(start: bytes, piece: bytes, times: int, pause: float) -> Callable[..., None]:

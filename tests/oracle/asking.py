@@ -36,4 +36,4 @@ def ask(text: str, *documents: Arrival, lateness: float | None = None) -> list[F
 
 def pairs(found: list[Found]) -> list[str]:
     """The documents of each match, as "d1 d2", sorted; repeated where nodes tell matches apart."""
-    return sorted(" ".join(name for name, _, _ in match.documents) for match in found)
+    return sorted(" ".join(name for name, _ in match.documents) for match in found)

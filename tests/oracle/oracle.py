@@ -61,18 +61,20 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Found:
-    """A match. `documents` are (id, stream of the block, timestamp), in pattern order.
+    """A match. `documents` are (id, timestamp), in pattern order.
 
     `values` has every variable that a predicate or SELECT reads. Those that join (in an equality of
-    two variables) or are selected are `reported`; of the others a broker need not speak.
+    two variables) or are selected are `reported`; of the others a broker need not speak. `copies`
+    are the selected elements of SELECT *, in exclusive canonical XML; () where not all are elements.
     """
 
     query: str
-    documents: tuple[tuple[str, str, int], ...]
+    documents: tuple[tuple[str, int], ...]
     nodes: tuple[int, ...]
     start: int
     end: int
     values: tuple[tuple[str, tuple[str, ...]], ...]  # by variable: the distinct texts, sorted
+    copies: tuple[str, ...] = field(default=(), repr=False)
     reported: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
 
@@ -260,19 +262,30 @@ def _distinct(
 ) -> Iterator[Found]:
     """The matches between these documents: one per distinct tuple of SELECTed nodes."""
     texts: dict[tuple[int, ...], dict[str, set[str]]] = {}
+    copies: dict[tuple[int, ...], tuple[str, ...]] = {}
     for chosen in _assignments(query, documents, choices):
         bound = _bound(chosen)
         if query.named is None:
             nodes = tuple(node.number for node, _ in chosen)
+            if all(node.kind == "element" for node, _ in chosen):
+                copies[nodes] = tuple(canonical(node.owner) for node, _ in chosen)
         else:
             nodes = tuple(bound[name].number for name in query.named)
         of_match = texts.setdefault(nodes, {name: set() for name in query.used})
         for name in query.used:
             of_match[name].add(bound[name].text)
-    refs = tuple((d.key[1], b.stream, d.end) for d, b in zip(documents, query.blocks, strict=True))
+    refs = tuple((d.key[1], d.end) for d in documents)
     for nodes, values in texts.items():
         sorted_values = tuple((name, tuple(sorted(values[name]))) for name in sorted(values))
-        yield Found(query.resolved.id, refs, nodes, *interval, sorted_values, query.reported)
+        yield Found(
+            query.resolved.id,
+            refs,
+            nodes,
+            *interval,
+            sorted_values,
+            copies.get(nodes, ()),
+            query.reported,
+        )
 
 
 def _assignments(
@@ -314,6 +327,11 @@ def _assignments(
                 yield from extend([*chosen, embedding])
 
     return extend([])
+
+
+def canonical(element: etree._Element) -> str:
+    """An element as a text that does not depend on how it was written."""
+    return etree.tostring(element, method="c14n", exclusive=True, with_tail=False).decode()
 
 
 def _picked(read: Sequence[ast.Path], choice: Sequence[str]) -> Paths:

@@ -133,6 +133,13 @@ def test_node_numbers() -> None:
         assert [m.nodes for m in ask(path, doc("d", 1, xml))] == [(n,) for n in numbers]
 
 
+def test_copies_of_what_a_star_selects() -> None:
+    (match,) = ask("S//b JOIN S/c", doc("d1", 1, "<a><b j='2' i='1'/>t</a>"), doc("d2", 1, "<c/>"))
+    assert match.copies == ('<b i="1" j="2"></b>', "<c></c>")
+    (other,) = ask("S//@i", doc("d1", 1, "<a i='1'/>"))
+    assert other.copies == ()
+
+
 # -- tree patterns ---------------------------------------------------------------------------
 
 TREE = """<r><a i="1"><a><b>x</b></a><c/></a><b lang="en">y<d>z</d></b>

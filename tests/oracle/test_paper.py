@@ -40,7 +40,7 @@ def test_exactly_q1_and_q2_match() -> None:
     found = ask(TABLE, doc("d1", 0, D1), doc("d2", DAY, D2))
     assert [match.query for match in found] == ["Q1", "Q2"]
     for match in found:
-        assert [name for name, _, _ in match.documents] == ["d1", "d2"]
+        assert [name for name, _ in match.documents] == ["d1", "d2"]
         assert match.nodes == (0, 0)
     title, author = ("Beginning RSS and Atom Programming",), ("Danny Ayers",)
     assert dict(found[0].values) == {"x2": author, "x3": title, "x5": author, "x6": title}
@@ -50,7 +50,7 @@ def test_exactly_q1_and_q2_match() -> None:
 
 def test_the_window_includes_its_edge() -> None:
     stream = doc("d1", 0, D1), doc("d2", 2 * DAY, D2), doc("d3", 2 * DAY + 0.000001, D2)
-    assert [(m.query, *(name for name, _, _ in m.documents)) for m in ask(TABLE, *stream)] == [
+    assert [(m.query, *(name for name, _ in m.documents)) for m in ask(TABLE, *stream)] == [
         ("Q1", "d1", "d2"),
         ("Q2", "d1", "d2"),
         ("Q3", "d2", "d3"),

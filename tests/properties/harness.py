@@ -1,6 +1,7 @@
 """One case put to the engine and to the oracle, and what they disagree about.
 
-An answer is, per event of the case, the sorted matches that it brought, in the oracle's form.
+An answer is, per event of the case, the sorted matches that it brought, in the oracle's form; and
+the documents that were kept aside as dead letters.
 """
 
 from __future__ import annotations
@@ -12,20 +13,30 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from lxml import etree
+
 import xscl
 from broker import Broker, Document
 from tests.oracle.generate import Batch, Case, Event, Subscribe
-from tests.oracle.oracle import Arrival, Found, Oracle
+from tests.oracle.generate_documents import STREAMS
+from tests.oracle.oracle import Arrival, Found, Oracle, canonical
 from tests.properties.reduce import reduce
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-Answer = list[list[Found]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`dead` are the dead letters as (source, id), in order of arrival."""
+
+    matches: list[list[Found]]
+    dead: list[tuple[str, str]]
 
 
 def expected(case: Case) -> Answer:
     """What the oracle says."""
     oracle = Oracle(case.lateness)
-    answer: Answer = []
+    answer: list[list[Found]] = []
     for event in case.events:
         answer.append([])
         if isinstance(event, Subscribe):
@@ -35,7 +46,7 @@ def expected(case: Case) -> Answer:
             answer[-1] = sorted(oracle.process(event.documents))
         else:
             oracle.unsubscribe(event.id)
-    return answer
+    return Answer(answer, [arrival.key for arrival in oracle.dead])
 
 
 def observed(case: Case, restart_before: Callable[[int], bool] | None = None) -> Answer:
@@ -49,7 +60,7 @@ def observed(case: Case, restart_before: Callable[[int], bool] | None = None) ->
 
 def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bool]) -> Answer:
     broker = Broker(state, lateness=case.lateness)
-    answer: Answer = []
+    answer: list[list[Found]] = []
     seen: set[str] = set()
     try:
         for number, event in enumerate(case.events):
@@ -62,9 +73,9 @@ def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bo
             assert len(set(ids)) == len(ids), f"published twice: {ids}"
             seen.update(ids)
             answer.append(matches)
+        return Answer(answer, [(dead.source, dead.id) for dead in broker.dead_letters()])
     finally:
         broker.close()
-    return answer
 
 
 def _put(broker: Broker, event: Event) -> tuple[list[Found], list[str]]:
@@ -75,14 +86,17 @@ def _put(broker: Broker, event: Event) -> tuple[list[Found], list[str]]:
         broker.unsubscribe(event.id)
         return [], []
     matches = broker.process([_document(arrival) for arrival in event.documents])
+    for reference in (ref for match in matches for ref in match.documents):
+        assert reference.stream in STREAMS, reference
     found = [
         Found(
             match.query,
-            tuple((ref.id, ref.stream, ref.timestamp) for ref in match.documents),
+            tuple((ref.id, ref.timestamp) for ref in match.documents),
             match.nodes,
             match.start,
             match.end,
             tuple((name, tuple(sorted(match.values[name]))) for name in sorted(match.values)),
+            tuple(canonical(child) for child in etree.fromstring(match.result)),
         )
         for match in matches
     ]
@@ -107,17 +121,19 @@ def comparable(wanted: Answer, got: Answer) -> tuple[Answer, Answer]:
     The engine may say more: values of paths (`x1/author`), of variables in other predicates. Where
     it speaks of a variable, it has to be right.
     """
-    named = {_key(m): {name for name, _ in m.values} for matches in got for m in matches}
+    named = {_key(m): {name for name, _ in m.values} for found in got.matches for m in found}
     kept = [
-        [_only(m, m.reported | named.get(_key(m), frozenset())) for m in matches]
-        for matches in wanted
+        [_only(m, m.reported | named.get(_key(m), frozenset())) for m in found]
+        for found in wanted.matches
     ]
-    bare = [[_only(m, {n for n, _ in m.values if "/" not in n}) for m in ms] for ms in got]
-    return kept, bare
+    bare = [[_only(m, {n for n, _ in m.values if "/" not in n}) for m in ms] for ms in got.matches]
+    copied = {_key(m) for found in wanted.matches for m in found if m.copies}
+    bare = [[m if _key(m) in copied else replace(m, copies=()) for m in ms] for ms in bare]
+    return Answer(kept, wanted.dead), Answer(bare, got.dead)
 
 
 def _key(match: Found) -> Found:
-    return replace(match, values=())
+    return replace(match, values=(), copies=())
 
 
 def _only(match: Found, names: Set[str]) -> Found:
@@ -130,7 +146,7 @@ def difference(case: Case, wanted: Answer, got: Answer) -> str | None:
     if wanted == got:
         return None
     lines = [f"lateness: {case.lateness} us"]
-    for event, want, have in zip(case.events, wanted, got, strict=True):
+    for event, want, have in zip(case.events, wanted.matches, got.matches, strict=True):
         if isinstance(event, Batch):
             lines.append("batch:")
             lines += [f"  {document}" for document in event.documents]
@@ -138,17 +154,25 @@ def difference(case: Case, wanted: Answer, got: Answer) -> str | None:
             lines.append(
                 f"subscribe:\n{event.text}" if isinstance(event, Subscribe) else str(event)
             )
-        lines += [f"  both:        {match}" for match in want if match in have]
-        lines += [f"  ORACLE ONLY: {match}" for match in want if match not in have]
-        lines += [f"  ENGINE ONLY: {match}" for match in have if match not in want]
+        lines += _listed("both:       ", [match for match in want if match in have])
+        lines += _listed("ORACLE ONLY:", [match for match in want if match not in have])
+        lines += _listed("ENGINE ONLY:", [match for match in have if match not in want])
         if want != have and set(want) == set(have):
             lines.append("  the same matches, but not as often")
+    if wanted.dead != got.dead:
+        lines.append(f"dead letters: the oracle's {wanted.dead}, the engine's {got.dead}")
     return "\n".join(lines)
+
+
+def _listed(label: str, matches: list[Found], most: int = 6) -> list[str]:
+    lines = [f"  {label} {match}" for match in matches[:most]]
+    lines += [f"    copies {match.copies}" for match in matches[:1] if "ONLY" in label]
+    return lines + ([f"    and {len(matches) - most} more"] if len(matches) > most else [])
 
 
 def flat(answer: Answer) -> list[Found]:
     """All matches, whenever they came."""
-    return sorted(match for matches in answer for match in matches)
+    return sorted(match for found in answer.matches for match in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +189,8 @@ def disagreement(case: Case) -> Disagreement | None:
     try:
         wanted = expected(case)
         side = "engine"
-        found = difference(case, wanted, observed(case))
+        got = observed(case)
+        found = difference(case, wanted, got)
     except xscl.XsclError as error:
         codes = ",".join(sorted({d.code for d in error.diagnostics}))
         return Disagreement(f"refused {codes}", f"{case}\nthe {side} refuses a query: {error}")
@@ -173,7 +198,12 @@ def disagreement(case: Case) -> Disagreement | None:
         trace = "".join(traceback.format_exception(error)[-4:])
         kind = f"{side} raised {type(error).__name__}"
         return Disagreement(kind, f"{case}\n{kind}: {trace}")
-    return None if found is None else Disagreement("differs", found)
+    if found is None:
+        return None
+    same = [[_key(m) for m in ms] for ms in wanted.matches] == [
+        [_key(m) for m in ms] for ms in got.matches
+    ]
+    return Disagreement("differs in values or copies" if same else "differs", found)
 
 
 def reduced(case: Case, trials: int) -> str:

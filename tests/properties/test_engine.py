@@ -28,7 +28,7 @@ randoms = st.randoms(use_true_random=False)
 
 
 @pytest.mark.parametrize("level", ["core", "full"])
-@pytest.mark.parametrize("start", range(0, 100, 10))
+@pytest.mark.parametrize("start", range(0, 120, 10))
 def test_engine_equals_oracle(level: Level, start: int) -> None:
     for seed in range(start, start + 10):
         of = case(Random(seed), level)

@@ -15,8 +15,9 @@ from xscl.document import (
     node_element,
     node_text,
     parse_document,
+    value_code,
 )
-from xscl.stage1 import Edge, Matcher, value_code
+from xscl.stage1 import Edge, Matcher
 from xscl.treepattern import Definition, definition, tree_pattern
 
 TAGS = "abc"

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from feeds.adapter import parse_feed
+from feeds.rows import SCHEMA, DocumentRow, to_batch
+from feeds.spool import (
+    FORGET_AFTER,
+    Batch,
+    FeedState,
+    Spool,
+    SpoolError,
+    last_seq,
+    read_rows,
+    seq_after,
+)
+from tests.feeds.data import ROOT, rss
+
+A, B = "http://a.example/f", "http://b.example/f"
+
+
+def item(name: str, day: int | None = None, text: str = "") -> str:
+    date = f"<pubDate>{day:02} Oct 2026 00:00:00 GMT</pubDate>" if day else ""
+    return f"<guid isPermaLink='false'>{name}</guid><title>{name}</title>{date}<description>{text}</description>"
+
+
+def batch(url: str, *items: str, arrival: int = 100, problem: str | None = None) -> Batch:
+    body = rss(*items)
+    channel = parse_feed(body, url, arrival=arrival)
+    return Batch(FeedState(url, url, "News", problem=problem), arrival, channel, body)
+
+
+def broken(url: str, body: bytes, arrival: int = 100) -> Batch:
+    channel = parse_feed(body, url, arrival=arrival)
+    state = FeedState(url, url, errors=1, problem=f"parse: {channel.error}")
+    return Batch(state, arrival, channel, body)
+
+
+def rows(spool: Spool) -> list[DocumentRow]:
+    return list(spool.read(0, spool.last_seq()))
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    return Spool(tmp_path / "state" / "spool.sqlite")
+
+
+def test_a_row_has_what_a_document_needs(spool: Spool) -> None:
+    assert spool.append(batch(A, item("1", 5))) == 1
+    (row,) = rows(spool)
+    assert row.xml.startswith(b"<item><channel_url>http://a.example/f</channel_url>")
+    assert row == DocumentRow(
+        source=A,
+        id="1",
+        streams=("News", "S"),
+        timestamp=1_791_158_400_000_000,
+        dated=True,
+        seq=1,
+        revision=False,
+        xml=row.xml,
+        error=None,
+        place=A,
+    )
+
+
+def test_an_item_comes_once_and_again_when_it_changed(spool: Spool) -> None:
+    assert spool.append(batch(A, item("1", 5), item("2", 6))) == 2
+    assert spool.append(batch(A, item("1", 5), item("2", 6))) == 0
+    assert spool.append(batch(A, item("1", 5, "edited"), item("2", 6))) == 1
+    assert spool.append(batch(A, item("1", 5, "edited"), item("2", 6))) == 0
+    assert [(row.id, row.revision, row.seq) for row in rows(spool)] == [
+        ("1", False, 1),
+        ("2", False, 2),
+        ("1", True, 3),
+    ]
+
+
+def test_each_feed_has_its_own_items(spool: Spool) -> None:
+    spool.append([batch(A, item("1", 5)), batch(B, item("1", 5))])
+    assert [(row.source, row.id) for row in rows(spool)] == [(A, "1"), (B, "1")]
+
+
+def test_a_wave_is_in_order_of_time_over_its_feeds(spool: Spool) -> None:
+    spool.append([batch(A, item("a3", 9), item("a1", 5)), batch(B, item("b2", 7), item("b0", 4))])
+    spool.append(batch(A, item("a0", 1)))
+    assert [row.id for row in rows(spool)] == ["b0", "a1", "b2", "a3", "a0"]
+
+
+def test_undated_items_come_oldest_first_and_keep_their_first_arrival(spool: Spool) -> None:
+    spool.append(batch(A, item("new"), item("old"), arrival=100))
+    spool.append(batch(A, item("new", text="edited"), item("old"), arrival=900))
+    assert [(row.id, row.timestamp, row.dated, row.revision) for row in rows(spool)] == [
+        ("old", 100, False, False),
+        ("new", 100, False, False),
+        ("new", 100, False, True),
+    ]
+    assert b"<timestamp>1970-01-01T00:00:00.000100Z</timestamp>" in rows(spool)[2].xml
+
+
+def test_an_item_that_left_is_remembered_for_a_while(spool: Spool) -> None:
+    spool.append(batch(A, item("1", 5), item("2", 6), arrival=0))
+    spool.append(batch(A, item("2", 6), arrival=10))
+    assert spool.append(batch(A, item("1", 5), item("2", 6), arrival=20)) == 0
+    spool.append(batch(A, item("2", 6), arrival=30))
+    spool.append(batch(A, item("2", 6), arrival=31 + FORGET_AFTER))
+    assert spool.append(batch(A, item("1", 5), arrival=32 + FORGET_AFTER)) == 1
+
+
+def test_an_unreadable_feed_is_one_dead_letter_until_it_changes_its_reason(spool: Spool) -> None:
+    page = b"<html><body>1</body></html>"
+    assert spool.append(broken(A, page)) == 1
+    assert spool.append(broken(A, page.replace(b"1", b"2"))) == 0
+    assert spool.append(broken(A, b"")) == 1
+    assert spool.append(batch(A, item("1", 5))) == 1
+    assert spool.append(broken(A, page)) == 1
+    dead = [row for row in rows(spool) if row.error]
+    assert [row.error for row in dead] == [
+        "an HTML page, not a feed",
+        "the document is empty",
+        "an HTML page, not a feed",
+    ]
+    assert (dead[0].xml, dead[0].place, dead[0].streams) == (page, A, ("S",))
+    assert dead[0].id.startswith("unreadable:")
+
+
+def test_the_state_of_a_feed_is_kept_whole(spool: Spool) -> None:
+    assert spool.state(A) == FeedState(A, A)
+    state = FeedState(A, B, "T", 'W/"x"', "Mon", 123, 4, "fetch: no", gone=True)
+    spool.append(Batch(state, 1))
+    assert spool.state(A) == state
+    assert spool.states() == [state]
+    assert spool.last_seq() == 0
+
+
+def test_reading_from_elsewhere(spool: Spool) -> None:
+    spool.append(batch(A, *(item(str(n), n) for n in range(1, 10))))
+    assert [row.seq for row in read_rows(spool.path, 3, 6)] == [4, 5, 6]
+    assert [row.seq for row in spool.read(8, 100)] == [9]
+    assert last_seq(spool.path) == spool.last_seq() == 9
+    code = "import sys; from feeds.spool import *; print(sum(1 for _ in read_rows(sys.argv[1], 0, 99)))"
+    out = subprocess.check_output([sys.executable, "-c", code, str(spool.path)], cwd=ROOT)
+    assert out == b"9\n"
+
+
+def test_numbers_never_come_twice(spool: Spool) -> None:
+    spool.append(batch(A, item("1", 1), item("2", 2), item("3", 3)))
+    assert spool.trim(2) == 2
+    assert [row.seq for row in rows(spool)] == [3]
+    assert spool.trim(99) == 1
+    assert spool.last_seq() == 3
+    spool.close()
+    again = Spool(spool.path)
+    assert again.append(batch(A, item("1", 1), item("4", 4))) == 1
+    assert [row.seq for row in rows(again)] == [4]
+    assert seq_after(again.path, 0, 1) == 4
+    assert seq_after(again.path, 4, 1) == 4
+
+
+def test_a_spool_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "none.sqlite"
+    assert (list(read_rows(path, 0, 9)), last_seq(path), seq_after(path, 0, 9)) == ([], 0, 0)
+    assert not path.exists()
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("not a database, but long enough to look at " * 100)
+    other = tmp_path / "other.sqlite"
+    with sqlite3.connect(other) as db:
+        db.execute("CREATE TABLE t (x)")
+    db.close()
+    future = tmp_path / "future.sqlite"
+    with sqlite3.connect(future) as db:
+        db.execute("PRAGMA user_version = 7")
+    db.close()
+    for path, reason in ((text, "not a database"), (other, "not a spool"), (future, "version 7")):
+        with pytest.raises(SpoolError, match=reason):
+            Spool(path)
+        with pytest.raises(SpoolError, match=reason):
+            list(read_rows(path, 0, 9))
+
+
+def test_a_wave_that_fails_leaves_nothing(spool: Spool) -> None:
+    good = batch(A, item("1", 5))
+    bad = Batch(FeedState(B, B, None), 100)  # type: ignore[arg-type]
+    with pytest.raises(sqlite3.IntegrityError):
+        spool.append([good, bad])
+    assert (spool.last_seq(), spool.states()) == (0, [])
+    assert spool.append(good) == 1
+
+
+def test_threads_share_a_spool(spool: Spool) -> None:
+    def work(number: int) -> None:
+        for day in range(1, 11):
+            spool.append(batch(f"http://{number}.example/", item(str(day), day)))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [row.seq for row in rows(spool)] == list(range(1, 41))
+
+
+def test_rows_as_arrow(spool: Spool) -> None:
+    spool.append([batch(A, item("1", 5)), broken(B, b"")])
+    table = to_batch(rows(spool))
+    assert table.schema == SCHEMA
+    assert table.column("streams").to_pylist() == [["S"], ["News", "S"]]
+    assert table.column("error").to_pylist() == ["the document is empty", None]
+    assert to_batch([]).num_rows == 0
+
+
+WRITER = """
+import sys
+from feeds.spool import Batch, FeedState, Spool
+from tests.feeds.test_spool import A, B, batch, item
+
+with Spool(sys.argv[1]) as spool:
+    first = int(spool.state(A).etag or 0)
+    for wave in range(first + 1, 100_000):
+        batches = [batch(url, *(item(f"{wave}-{n}", 1 + n) for n in range(20))) for url in (A, B)]
+        spool.append([Batch(FeedState(b.state.url, b.state.url, etag=str(wave)), 1, b.channel) for b in batches])
+        print(wave, flush=True)
+"""
+
+
+def test_a_killed_writer_leaves_whole_waves(tmp_path: Path) -> None:
+    path = tmp_path / "spool.sqlite"
+    reported = 0
+    for kill in range(3):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        for _ in range(5 + kill * 7):
+            reported = int(writer.stdout.readline())
+        os.kill(writer.pid, signal.SIGKILL)
+        reported = max([reported, *map(int, writer.stdout.read().split())])
+        writer.wait()
+        writer.stdout.close()
+
+        found = list(read_rows(path, 0, 10**9))
+        waves = len(found) // 40
+        # What was acknowledged is there, and what is there is whole and in step with the state.
+        assert waves in (reported, reported + 1)
+        assert len(found) == waves * 40
+        assert [row.seq for row in found] == list(range(1, len(found) + 1))
+        assert len({(row.source, row.id) for row in found}) == len(found)
+        with Spool(path) as spool:
+            assert {state.etag for state in spool.states()} == {str(waves)}
+    assert reported > 20
