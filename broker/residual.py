@@ -108,6 +108,8 @@ class ResidualSql:
     def _number(self, expr: ast.Expr) -> str:
         """SQL of an expression as a number, NULL for NaN."""
         if isinstance(expr, ast.Path):
+            if _sigil(expr) == "$":
+                return f"not_nan(xscl_number({self._reference(expr, 'text')}))"
             return self._reference(expr, "num")
         if isinstance(expr, ast.Arithmetic):
             left, right = self._number(expr.left), self._number(expr.right)

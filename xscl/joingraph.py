@@ -100,15 +100,17 @@ def _by_index(path: ast.Path, query: NormalQuery, index: dict[int, int]) -> ast.
 
 
 def _standing_on(node: PatternNode, index: dict[int, int], query: NormalQuery) -> int:
-    """The graph node for the same document node: the node itself or a value computed of it."""
-    if id(node) in index:
-        return index[id(node)]
-    return next(
-        index[id(other)]
+    """The graph node whose nodes a match lists for a reported one: the node itself where it is
+    compared or nothing else is, or a value computed of it, which stands on the same node."""
+    compared = {id(n) for pair in query.joins for n in pair} | {id(n) for n in query.operands}
+    computed = (
+        other
         for block in query.blocks
         for other in block.nodes
-        if other.parent is node and other.value is not None and id(other) in index
+        if other.parent is node and other.value is not None and id(other) in compared
     )
+    found = node if id(node) in compared else next(computed, node)
+    return index[id(found)]
 
 
 def _closure(block: TreePattern, terminals: list[PatternNode]) -> list[PatternNode]:

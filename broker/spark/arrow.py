@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.functions import vectorized_udf
+from pyspark.sql.pandas.functions import vectorized_udf  # type: ignore[attr-defined]
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.util import PythonEvalType
 

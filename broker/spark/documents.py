@@ -23,7 +23,7 @@ from lxml import etree
 from broker.spark.worker import settle
 from broker.wire import DOCUMENTS
 from xscl.dates import date
-from xscl.document import DocumentError, parse_document
+from xscl.document import DocumentError, parse_document, string_value
 
 MAX_DOCUMENT_BYTES = 128 << 20
 """Larger files and lines are set aside: a row has to fit in memory several times over."""
@@ -137,7 +137,7 @@ def timestamp_reader(xpath: str) -> Callable[[etree._Element], int | None]:
         if isinstance(found, list):
             first = found[0] if found else None
             if isinstance(first, etree._Element):
-                return microseconds("".join(first.itertext("*")))
+                return microseconds(string_value(first))
             found = first
         return microseconds(found)
 
@@ -267,7 +267,8 @@ def json_row(line: bytes, at: JsonLine) -> Row | None:
     """
     if not line.strip():
         return None
-    id, source, streams = at.place, "S", ("S",)
+    id, source = at.place, "S"
+    streams: tuple[str, ...] = ("S",)
     try:
         entry = _object(line)
         streams = _streams(entry.get("stream", "S"))
@@ -327,10 +328,11 @@ def _storable(key: str, value: str) -> str:
 
 
 def _streams(value: object) -> tuple[str, ...]:
-    names = value if isinstance(value, list) else [value]
-    if not names or not all(isinstance(name, str) and name for name in names):
+    names: list[object] = value if isinstance(value, list) else [value]
+    found = [_storable("stream", name) for name in names if isinstance(name, str) and name]
+    if not found or len(found) < len(names):
         raise DocumentError('"stream" is not a name or a list of names')
-    return tuple(dict.fromkeys(_storable("stream", name) for name in names))
+    return tuple(dict.fromkeys(found))
 
 
 def encode_xml(text: str) -> bytes:

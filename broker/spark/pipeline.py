@@ -19,7 +19,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from broker.model import Match
 from broker.spark.arrow import ArrowMap, reread, signed
@@ -267,10 +267,8 @@ class _Run:
     def release(self) -> None:
         """Let go of the broadcast spec."""
         if self._broadcast is not None:
-            try:
+            with suppress(*_LOST):
                 self._broadcast.unpersist()
-            except _LOST:
-                pass  # Spark is gone, and the broadcast with it
             self._spec = self._broadcast = self._stage = None
 
     # -- progress --------------------------------------------------------------------------------
@@ -349,10 +347,8 @@ def in_order(table: pa.Table) -> pa.Table:
 
 
 def _end(query: StreamingQuery) -> None:
-    try:
+    with suppress(*_LOST):
         query.stop()
-    except _LOST:
-        pass  # Spark is gone
 
 
 def _digest(keys: Sequence[str]) -> str:

@@ -170,7 +170,7 @@ def _session(settings: Mapping[str, str], java: JavaProcess | None, log: Path) -
         # What a Python function raises in a callback is raised here too; py4j logs its trace twice.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         # When the JVM is killed this server prints a traceback beside the error that is raised.
-        context._accumulatorServer.handle_error = lambda request, address: None
+        context._accumulatorServer.handle_error = _say_nothing  # type: ignore[method-assign,assignment]
         return SparkSession(context)
     except Exception as error:
         raise JavaError(f"Spark did not start: {_first_line(error)} (see {log})") from error
@@ -178,6 +178,10 @@ def _session(settings: Mapping[str, str], java: JavaProcess | None, log: Path) -
         # pyspark puts a handler of its own in place; what Ctrl-C means is the caller's to say.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, interrupt)
+
+
+def _say_nothing(request: object, client_address: object) -> None:
+    """In place of `socketserver.BaseServer.handle_error`."""
 
 
 def _settings(master: str, app_name: str, scratch: Path) -> dict[str, str]:

@@ -20,7 +20,7 @@ from typing import Protocol
 from lxml import etree
 
 from tests.oracle.patterns import Embedding, embeddings, path_nodes
-from tests.oracle.trees import Node, Tree
+from tests.oracle.trees import Node, Tree, canonical
 from tests.oracle.values import Paths, truth
 from xscl import ast
 
@@ -65,7 +65,7 @@ class Found:
 
     `values` has every variable that a predicate or SELECT reads. Those that join (in an equality of
     two variables) or are selected are `reported`; of the others a broker need not speak. `copies`
-    are the selected elements of SELECT *, in exclusive canonical XML; () where not all are elements.
+    are the selected elements of SELECT *, as `canonical` has them; () where not all are elements.
     """
 
     query: str
@@ -327,11 +327,6 @@ def _assignments(
                 yield from extend([*chosen, embedding])
 
     return extend([])
-
-
-def canonical(element: etree._Element) -> str:
-    """An element as a text that does not depend on how it was written."""
-    return etree.tostring(element, method="c14n", exclusive=True, with_tail=False).decode()
 
 
 def _picked(read: Sequence[ast.Path], choice: Sequence[str]) -> Paths:

@@ -135,7 +135,9 @@ def test_node_numbers() -> None:
 
 def test_copies_of_what_a_star_selects() -> None:
     (match,) = ask("S//b JOIN S/c", doc("d1", 1, "<a><b j='2' i='1'/>t</a>"), doc("d2", 1, "<c/>"))
-    assert match.copies == ('<b i="1" j="2"></b>', "<c></c>")
+    assert match.copies == ("<b i='1' j='2'></>", "<c></>")
+    one, other = ask("S/a", doc("d1", 1, "<a xmlns='u'/>"), doc("d2", 1, "<p:a xmlns:p='u'/>"))
+    assert one.copies == other.copies == ("<{u}a></>",)
     (other,) = ask("S//@i", doc("d1", 1, "<a i='1'/>"))
     assert other.copies == ()
 

@@ -19,7 +19,8 @@ import xscl
 from broker import Broker, Document
 from tests.oracle.generate import Batch, Case, Event, Subscribe
 from tests.oracle.generate_documents import STREAMS
-from tests.oracle.oracle import Arrival, Found, Oracle, canonical
+from tests.oracle.oracle import Arrival, Found, Oracle
+from tests.oracle.trees import canonical
 from tests.properties.reduce import reduce
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -207,7 +207,12 @@ AT = JsonLine("/data/in.jsonl", 3, MODIFIED)
 
 
 def test_a_line_is_a_document() -> None:
-    line = {"id": "d", "stream": ["A", "B", "A"], "timestamp": "1970-01-01T00:00:09Z", "xml": "<é/>"}
+    line = {
+        "id": "d",
+        "stream": ["A", "B", "A"],
+        "timestamp": "1970-01-01T00:00:09Z",
+        "xml": "<é/>",
+    }
     row = json_row(json.dumps(line).encode(), AT)
     assert row is not None
     assert (row.source, row.id, row.streams) == ("A", "d", ("A", "B"))

@@ -118,7 +118,7 @@ def test_documents_are_applied_in_order_of_age(running: Running, folder: Path) -
         path.write_text("<blog>" + " " * (n * 400) + "</blog>")
         os.utime(path, (1_000_000 + n, 1_000_000 + n))
     running.run(xml_source(running.session, folder))
-    rows = running.broker.engine.store.rows('SELECT id FROM documents ORDER BY doc')
+    rows = running.broker.engine.store.rows("SELECT id FROM documents ORDER BY doc")
     assert [id for (id,) in rows] == [f"{(n * 7) % 40:02d}.xml" for n in range(40)]
 
 
@@ -196,7 +196,9 @@ def test_a_damaged_checkpoint_only_replays(running: Running, folder: Path) -> No
 
 
 def test_a_stream_goes_on_until_it_is_told_to_stop(running: Running, folder: Path) -> None:
-    (folder / "in.jsonl").write_text(json.dumps({"id": "d1", "timestamp": 1, "xml": book(1, 0)}) + "\n")
+    (folder / "in.jsonl").write_text(
+        json.dumps({"id": "d1", "timestamp": 1, "xml": book(1, 0)}) + "\n"
+    )
     found: list[Match] = []
     handlers = signal.getsignal(signal.SIGTERM)
 
