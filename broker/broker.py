@@ -8,13 +8,12 @@ from pathlib import Path
 from types import TracebackType
 
 import xscl
-from broker.catalog import Compiled, compile_query
+from broker.catalog import compile_query
 from broker.engine import LATENESS, Engine
 from broker.model import DeadLetter, Document, Match, to_microseconds
 from broker.store import Store
 from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
 from xscl.document import encode_text
-from xscl.errors import Diagnostic, XsclError
 from xscl.stage1 import Witness
 
 
@@ -57,15 +56,7 @@ class Broker:
 
     def subscribe_files(self, files: Sequence[xscl.ast.File]) -> list[str]:
         program = xscl.check(files)
-        compiled: list[Compiled] = []
-        problems: list[Diagnostic] = []
-        for query in program.queries:
-            try:
-                compiled.append(compile_query(query))
-            except XsclError as error:
-                problems += error.diagnostics
-        if problems:
-            raise XsclError(problems)
+        compiled = [compile_query(query) for query in program.queries]
         return [s.id for s in self.engine.subscribe(compiled)]
 
     def unsubscribe(self, id: str) -> None:

@@ -98,7 +98,7 @@ class Compiled:
 
 
 def compile_query(resolved: ResolvedQuery) -> Compiled:
-    """All passes from a checked query to its template. Raises `XsclError`."""
+    """All passes from a checked query to its template."""
     normal = normalize(resolved)
     names = selected_variables(resolved.query)
     graph = join_graph(normal, names)

@@ -95,7 +95,13 @@ class Walk:
                 self.dead(step, context)
             if kind != "self":
                 context = kind
-            elif context == "document" and step.axis == "//":
+            elif context == "document":
+                self.error(
+                    "document-node",
+                    "a block selects nodes below the document, not the document itself",
+                    step.span,
+                    "name the root element, or write //* for every element",
+                )
                 context = "element"
             if step.variable is not None:
                 self.bind(step, step.variable, blocked)

@@ -48,6 +48,7 @@ STATIC: Mapping[str, str] = MappingProxyType(
         "not-a-value": "a condition where a value is needed",
         "not-a-condition": "a value where a condition is needed",
         "bad-pattern": "a regular expression that RE2 does not accept",
+        "document-node": "a block that would select the document itself",
         "position": "[1], position() or last() in a filter",
     }
 )

@@ -73,7 +73,7 @@ class NormalQuery:
 
 
 def normalize(resolved: ResolvedQuery) -> NormalQuery:
-    """Raises `XsclError` where a block asks for what no document node can be."""
+    """The normal form of a query that passed all checks."""
     query = resolved.query
     blocks: list[TreePattern] = []
     predicates: list[ast.Expr] = []

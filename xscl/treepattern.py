@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xscl import ast
-from xscl.errors import Diagnostic, XsclError
 from xscl.printer import format_expression
 
 
@@ -89,18 +88,10 @@ def canonical_filters(filters: Iterable[ast.Expr]) -> tuple[ast.Expr, ...]:
 def tree_pattern(
     stream: str, steps: Sequence[ast.Step], namespaces: Mapping[str, str]
 ) -> TreePattern:
-    """The tree of a block's path. Raises `XsclError` for a path that selects the document itself."""
+    """The tree of a block's path, which the checks made sure does not select the document."""
     nodes: list[PatternNode] = []
     selected = _extend(nodes, None, steps, namespaces)
-    if selected is None:
-        raise XsclError(
-            Diagnostic(
-                "document-node",
-                "a block selects nodes below the document, not the document itself",
-                steps[0].span,
-                "name the root element, or use `*` for any",
-            )
-        )
+    assert selected is not None
     return TreePattern(stream, nodes, selected)
 
 
@@ -125,25 +116,8 @@ def _extend(
     node = origin
     for step in steps:
         if step.test.kind == "self" and step.axis == "/":
-            if node is None:
-                raise XsclError(
-                    Diagnostic(
-                        "document-node",
-                        "`/.` at the start of a block is the document itself, not a node of it",
-                        step.span,
-                        "name the root element, or use `*` for any",
-                    )
-                )
+            assert node is not None
         else:
-            if step.test.kind == "self" and node is None:
-                raise XsclError(
-                    Diagnostic(
-                        "document-node",
-                        "`//.` at the start of a block would select the document itself",
-                        step.span,
-                        "use `//*` for every element",
-                    )
-                )
             bare = ast.Step(step.axis, resolve_test(step.test, namespaces), span=step.span)
             node = PatternNode(node, bare)
             nodes.append(node)

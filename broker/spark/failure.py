@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from py4j.protocol import Py4JNetworkError
+
 _PYTHON_ERROR = re.compile(r"^\s*((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*)$")
-_LOST = ("Answer from Java side is empty", "An error occurred while trying to connect", "refused")
 
 
 class PipelineError(RuntimeError):
@@ -15,7 +16,7 @@ class PipelineError(RuntimeError):
 def reason(error: BaseException) -> str:
     """One line for what Spark raised: the Python error of an executor where there is one."""
     text = str(error)
-    if isinstance(error, OSError) or any(sign in text for sign in _LOST):
+    if isinstance(error, OSError | Py4JNetworkError):
         return "the Java process ended unexpectedly"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if "Traceback (most recent call last)" in text:

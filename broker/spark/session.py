@@ -18,10 +18,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -145,7 +147,8 @@ def stop_session(session: SparkSession | None = None) -> None:
         atexit.unregister(stop_session)
         try:
             if running.java is None or running.java.alive:
-                running.session.stop()
+                with suppress(Py4JError, OSError):  # it may be dying
+                    running.session.stop()
         finally:
             if running.java is not None:
                 running.java.stop()
@@ -167,10 +170,12 @@ def _session(settings: Mapping[str, str], java: JavaProcess | None, log: Path) -
         context = SparkContext(conf=configuration, gateway=java.gateway if java else None)
         # What the Python functions of this session's plans run with.
         context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
-        # What a Python function raises in a callback is raised here too; py4j logs its trace twice.
+        # What a Python function raises in a callback is raised here too; py4j logs its trace twice,
+        # and that of a lost JVM (to the root logger).
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_not_py4j)
         # When the JVM is killed this server prints a traceback beside the error that is raised.
-        context._accumulatorServer.handle_error = _say_nothing  # type: ignore[method-assign,assignment]
+        context._accumulatorServer.handle_error = _say_nothing  # type: ignore[method-assign]
         return SparkSession(context)
     except Exception as error:
         raise JavaError(f"Spark did not start: {_first_line(error)} (see {log})") from error
@@ -178,6 +183,10 @@ def _session(settings: Mapping[str, str], java: JavaProcess | None, log: Path) -
         # pyspark puts a handler of its own in place; what Ctrl-C means is the caller's to say.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, interrupt)
+
+
+def _not_py4j(record: logging.LogRecord) -> bool:
+    return record.msg != "Exception while sending command."
 
 
 def _say_nothing(request: object, client_address: object) -> None:
@@ -221,6 +230,7 @@ def _environment(master: str) -> dict[str, str]:
 
 def _forget_gateway() -> None:
     # pyspark keeps the gateway of a stopped session for the next one; this one's JVM is gone.
+    SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkSession._instantiatedSession = None

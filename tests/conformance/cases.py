@@ -75,7 +75,7 @@ class Case:
 _FOO, _BAR = "http://fooNamespace/", "http://barNamespace/"
 _PREFIXES: dict[str, dict[str, str]] = {
     "namespaces": {"foo": _FOO, "voo": _FOO, "alias": _FOO, "bar": _BAR},
-    "defaultNamespace": {"dummy": "http://dummyNamespace/"},
+    "defaultNamespace": {"dummy": "https://example.org/"},
 }
 _ELSEWHERE = "http://somethingElse/"
 
@@ -133,6 +133,7 @@ _KINDS = {
     "CDATA_SECTION": "text",
     "COMMENT": "comment",
     "PI": "processing-instruction",
+    "namespace": "namespace",
 }
 
 
@@ -146,16 +147,22 @@ def _dumped(result: str) -> Expected:
         return Wrong()
     names = []
     for line in result.splitlines():
-        if found := re.match(r"\d+  +([A-Z_]+)(?: (\S+))?", line):
+        if found := re.match(r"\d+  +([A-Za-z_]+)(?: (\S+))?", line):
             kind = _KINDS[found[1]]
             named = kind in ("element", "attribute", "processing-instruction")
-            names.append(f"{kind} {found[2]}" if named else kind)
+            names.append(f"{kind} {_decoded(found[2])}" if named else kind)
         elif re.match(r"\d+   /", line):
             names.append("document")
     size = re.search(r"Set contains (\d+) nodes", result)
     count = int(size[1]) if size else 0  # "Object is a Node Set : Set contains NULL"
     assert len(names) == count, result
     return Nodes(count, tuple(names))
+
+
+def _decoded(name: str) -> str:
+    """A name as the dumps have it, letters beyond ASCII as `#` and the digits of their bytes."""
+    plain = re.sub(rb"#([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), name.encode())
+    return plain.decode()
 
 
 def libxml2_patterns() -> Iterator[Case]:

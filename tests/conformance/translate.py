@@ -33,7 +33,7 @@ class Reason:
 
     text: str
     codes: frozenset[str] = field(compare=False)
-    named: str = field(compare=False, default="")
+    named: str = ""
 
 
 def kind_of(expr: Expr) -> Kind:
@@ -211,7 +211,7 @@ class Writer:
 
     def path(self, path: Path) -> str:
         if path.absolute:
-            self.lacks("an absolute path in a filter", "syntax", "starts at the filtered step")
+            self.lacks("an absolute path in a condition", "syntax path-start", "starts at")
             return self.steps(path.steps)
         if path.origin is not None:
             self.lacks("a path that starts at a function", "syntax", '"/"')

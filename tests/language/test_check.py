@@ -181,7 +181,7 @@ def test_a_long_chain_of_streams() -> None:
         # a name of an element is not taken for a variable where it binds or says ./
         "S//a->title[./b = ./title][title->b]",
         # steps that do select something
-        "S//a/@id/.", "S//@id", "S//text()", "S//.[./b]", "S//a[./@b = 'c']/@d",
+        "S//a/@id/.", "S//@id", "S//text()", "S//a//.[./b]", "S//a[./@b = 'c']/@d",
         "S//a->x WHERE x/@id = 'c' AND x/text() = 'd'",
         "SELECT x AS y, concat(x, 'a'), x/b + 1 AS z FROM S//a->x",
         "S//a[true]",

@@ -5,9 +5,9 @@ out come the matches that the language's definition asks for, each when the last
 arrives. No automaton, no relations, no batches: a document is tried with every stored one, in
 every position, by every query. Slow, and so plain that it can be read against the language page.
 
-What the two sides share is the syntax tree alone. Streams of results (PUBLISH read by another
-query, and nested SELECT) are not supported yet and raise `Unsupported`; `Stored` already has an
-interval, so that a derived document can be stored like any other.
+What the two sides share is the syntax tree alone. Streams of results are not supported yet: nested
+SELECT raises `queries.Unsupported`, and a stream that another query publishes is empty. `Stored`
+already has an interval, so that a derived document can be stored like any other.
 """
 
 from __future__ import annotations
@@ -19,14 +19,11 @@ from typing import Protocol
 
 from lxml import etree
 
+from tests.oracle import queries
 from tests.oracle.patterns import Embedding, embeddings, path_nodes
 from tests.oracle.trees import Node, Tree, canonical
 from tests.oracle.values import Paths, truth
 from xscl import ast
-
-
-class Unsupported(Exception):
-    """The oracle does not speak of this part of the language."""
 
 
 class Resolved(Protocol):
@@ -106,16 +103,16 @@ class Standing:
 
     def __post_init__(self) -> None:
         query = self.resolved.query
-        self.blocks = tuple(_blocks(query.pattern))
+        self.blocks = tuple(queries.blocks(query.pattern))
         where = () if query.where is None else (query.where,)
-        self.predicates = tuple(_conjuncts((*_predicates(query.pattern), *where)))
-        self.named = None if query.select is None else selected(query.select)
-        used = [v for p in self.predicates for v in variables(p)]
+        self.predicates = tuple(queries.conjuncts((*queries.predicates(query.pattern), *where)))
+        self.named = None if query.select is None else queries.selected(query.select)
+        used = [v for p in self.predicates for v in queries.variables(p)]
         self.used = tuple(dict.fromkeys([*used, *(self.named or ())]))
         self.reported = frozenset(
-            [*(self.named or ()), *(v for p in self.predicates for v in _joined(p))]
+            [*(self.named or ()), *(v for p in self.predicates for v in queries.joined(p))]
         )
-        self.home = {v: i for i, b in enumerate(self.blocks) for v in _bound_in(b.steps)}
+        self.home = {v: i for i, b in enumerate(self.blocks) for v in queries.bound_in(b.steps)}
 
     def embedded(self, at: int, document: Stored) -> list[Embedding]:
         """All embeddings of the block at position `at`; none where the stream is another one."""
@@ -241,7 +238,7 @@ def _interval(query: ast.Query, documents: Iterator[Stored]) -> tuple[int, int] 
             document = next(documents)
             return document.start, document.end
         if isinstance(pattern, ast.Nested):
-            raise Unsupported("nested SELECT")
+            raise queries.Unsupported("nested SELECT")
         left, right = over(pattern.left), over(pattern.right)
         if left is None or right is None:
             return None
@@ -295,7 +292,7 @@ def _assignments(
     home = query.home
     due: list[list[ast.Expr]] = [[] for _ in query.blocks]
     for predicate in query.predicates:
-        due[max((home[name] for name in variables(predicate)), default=0)].append(predicate)
+        due[max((home[name] for name in queries.variables(predicate)), default=0)].append(predicate)
 
     def holds(predicate: ast.Expr, bound: Mapping[str, Node]) -> bool:
         match predicate:
@@ -306,7 +303,7 @@ def _assignments(
             case ast.Not(part=part):
                 return not holds(part, bound)
         # A path means "some such node", within functions too: each occurrence on its own.
-        read = [path for path in _paths(predicate) if path.variable is not None]
+        read = [path for path in queries.paths(predicate) if path.variable is not None]
         choices = product(*(texts(path, bound) for path in read))
         return any(truth(predicate, _picked(read, choice)) for choice in choices)
 
@@ -349,88 +346,3 @@ def _projected(query: Standing, embedding: Embedding) -> Embedding:
 
 def _numbers(embedding: Embedding) -> tuple[int, ...]:
     return (embedding[0].number, *(node.number for _, node in embedding[1]))
-
-
-# -- reading a query -------------------------------------------------------------------------
-
-
-def _blocks(pattern: ast.Pattern) -> Iterator[ast.Block]:
-    if isinstance(pattern, ast.Block):
-        yield pattern
-    elif isinstance(pattern, ast.Join):
-        yield from _blocks(pattern.left)
-        yield from _blocks(pattern.right)
-    else:
-        raise Unsupported("nested SELECT")
-
-
-def _predicates(pattern: ast.Pattern) -> Iterator[ast.Expr]:
-    if isinstance(pattern, ast.Join):
-        yield from _predicates(pattern.left)
-        yield from _predicates(pattern.right)
-        if pattern.predicate is not None:
-            yield pattern.predicate
-
-
-def _conjuncts(predicates: Iterable[ast.Expr]) -> Iterator[ast.Expr]:
-    for predicate in predicates:
-        if isinstance(predicate, ast.And):
-            yield from _conjuncts(predicate.parts)
-        else:
-            yield predicate
-
-
-def _bound_in(steps: Iterable[ast.Step]) -> Iterator[str]:
-    """The variables that steps and their filters bind, in order of appearance."""
-    for step in steps:
-        if step.variable is not None:
-            yield step.variable
-        for expr in step.filters:
-            for path in _paths(expr):
-                yield from _bound_in(path.steps)
-
-
-def variables(expr: ast.Expr) -> list[str]:
-    """The variables that a predicate or an item reads, in order of first appearance."""
-    return list(dict.fromkeys(p.variable for p in _paths(expr) if p.variable is not None))
-
-
-def _joined(predicate: ast.Expr) -> tuple[str, ...]:
-    """The two variables of an equality between variables, if it is one."""
-    match predicate:
-        case ast.Comparison(
-            op="=",
-            left=ast.Path(variable=str(one), steps=()),
-            right=ast.Path(variable=str(other), steps=()),
-        ) if one != other:
-            return one, other
-    return ()
-
-
-def selected(select: tuple[ast.SelectItem, ...] | ast.Element) -> tuple[str, ...]:
-    """The variables that SELECT names, in order of first appearance."""
-    if isinstance(select, ast.Element):
-        attributes = [part for _, parts in select.attributes for part in parts]
-        found: list[str] = []
-        for part in (*attributes, *select.content):
-            if isinstance(part, ast.Element):
-                found += selected(part)
-            elif not isinstance(part, str):
-                found += variables(part)
-    else:
-        found = [name for item in select for name in variables(item.expr)]
-    return tuple(dict.fromkeys(found))
-
-
-def _paths(expr: ast.Expr) -> Iterator[ast.Path]:
-    match expr:
-        case ast.Path():
-            yield expr
-        case ast.Call(args=parts) | ast.And(parts=parts) | ast.Or(parts=parts):
-            for part in parts:
-                yield from _paths(part)
-        case ast.Not(part=part):
-            yield from _paths(part)
-        case ast.Arithmetic(left=left, right=right) | ast.Comparison(left=left, right=right):
-            yield from _paths(left)
-            yield from _paths(right)

@@ -1,0 +1,1 @@
+"""A second witness: queries translated to XQuery and answered by Saxon."""

@@ -5,15 +5,80 @@ xquery version "3.1";
    or an xs:double; a function takes the first of several nodes, as XPath 1.0 does. :)
 
 declare namespace xscl = "urn:xscl:witness";
-declare namespace map = "http://www.w3.org/2005/xpath-functions/map";
+declare namespace err = "http://www.w3.org/2005/xqt-errors";
 
-(: The documents: maps of id, streams, start, end (microseconds) and tree (a document node). :)
+(: Documents are maps of id, streams, start, end (microseconds) and tree (a document node). Those that
+   are published have as `match` what the match looks like in the answer, base documents nothing. :)
 declare variable $documents as map(*)* external;
 
-(: Only documents of different identity make a match. :)
 declare function xscl:same($a as map(*), $b as map(*)) as xs:boolean {
   $a?id eq $b?id
 };
+
+(: -- matches ------------------------------------------------------------------------------- :)
+
+(: What a match is known by: its documents and the nodes that SELECT names. :)
+declare function xscl:key($query as xs:string, $documents as map(*)*, $nodes as node()*) as xs:string {
+  string-join(($query, $documents?id, $nodes ! path(.)), "&#10;")
+};
+
+(: A match as the document that it publishes. :)
+declare function xscl:match(
+  $key as xs:string, $documents as map(*)*, $nodes as node()*, $result as element()
+) as map(*) {
+  let $start := min($documents?start)
+  let $end := max($documents?end)
+  let $tree := document { $result }
+  return map {
+    "id": $key,
+    "start": $start,
+    "end": $end,
+    "tree": $tree,
+    "match": map {
+      "start": $start,
+      "end": $end,
+      "documents": array { for $d in $documents return ($d?match, $d?id)[1] },
+      "nodes": array { $nodes ! path(.) },
+      "result": serialize($tree, map { "method": "xml", "omit-xml-declaration": true() })
+    }
+  }
+};
+
+(: The answer to a query, as JSON; of a query with a value that is undecided, that value. :)
+declare function xscl:answer($matches as function() as map(*)*) as xs:string {
+  try { serialize(array { $matches()?match }, map { "method": "json" }) }
+  catch xscl:undecided { serialize($err:description, map { "method": "json" }) }
+};
+
+(: -- results ------------------------------------------------------------------------------- :)
+
+(: The element that a match publishes where SELECT is no constructor. :)
+declare function xscl:result($query as xs:string, $documents as map(*)*, $content as node()*) as element() {
+  <result query="{$query}" start="{xscl:iso(min($documents?start))}" end="{xscl:iso(max($documents?end))}">{
+    $content
+  }</result>
+};
+
+declare function xscl:iso($microseconds as xs:integer) as xs:string {
+  string(xs:dateTime("1970-01-01T00:00:00Z")
+    + xs:dayTimeDuration(replace("PT" || $microseconds div 1000000 || "S", "PT-", "-PT")))
+};
+
+(: Copies of nodes as content: of an attribute its text. :)
+declare function xscl:copies($nodes as node()*) as node()* {
+  for $node in $nodes
+  return if ($node instance of attribute()) then text { string($node) } else $node
+};
+
+(: Copies of nodes under SELECT *: of an attribute an element of its name. :)
+declare function xscl:selected($nodes as node()*) as node()* {
+  for $node in $nodes
+  return
+    if ($node instance of attribute()) then element { local-name($node) } { string($node) }
+    else $node
+};
+
+(: -- values -------------------------------------------------------------------------------- :)
 
 (: XPath 1.0's string(). :)
 declare function xscl:string($value as item()*) as xs:string {

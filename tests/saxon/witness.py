@@ -1,58 +1,49 @@
-"""Asking Saxon: documents and resolved queries in, matches as plain rows out.
+"""Asking Saxon: documents and queries in, matches out.
 
-Saxon names nodes by the paths of `fn:path`; `paths` finds them in lxml's tree and gives them the
-numbers that the engine gives. One processor serves a whole process: starting one costs more than
-most questions, and its objects may not be shared between threads.
+One processor serves a whole process: starting one costs more than most questions, and its objects
+may not be shared between threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from lxml import etree
-from saxonche import PySaxonProcessor
+from saxonche import PySaxonProcessor, PyXdmValue
 
 from tests.oracle.oracle import Arrival
-from tests.saxon.translate import Resolved, Unsupported, translate
+from tests.saxon.rows import Row, canonical
+from tests.saxon.translate import Module, Resolved
 
-FUNCTIONS = Path(__file__).with_name("functions.xq").read_text(encoding="utf-8")
 LOAD = """
 for $document in /documents/document return map {
   "id": string($document/@id),
   "streams": tokenize($document/@streams, "\t"),
-  "start": xs:integer($document/@start),
-  "end": xs:integer($document/@end),
+  "start": xs:integer($document/@at),
+  "end": xs:integer($document/@at),
   "tree": parse-xml(string($document))
 }
 """
-TEXT = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Row:
-    """A match: documents by id in pattern order, nodes by the engine's numbers."""
-
-    query: str
-    start: int
-    end: int
-    documents: tuple[str, ...]
-    nodes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`left_out` are queries that Saxon cannot answer, each with the reason."""
+    """`rows` are sorted. `left_out` are queries that Saxon has no answer to, with the reason.
+
+    `homes` has, by query, the block of each node that SELECT names.
+    """
 
     rows: list[Row]
     left_out: dict[str, str]
+    homes: dict[str, tuple[int, ...]]
 
 
 @cache
-def _processor() -> PySaxonProcessor:
+def processor() -> PySaxonProcessor:
     return PySaxonProcessor(license=False)
 
 
@@ -60,57 +51,54 @@ class Saxon:
     """Some documents, to be asked about. Their ids have to be distinct."""
 
     def __init__(self, arrivals: Sequence[Arrival]) -> None:
-        self._query = _processor().new_xquery_processor()
-        self._query.set_parameter("documents", self._loaded(arrivals))
-        self._arrivals = {arrival.id: arrival for arrival in arrivals}
-        assert len(self._arrivals) == len(arrivals), "ids are distinct"
-        self._numbers: dict[str, dict[str, int]] = {}
+        assert len({arrival.id for arrival in arrivals}) == len(arrivals), "ids are distinct"
+        self._xquery = processor().new_xquery_processor()
+        self._xquery.set_parameter("documents", self._load(arrivals))
 
-    def _loaded(self, arrivals: Iterable[Arrival]) -> Any:
+    def _load(self, arrivals: Iterable[Arrival]) -> PyXdmValue:
         documents = etree.Element("documents")
         for arrival in arrivals:
-            at = str(arrival.timestamp)
             streams = "\t".join(arrival.streams)
             document = etree.SubElement(
-                documents, "document", id=arrival.id, streams=streams, start=at, end=at
+                documents, "document", id=arrival.id, streams=streams, at=str(arrival.timestamp)
             )
             xml = arrival.xml
             document.text = xml if isinstance(xml, str) else xml.decode()
         text = etree.tostring(documents, encoding="unicode")
-        self._query.set_context(xdm_item=_processor().parse_xml(xml_text=text))
-        return self._query.run_query_to_value(query_text=LOAD)
+        xquery = processor().new_xquery_processor()
+        xquery.set_context(xdm_item=processor().parse_xml(xml_text=text))
+        return xquery.run_query_to_value(query_text=LOAD)
 
     def ask(self, queries: Iterable[Resolved]) -> Answer:
-        """All matches of the queries, sorted."""
-        bodies: dict[str, str] = {}
-        left_out: dict[str, str] = {}
-        for query in queries:
-            try:
-                bodies[query.id] = translate(query)
-            except Unsupported as error:
-                left_out[query.id] = str(error)
-        found: list[Row] = []
-        for query_id, lines in zip(bodies, self._run(bodies.values()), strict=True):
-            if lines[:1] == ["undecided"]:
-                left_out[query_id] = lines[1]
+        """All matches of the queries over the documents."""
+        module = Module.of(queries)
+        left_out = dict(module.left_out)
+        rows: list[Row] = []
+        for query_id, answer in zip(module.translated, self._run(module), strict=True):
+            if isinstance(answer, str):
+                left_out[query_id] = answer
             else:
-                found += (self._row(query_id, line) for line in lines)
-        return Answer(sorted(found), left_out)
+                rows += (_row(query_id, match) for match in answer)
+        homes = {query_id: each.homes for query_id, each in module.translated.items()}
+        return Answer(sorted(rows), left_out, homes)
 
-    def _run(self, bodies: Iterable[str]) -> list[list[str]]:
-        """The lines that each query gives. All are one module: compiling one costs the most."""
-        guarded = [
-            f'[try {{ {body} }} catch xscl:undecided {{ "undecided", $err:description }}]'
-            for body in bodies
-        ]
-        if not guarded:
+    def _run(self, module: Module) -> list[Any]:
+        if not module.translated:
             return []
-        error = 'declare namespace err = "http://www.w3.org/2005/xqt-errors";'
-        module = f"{FUNCTIONS}\n{error}\n(\n" + ",\n".join(guarded) + "\n)"
-        arrays = self._query.run_query_to_value(query_text=module)
-        return [[str(item) for item in array.get(0)] for array in arrays]
+        answers = self._xquery.run_query_to_value(query_text=module.text)
+        return [json.loads(str(answers.item_at(i))) for i in range(answers.size)]
 
-    def _row(self, query_id: str, line: str) -> Row:
-        start, end, *names = line.split("\t")
-        ids = [name for name in names if name in self._arrivals]
-        return Row(query_id, int(start), int(end), tuple(ids), ())
+
+def _row(query: str, match: dict[str, Any]) -> Row:
+    return Row(
+        query,
+        match["start"],
+        match["end"],
+        tuple(d if isinstance(d, str) else _derived(d) for d in match["documents"]),
+        tuple(match["nodes"]),
+        canonical(match["result"]),
+    )
+
+
+def _derived(match: dict[str, Any]) -> str:
+    return f"{match['start']}-{match['end']} {canonical(match['result'])}"

@@ -29,6 +29,7 @@ import os, signal, sys
 from pathlib import Path
 from broker import Broker
 from broker.spark import session as sessions
+from broker.spark.failure import PipelineError
 from broker.spark.pipeline import run_pipeline
 from broker.spark.session import start_session
 from broker.spark.sources import xml_source
@@ -62,19 +63,27 @@ def after_commit(matches):
     print("matches", len(matches), flush=True)
     if when == "after commit" and batches == 2:
         die()
+    if when == "java":
+        running.java.process.kill()
 
-run_pipeline(
-    session, broker.engine, [xml_source(session, folder, timestamp="/*/date", files_per_batch=10)],
-    state / "checkpoint", once=True, on_matches=after_commit,
-)
-print("finished", flush=True)
+try:
+    run_pipeline(
+        session,
+        broker.engine,
+        [xml_source(session, folder, timestamp="/*/date", files_per_batch=10)],
+        state / "checkpoint",
+        once=True,
+        on_matches=after_commit,
+    )
+except PipelineError as error:
+    print("error", error)
+    sessions.stop_session(session)
+print("finished", "yes", flush=True)
 """
 
 
-def run_until_killed(
-    directory: Path, state: Path, folder: Path, when: str
-) -> tuple[dict[str, str], str]:
-    """Run the driver without any Java to be found; what it said, and its standard error."""
+def drive(directory: Path, state: Path, folder: Path, when: str) -> dict[str, str]:
+    """Run the driver without any Java to be found, until it or its JVM is killed; what it said."""
     directory.mkdir()
     query = directory.parent / "pair.xscl"
     query.write_text(PAIR)
@@ -89,10 +98,14 @@ def run_until_killed(
         timeout=120,
         check=False,
     )
-    assert done.returncode == -9, done.stderr
-    assert "finished" not in done.stdout
+    assert done.returncode == (0 if when == "java" else -9), done.stderr
+    assert done.stderr == ""  # no word of Spark's
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    return said, done.stderr
+    assert ("finished" in said) == (when == "java")
+    assert said["left"] == "[]"
+    assert list(directory.iterdir()) == []
+    assert ended(int(said["java"])), "the JVM outlived its process"
+    return said
 
 
 def path_without_java(directory: Path) -> Path:
@@ -136,11 +149,7 @@ def test_killed_twice_and_continued_it_finds_each_match_once(
 
     for n, when in enumerate(("before commit", "after commit")):
         directory = tmp_path / f"cwd{n}"
-        said, stderr = run_until_killed(directory, state, folder, when)
-        assert stderr == ""  # no word of Spark's
-        assert said["left"] == "[]"
-        assert list(directory.iterdir()) == []
-        assert ended(int(said["java"])), "the JVM outlived its process"
+        said = drive(directory, state, folder, when)
         # What a killed process left behind goes when the next one starts.
         scratch, lock = spark_session._claim_scratch()
         assert not Path(said["scratch"]).exists()
@@ -165,6 +174,16 @@ def test_killed_twice_and_continued_it_finds_each_match_once(
         rows = broker.engine.store.rows("SELECT source, id, count(*) FROM documents GROUP BY ALL")
         assert sorted(rows) == [(str(folder), f"{n:02d}.xml", 1) for n in range(60)]
         assert {letter.place for letter in broker.dead_letters()} == {f"{folder}/99.xml"}
+
+
+def test_a_lost_jvm_is_one_clear_error(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.xml").write_text(book(1, 1))
+    (folder / "b.xml").write_text(blog(1, 2))
+    said = drive(tmp_path / "cwd", tmp_path / "state", folder, "java")
+    assert said["error"] == "the Java process ended unexpectedly"
+    assert not Path(said["scratch"]).exists()
 
 
 def test_the_module_options_are_those_of_this_spark() -> None:

@@ -1,0 +1,114 @@
+"""What does a document cost when very many subscriptions have a constant and a join?
+
+    python bench/constants.py [--most 100000]
+
+Each subscription is "an item by author X whose title holds keyword Y, followed within a day by an
+item with the same link". The number of subscriptions grows; the documents are the same, and the
+same few subscriptions match them, so what grows is only what the others cost. Beside it the plain
+way: each subscription's filter tried on each document (measured up to 1,000, it is linear).
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import time
+
+import xscl
+from broker import Broker, Document
+from broker.catalog import compile_query
+from xscl.document import parse_document
+from xscl.filters import compile_filter
+
+DOCUMENTS = 2_000
+BATCH = 500
+
+
+def subscription(number: int) -> str:
+    """The first ten are of people who write in the sample; the others are of nobody in it."""
+    author = f"Author {number}" if number < 10 else f"Stranger {number}"
+    word = f"word{number % 50}" if number < 10 else f"theme{number}"
+    return (
+        f"s{number}: S//item->a[./author = '{author}'][contains(./title, '{word}')][./link->l]"
+        " FOLLOWED BY {l = m, 1 day} S//item->b[./link->m];\n"
+    )
+
+
+def documents() -> list[Document]:
+    rng = random.Random(1)
+    made = []
+    for n in range(DOCUMENTS):
+        author = f"Author {rng.randrange(400)}"
+        title = " ".join(f"word{rng.randrange(500)}" for _ in range(8))
+        body = " ".join(f"text{rng.randrange(5000)}" for _ in range(60))
+        xml = (
+            f"<item><title>{title}</title><author>{author}</author>"
+            f"<link>https://example.org/{rng.randrange(DOCUMENTS)}</link><description>{body}"
+            "</description></item>"
+        )
+        made.append(Document(str(n), "S", float(n * 30), xml))
+    return made
+
+
+def plain(count: int, sample: list[Document]) -> float:
+    """Microseconds of CPU a document for trying every filter."""
+    program = xscl.check([xscl.parse("".join(map(subscription, range(count))))])
+    tests = []
+    for query in program.queries:
+        block = compile_query(query).normal.blocks[0]
+        tests.append([compile_filter(f) for f in block.nodes[0].filters])
+    roots = [parse_document(d.xml.encode()) for d in sample]  # type: ignore[union-attr]
+    begin = time.process_time()
+    for root in roots:
+        for filters in tests:
+            all(test(root) for test in filters)
+    return (time.process_time() - begin) / len(sample) * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--most", type=int, default=100_000)
+    most = parser.parse_args().most
+    sample = documents()
+    print(
+        f"{DOCUMENTS:,} documents of {len(sample[0].xml)} bytes, batches of {BATCH}; CPU time\n\n"
+        f"{'subscriptions':>13}{'register, us each':>19}{'stage 1, us/doc':>17}"
+        f"{'all, us/doc':>13}{'vs one':>8}{'plain filters, us/doc':>23}{'matches':>9}{'MB':>7}"
+    )
+    base = 0.0
+    count = 1
+    while count <= most:
+        broker = Broker()
+        begin = time.process_time()
+        for start in range(0, count, 10_000):
+            text = "".join(subscription(n) for n in range(start, min(count, start + 10_000)))
+            broker.subscribe(text)
+        registered = (time.process_time() - begin) / count * 1e6
+        matcher = broker.engine.matcher
+        roots = [parse_document(d.xml.encode()) for d in sample]  # type: ignore[union-attr]
+        matcher.match(roots[0], ("S",))
+        begin = time.process_time()
+        for root in roots:
+            matcher.match(root, ("S",))
+        stage1 = (time.process_time() - begin) / len(sample) * 1e6
+        broker.engine.joiner.refresh()
+        begin = time.process_time()
+        found = 0
+        for start in range(0, len(sample), BATCH):
+            found += len(broker.process(sample[start : start + BATCH]))
+        each = (time.process_time() - begin) / len(sample) * 1e6
+        base = base or each
+        other = f"{plain(count, sample[:50]):23,.0f}" if count <= 1_000 else f"{'':23}"
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(
+            f"{count:13,}{registered:19,.0f}{stage1:17.1f}{each:13.1f}{each / base:8.2f}"
+            f"{other}{found:9,}{memory:7,.0f}",
+            flush=True,
+        )
+        broker.close()
+        count *= 10
+
+
+if __name__ == "__main__":
+    main()
