@@ -200,11 +200,12 @@ class Engine:
         self.store.run("CREATE OR REPLACE TEMP TABLE rr AS SELECT * FROM arrow_batch")
         self.store.connection.unregister("arrow_batch")
         present = set(pc.unique(witnessed.column("var2")).to_pylist())
-        return self._evaluate(run[0].doc, present)
+        span = (min(a.start for a in run), max(a.end for a in run))
+        return self._evaluate(run[0].doc, span, present)
 
-    def _evaluate(self, first: int, present: set[int]) -> list[_Found]:
+    def _evaluate(self, first: int, span: tuple[int, int], present: set[int]) -> list[_Found]:
         """Run the conjunctive query of each template that the batch can touch."""
-        candidates = self.joiner.candidates(first, present)
+        candidates = self.joiner.candidates(first, span, present)
         self.clock.lap("join")
         if not candidates:
             return []

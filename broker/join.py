@@ -23,17 +23,21 @@ class Joiner:
         self._template_of: dict[int, int] = {}
         self._variables_at: dict[tuple[int, int], set[int]] = {}
         self._functions = False
+        self._widest: list[int] = []
 
-    def candidates(self, first: int, present: set[int]) -> list[tuple[Canonical, Candidate]]:
+    def candidates(
+        self, first: int, span: tuple[int, int], present: set[int]
+    ) -> list[tuple[Canonical, Candidate]]:
         """Candidate matches with a document of the current batch (RR).
 
-        `first` is the number of its first document, `present` the variables that it witnessed.
+        `first` is the number of its first document, `span` its first start and last end,
+        `present` the variables that it witnessed.
         """
         found: list[tuple[Canonical, Candidate]] = []
         for number, shape in enumerate(self.templates):
             for pivot in range(shape.blocks):
                 if self._touched(number, shape, pivot, present):
-                    found += self._candidates(number, shape, pivot, first)
+                    found += self._candidates(number, shape, pivot, first, span)
         return found
 
     def _touched(self, number: int, shape: Template, pivot: int, present: set[int]) -> bool:
@@ -41,12 +45,17 @@ class Joiner:
         return not self._variables_at.get((number, position), frozenset()).isdisjoint(present)
 
     def _candidates(
-        self, number: int, shape: Template, pivot: int, first: int
+        self, number: int, shape: Template, pivot: int, first: int, span: tuple[int, int]
     ) -> list[tuple[Canonical, Candidate]]:
         sql = self._sql.get((number, pivot))
         if sql is None:
             sql = self._sql[number, pivot] = conjunctive_query(shape, number, pivot)
-        parameters = {"first": first} if "$first" in sql else {}
+        parameters = {
+            "first": first,
+            "low": span[0] - self._widest[number],
+            "high": span[1] + self._widest[number],
+        }
+        parameters = {name: value for name, value in parameters.items() if f"${name}" in sql}
         found = self.store.connection.execute(sql, parameters).fetchall()
         blocks, size = shape.blocks, len(shape.nodes)
         listed = [p for p in range(size) if reported(shape, p)]
@@ -62,6 +71,7 @@ class Joiner:
         for shape, number in self.catalog.templates.items():
             if number == len(self.templates):
                 self.templates.append(shape)
+                self._widest.append(0)
                 self.store.run(create_parameter_table(shape, number))
                 if shape.residuals and not self._functions:
                     register_functions(self.store.connection)
@@ -83,6 +93,8 @@ class Joiner:
                 parameter_table(number), _parameter_rows(self.templates[number], rows)
             )
             for canonical in rows:
+                # Never narrowed again: it only says what need not be read.
+                self._widest[number] = max(self._widest[number], canonical.windows()[-1])
                 for position, variable in enumerate(canonical.variables):
                     self._variables_at.setdefault((number, position), set()).add(variable)
 

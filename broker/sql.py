@@ -86,7 +86,8 @@ class _Aliases:
 def conjunctive_query(template: Template, number: int, pivot: int) -> str:
     """The SQL whose rows are candidate matches with `pivot` as first new block.
 
-    Parameter `$first` is the number of the batch's first document. Columns: `cq`, a document per
+    Parameters: `$first` is the number of the batch's first document; no row outside `$low` to
+    `$high` is within the widest window of the batch. Columns: `cq`, a document per
     block, per position the node if it is selected, per joined position the list of its nodes.
     """
     aliases = _Aliases(template)
@@ -101,6 +102,9 @@ def conjunctive_query(template: Template, number: int, pivot: int) -> str:
             sources.append(f"{relation} {alias}")
             above = "0" if parent is None else f"t.v{parent}"
             conditions += [f"{alias}.var1 = {above}", f"{alias}.var2 = t.v{position}"]
+            if block != pivot:
+                # Implied by the windows; said as constants, so that old rows are not even read.
+                conditions += [f'{alias}."end" >= $low', f'{alias}."start" <= $high']
             if alias != document:
                 conditions.append(f"{alias}.doc = {document}.doc")
             if parent is not None and aliases.node(parent) != f"{alias}.node1":

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import struct
 import subprocess
 import time
@@ -163,6 +164,7 @@ def start_java(
     env.update(environment or {})
     env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(connection)
     with log.open("ab") as output:
+        since = output.tell()
         # A session of its own: Ctrl-C in the terminal is for us to act on, not for the JVM.
         process = subprocess.Popen(
             java_command(scratch, heap_megabytes, extra),
@@ -174,7 +176,7 @@ def start_java(
             start_new_session=True,
         )
     try:
-        port, secret = _connection(process, connection, log)
+        port, secret = _connection(process, connection, log, since)
         java = JavaProcess(process, _connect(port, secret), log)
     except BaseException:
         process.kill()
@@ -198,12 +200,14 @@ _NOT_INHERITED = frozenset(
 )
 
 
-def _connection(process: subprocess.Popen[bytes], path: Path, log: Path) -> tuple[int, str]:
+def _connection(
+    process: subprocess.Popen[bytes], path: Path, log: Path, since: int
+) -> tuple[int, str]:
     deadline = time.monotonic() + START_TIMEOUT
     while not path.exists():
         if process.poll() is not None:
             raise JavaError(
-                f"Java ended with status {process.returncode}: {last_line(log)} (see {log})"
+                f"Java ended with status {process.returncode}: {said(log, since)} (see {log})"
             )
         if time.monotonic() > deadline:
             raise JavaError(f"Java gave no answer within {START_TIMEOUT:.0f} s (see {log})")
@@ -227,10 +231,14 @@ def _connect(port: int, secret: str) -> Any:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
 
-def last_line(log: Path) -> str:
-    """The last line of a log that says anything, for an error message."""
+def said(log: Path, since: int) -> str:
+    """What the JVM said of its end: the first line of the log that names an error, or the last."""
     try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-50:]
+        with log.open("rb") as file:
+            file.seek(since)
+            text = file.read().decode(errors="replace")
     except OSError as error:
         return str(error)
-    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search("error|exception", line, re.IGNORECASE)]
+    return (errors or lines[-1:] or ["it said nothing"])[0]
