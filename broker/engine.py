@@ -82,18 +82,19 @@ class Engine:
 
     # -- batches -----------------------------------------------------------------------------
 
-    def apply(self, arrivals: Arrivals) -> list[Match]:
+    def apply(self, arrivals: Arrivals, now: int | None = None) -> list[Match]:
         """Apply a batch in one transaction; the matches that it completes, in order of their end.
 
         How documents are cut into batches changes no match. On an exception nothing of the batch
-        has happened.
+        has happened. A document dated after `now` (microseconds; None: never) is kept as it is, but
+        does not move the watermark beyond it: one wrong date must not make all others late.
         """
         before = (self._next_doc, self._next_match, self._highest, dict(self._applied))
         self.joiner.refresh()
         try:
             with self.store.transaction():
                 self.clock.start()
-                admitted = self._admit(arrivals)
+                admitted = self._admit(arrivals, UNBOUNDED if now is None else now)
                 self.clock.lap("admit")
                 matches: list[Match] = []
                 for run in _runs(admitted):
@@ -108,7 +109,7 @@ class Engine:
         self._stored_applied = dict(self._applied)
         return matches
 
-    def _admit(self, arrivals: Arrivals) -> list[Admitted]:
+    def _admit(self, arrivals: Arrivals, now: int) -> list[Admitted]:
         """Who comes in, in order of arrival; the others are dropped or become dead letters."""
         keys = [document_key(a.source, a.id) for a in arrivals.documents]
         known = self._known(keys)
@@ -133,7 +134,7 @@ class Engine:
             if doc is None:
                 doc = known[(key, arrival.source, arrival.id)] = self._next_doc
                 self._next_doc += 1
-            self._highest = max(self._highest, arrival.timestamp)
+            self._highest = max(self._highest, min(arrival.timestamp, now))
             at = arrival.timestamp
             admitted.append(Admitted(position, doc, doc, at, at, arrival, revision))
         self._bury(letters)
@@ -317,6 +318,10 @@ class Engine:
             self.store.run(
                 'UPDATE documents SET xml = NULL WHERE "end" < ? AND xml IS NOT NULL', [horizon]
             )
+
+    def applied(self, sources: Iterable[str]) -> int:
+        """The highest sequence number applied of any of these sources, 0 for none."""
+        return max((self._applied.get(source, 0) for source in sources), default=0)
 
     # -- delivery ----------------------------------------------------------------------------
 

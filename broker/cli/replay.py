@@ -54,7 +54,9 @@ def replay(
     """
     problems: list[tuple[str, str]] = []
     with ExitStack() as stack:
-        directory = state or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-")))
+        directory = state or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-"))
+        )
         broker = stack.enter_context(open_broker(directory, lateness, queries))
         delivery = Delivery(broker, out, form)
         delivery.pending()

@@ -152,6 +152,7 @@ class Polling:
             self.spool = Spool(directory / "spool.sqlite")
         except SpoolError as error:
             raise Failed(str(error)) from None
+        self.addresses = tuple(addresses)
         self.fetcher = Fetcher(allow_private=True)
         self.poller = Poller(
             self.spool, self.fetcher, addresses, interval=max(1.0, interval / 1_000_000)
@@ -244,6 +245,9 @@ def pipe(
 
             def on_progress(done: Progress) -> None:
                 update(done.documents, done.matches)
+                if poll is not None and done.documents:
+                    # What the engine has committed, Spark need not be able to read again.
+                    poll.spool.trim(broker.engine.applied(poll.addresses))
 
             summary = run_pipeline(
                 session,

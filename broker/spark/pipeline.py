@@ -56,8 +56,8 @@ class Engine(Protocol):
         """Stage 1's compiled form for the queries registered now; the same object while they
         stay the same."""
 
-    def apply(self, arrivals: Arrivals) -> list[Match]:
-        """Apply a batch in one transaction."""
+    def apply(self, arrivals: Arrivals, now: int | None = None) -> list[Match]:
+        """Apply a batch in one transaction; `now` in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class _Run:
             arrivals = arrivals_from_table(in_order(table))
             with self.lock or threading.Lock():
                 if self.engine.spec() is spec:
-                    matches = self.engine.apply(arrivals)
+                    matches = self.engine.apply(arrivals, now=time.time_ns() // 1000)
                     clock.lap("stage2")
                     return table, matches
             clock.lap("stage2")
@@ -334,12 +334,13 @@ def stage1_batches(
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """The rows in order of arrival: by sequence number within a source, files by age and name."""
+    """The rows in order of arrival: by sequence number, files by age and name."""
     keys = pa.table(
         {
             "order": pc.fill_null(table.column(ORDER), ""),
-            "source": table.column("source"),
+            # One spool numbers the rows of many sources, and numbers them as they arrived.
             "seq": pc.fill_null(table.column("seq"), 0),
+            "source": table.column("source"),
         }
     )
     order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])

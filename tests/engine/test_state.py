@@ -15,6 +15,8 @@ import pytest
 
 from broker import Broker, Document, XsclError
 from broker.store import StateError
+from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
+from xscl.document import encode_text
 
 PAIR = "pair: S//i->x[./t->t] FOLLOWED BY {t = u, 1 h} S//i->y[./t->u];"
 
@@ -134,6 +136,31 @@ def test_with_an_infinite_window_nothing_expires() -> None:
     broker.process([item(1, at=0.0), item(2, "other", at=1e9)])
     broker.engine.expire()
     assert pairs(broker.process([item(3, at=1e9)])) == {("1", "3")}
+
+
+def test_a_date_in_the_future_does_not_make_the_others_late() -> None:
+    broker = Broker(lateness=timedelta(days=1))
+    broker.subscribe(PAIR)
+    far = 4_000_000_000.0
+    matcher = broker.engine.matcher
+
+    def apply(*documents: Document, now: float) -> list[object]:
+        arrivals, witnesses = [], []
+        for d in documents:
+            assert isinstance(d.timestamp, float)
+            xml = encode_text(str(d.xml))
+            witness, error = witness_document(matcher, xml, d.streams)
+            witnesses.append(witness)
+            at = int(d.timestamp * 1e6)
+            arrivals.append(Arrival("S", d.id, d.streams, at, True, None, False, xml, error, ""))
+        found = broker.engine.apply(
+            Arrivals(arrivals, rows_from_witnesses(witnesses)), now=int(now * 1e6)
+        )
+        return list(found)
+
+    assert apply(item(1, at=far), item(2, at=1000.0), now=2000.0) == []
+    assert pairs(apply(item(3, at=1500.0), now=2000.0)) == {("2", "3")}
+    assert broker.dead_letters() == []
 
 
 def test_timestamps_are_datetimes_or_seconds() -> None:

@@ -114,7 +114,8 @@ def canonical(node: etree._Element) -> str:
     """An element, comment or instruction as a text in which prefixes do not matter."""
     if not isinstance(node.tag, str):
         return f"<{type(node).__name__} {node.text or ''}>"
-    attributes = "".join(f" {name}={value!r}" for name, value in sorted(node.items()))
+    named = sorted((str(name), str(value)) for name, value in node.items())
+    attributes = "".join(f" {name}={value!r}" for name, value in named)
     content = (node.text or "") + "".join(canonical(c) + (c.tail or "") for c in node)
     return f"<{node.tag}{attributes}>{content}</>"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
@@ -18,8 +19,6 @@ from tests.saxon.expressions import Expressions, Unsupported, conjuncts, literal
 from xscl import ast
 
 FUNCTIONS = Path(__file__).with_name("functions.xq").read_text(encoding="utf-8")
-NESTED = "~"
-"""The id, in results, of a query in parentheses, which has none."""
 
 
 class Resolved(Protocol):
@@ -154,7 +153,7 @@ class _Translation:
             return self.block(self.module.stream(pattern.stream), pattern.steps, every_block)
         if isinstance(pattern, ast.Nested):
             inner = _Translation(self.module, Expressions(self.expressions.namespaces))
-            documents = inner.query(NESTED, pattern.query).text
+            documents = inner.query(nested_id(pattern.query), pattern.query).text
             return self.block(f"({documents})", pattern.steps, every_block)
         left = self.pattern(pattern.left, every_block)
         right = self.pattern(pattern.right, every_block)
@@ -274,6 +273,11 @@ class _Results:
         if isinstance(part, ast.Path):
             return f"xscl:copies({self.expressions.value(part, {})})"
         return f"text {{ {self.text([part])} }}"
+
+
+def nested_id(query: ast.Query) -> str:
+    """Some name for a query in parentheses, which has none: equal ones have the same."""
+    return f"~{blake2b(repr(query).encode(), digest_size=8).hexdigest()}"
 
 
 def _name(name: str) -> str:
