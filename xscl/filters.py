@@ -221,6 +221,11 @@ def _reach(step: ast.Step) -> Callable[[Node], Iterable[Node]]:
         if below:
             return lambda node: [] if isinstance(node, str) else node.iterdescendants(tag)
         return lambda node: [] if isinstance(node, str) else node.iterchildren(tag)
+    if test.kind == "text" and below:
+        # In document order, which the texts of one element after the other are not.
+        return lambda node: (
+            [] if isinstance(node, str) else [str(text) for text in node.itertext() if text]
+        )
     own: Callable[[etree._Element], list[str]]
     own = text_children if test.kind == "text" else _attributes(test)
     if below:

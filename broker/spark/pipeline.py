@@ -104,7 +104,7 @@ def run_pipeline(
     once: bool,
     on_matches: Callable[[list[Match]], None],
     on_progress: Callable[[Progress], None] | None = None,
-    trigger_interval: float = 0.2,
+    trigger_interval: float | None = None,
     stop: threading.Event | None = None,
     lock: threading.Lock | None = None,
 ) -> Summary:
@@ -112,10 +112,10 @@ def run_pipeline(
 
     `on_matches` gets the matches of each batch that has any, after the batch is committed;
     `on_progress` is called soon after each batch. Both may not raise: what they raise ends the run.
-    `trigger_interval`: seconds between two looks for new documents. `stop`: the batch in flight is
-    finished first (see `stop_on_signals`). `lock` is held while the engine is used; who changes
-    subscriptions in another thread holds it too. A batch whose spec changed meanwhile is matched
-    again, so no document passes a subscription by.
+    `trigger_interval`: seconds between two looks for new documents (default: the sources' longest
+    `poll`). `stop`: the batch in flight is finished first (see `stop_on_signals`). `lock` is held
+    while the engine is used; who changes subscriptions in another thread holds it too. A batch
+    whose spec changed meanwhile is matched again, so no document passes a subscription by.
 
     Raises `PipelineError` with the reason in one line, and the Python exception as its cause where
     it is one.
@@ -124,16 +124,17 @@ def run_pipeline(
     checkpoint = checkpoint_dir.absolute() / _digest(keys)
     run = _Run(session, engine, on_matches, on_progress, stop or threading.Event(), lock)
     frame = union([source.frame for source in documents])
+    interval = trigger_interval or max(source.poll for source in documents)
     started = time.monotonic()
     try:
-        run.stream(frame, checkpoint, once, trigger_interval)
+        run.stream(frame, checkpoint, once, interval)
     except PipelineError as error:
         if run.batches or error.__cause__ is not None or not checkpoint.exists():
             raise
         # It failed before the first batch: perhaps the checkpoint cannot be read. It is only a
         # hint, so look again without it before giving up.
         _set_aside(checkpoint)
-        run.stream(frame, checkpoint, once, trigger_interval)
+        run.stream(frame, checkpoint, once, interval)
     finally:
         run.release()
     return run.summary(time.monotonic() - started)

@@ -9,9 +9,11 @@ must be refused by an error that names what is missing.
 from __future__ import annotations
 
 import math
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from lxml import etree
 
@@ -29,6 +31,9 @@ from xscl.document import (
     parse_document,
 )
 from xscl.printer import format_number, quoted
+
+MINUTES = 2
+"""What processing one document may take."""
 
 ANY_NAMESPACE = "a name without prefix matches in any namespace"
 
@@ -80,9 +85,8 @@ def trial(case: Case) -> Trial:
         if any(step.predicates for step in context.steps):
             # A position in the context is not what the case is about: the node that it finds
             # becomes the root of a document of its own, as nothing above it is reachable.
-            (node,) = parse_document(xml).getroottree().xpath(case.context)
-            node.tail = None
-            xml, context = etree.tostring(node, encoding="utf-8"), _ROOT
+            (node,) = select(parse_document(xml), case.context, {})
+            xml, context = etree.tostring(node, encoding="utf-8", with_tail=False), _ROOT
         expr = xpath.below(context, expr)
     attempts = []
     if kind_of(expr) == "nodes" and isinstance(expr, xpath.Path | xpath.Filtered | xpath.Binary):
@@ -113,10 +117,8 @@ def _conditions(expr: xpath.Expr, value: str | float | bool) -> list[Attempt]:
         if kind == "nodes" and value == "" and variable:
             continue  # no node has a value, where XPath's string() gives ""
         writer = Writer(variable)
-        if kind == "boolean":
-            text = writer.condition(inner)
-        else:
-            text = _equals(writer, kind, inner, value)
+        boolean = kind == "boolean"
+        text = writer.condition(inner) if boolean else _equals(writer, kind, inner, value)
         reasons = frozenset(writer.reasons)
         # The opposite too, so that what always matches or never does is not taken for right.
         attempts += [
@@ -164,9 +166,19 @@ def run(trials: Iterable[Trial]) -> None:
                         broker.subscribe(_file(attempt, each.case.prefixes))
                     except XsclError as error:
                         attempt.error = error
-            for match in broker.process([Document(id="d", xml=xml)]):
+            for match in _process(broker, xml):
                 attempts[match.query].matches.append(match)
             assert not broker.dead_letters(), about[0].case
+
+
+def _process(broker: Broker, xml: bytes) -> list[Match]:
+    """The matches of the document; an error rather than a wait without end where they take long."""
+    limit = threading.Timer(MINUTES * 60, broker.engine.store.connection.interrupt)
+    limit.start()
+    try:
+        return broker.process([Document(id="d", xml=xml)])
+    finally:
+        limit.cancel()
 
 
 def _file(attempt: Attempt, prefixes: Mapping[str, str]) -> str:
@@ -200,7 +212,7 @@ def _judge(each: Trial, attempt: Attempt) -> Outcome:
 
 
 def _refusal(case: Case, attempt: Attempt, error: XsclError) -> Outcome:
-    if isinstance(case.expected, Wrong) or attempt.expr is attempt.holds is None:
+    if isinstance(case.expected, Wrong) or (attempt.expr is None and attempt.holds is None):
         return Outcome("no XPath")
     for reason in sorted(attempt.reasons):
         for found in error.diagnostics:
@@ -245,12 +257,10 @@ def our_node(root: etree._Element, number: int) -> Node:
 
 def lxml_nodes(root: etree._Element, path: str, prefixes: Mapping[str, str]) -> Counter[Node]:
     index = {element: i for i, element in enumerate(root.iter())}
-    selected = root.getroottree().xpath(path, namespaces=dict(prefixes) or None)
-    assert isinstance(selected, list), path
     nodes: Counter[Node] = Counter()
-    for node in selected:
+    for node in select(root, path, prefixes):
         if isinstance(node, etree._Element):
-            nodes[_kind(node), index[node], str(node.xpath("string()"))] += 1
+            nodes[_kind(node), index[node], node_text(root, index[node])] += 1
             continue
         parent = node.getparent()
         if node.is_tail:
@@ -260,13 +270,19 @@ def lxml_nodes(root: etree._Element, path: str, prefixes: Mapping[str, str]) -> 
     return nodes
 
 
+def select(root: etree._Element, path: str, prefixes: Mapping[str, str]) -> list[Any]:
+    """What lxml selects: elements, and strings that know where they come from."""
+    selected = root.getroottree().xpath(path, namespaces=dict(prefixes) or None)
+    assert isinstance(selected, list), path
+    return selected
+
+
 def _kind(node: etree._Element) -> str:
-    if node.tag is etree.Comment:
+    if isinstance(node, etree._Comment):
         return "comment"
-    if node.tag is etree.PI:
-        assert isinstance(node, etree._ProcessingInstruction)
+    if isinstance(node, etree._ProcessingInstruction):
         return f"processing-instruction {node.target}"
-    return f"element {etree.QName(node).localname}"
+    return f"element {str(node.tag).rpartition('}')[2]}"
 
 
 def satisfies(root: etree._Element, found: Counter[Node], expected: Expected) -> bool:

@@ -104,8 +104,12 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _POWER = {
-    **{"or": 1, "and": 2, "=": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4},
-    **{"+": 5, "-": 5, "*": 6, "div": 6, "mod": 6, "|": 8},
+    **dict.fromkeys(["or"], 1),
+    **dict.fromkeys(["and"], 2),
+    **dict.fromkeys(["=", "!=", "<", "<=", ">", ">="], 3),
+    **dict.fromkeys(["+", "-"], 5),
+    **dict.fromkeys(["*", "div", "mod"], 6),
+    **dict.fromkeys(["|"], 8),
 }
 _NEGATIVE = 7
 

@@ -1,10 +1,11 @@
 """XSCL to XQuery 3.1, as literally as the two languages allow.
 
-In go resolved queries; out comes a module that answers them over `$documents`. A query is a FLWOR
-expression with one `for` per block over the documents of its stream, nested `for`s over the nodes
-that its variables bind, and everything else as `where`, each as soon as its variables are there.
-What only filters is a predicate of a path. A stream that a query publishes is a function that its
-readers call; a query in parentheses stands in the FLWOR that reads it.
+In go resolved queries; out comes a module that answers them over `$documents`. A block is a FLWOR
+expression of its own, a `for` over the documents of its stream and nested `for`s over the nodes that
+its variables bind; what only filters is a predicate of a path. A query is a FLWOR expression with a
+`for` per block, and everything else as `where`, each as soon as its variables are there. A stream
+that a query publishes is a function that its readers call; a query in parentheses stands in the block
+that reads it.
 """
 
 from __future__ import annotations
@@ -107,11 +108,19 @@ class _Composite:
         return f"max(({', '.join(f'{d}?end' for d in self.documents)}))"
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block's FLWOR: the document and, one `for` each, the nodes that somebody asks for."""
+
+    clauses: list[str]
+    variables: list[str]
+
+
 @dataclass(slots=True)
 class _Translation:
     module: Module
     expressions: Expressions
-    streams: list[str] = field(default_factory=list)
+    blocks: list[str] = field(default_factory=list)
     clauses: list[str] = field(default_factory=list)
     documents: list[str] = field(default_factory=list)
     chosen: list[str] = field(default_factory=list)  # the node that each block selects
@@ -137,7 +146,7 @@ class _Translation:
         arguments = f"{documents}, ({', '.join(nodes)})"
         result = _Results(self.expressions, query_id, documents).result(query.select, nodes)
         lines = [
-            *self.streams,
+            *self.blocks,
             *self.clauses,
             f"let $key := xscl:key({literal(query_id)}, {arguments})",
             "group by $key",
@@ -171,13 +180,16 @@ class _Translation:
 
     def block(self, stream: str, steps: tuple[ast.Step, ...], select: bool) -> _Composite:
         number = len(self.documents) + 1
-        document = f"$d{number}"
-        self.streams.append(f"let $s{number} := {stream}")
-        self.clauses.append(f"for {document} in $s{number}")
-        for other in self.documents:
-            self.clauses.append(f"where not(xscl:same({other}, {document}))")
+        document, tuples, one = f"$d{number}", f"$b{number}", f"$t{number}"
         self.documents.append(document)
-        self.chosen.append(self.bind(f"{document}?tree", steps, select))
+        block = _Block([f"for {document} in {stream}"], [document])
+        self.chosen.append(self.bind(block, f"{document}?tree", steps, select))
+        nested = "\n    ".join([*block.clauses, f"return [{', '.join(block.variables)}]"])
+        self.blocks.append(f"let {tuples} :=\n    {nested}")
+        self.clauses.append(f"for {one} in {tuples}")
+        self.clauses += [f"let {v} := {one}?{at}" for at, v in enumerate(block.variables, 1)]
+        for other in self.documents[:-1]:
+            self.clauses.append(f"where not(xscl:same({other}, {document}))")
         self.state()
         return _Composite((document,))
 
@@ -190,8 +202,8 @@ class _Translation:
 
     # -- tree patterns -----------------------------------------------------------------------
 
-    def bind(self, start: str, steps: tuple[ast.Step, ...], select: bool) -> str:
-        """Clauses for steps from `start`; the expression of their last node.
+    def bind(self, block: _Block, start: str, steps: tuple[ast.Step, ...], select: bool) -> str:
+        """Clauses of a block for steps from `start`; the expression of their last node.
 
         A step becomes a `for` where a variable or a binding filter needs its node; between such
         steps there is one path, and one at the end only has to exist, unless it is to `select`.
@@ -203,15 +215,16 @@ class _Translation:
             at += self.expressions.step(step, [part for part in filters if part not in binding])
             if step.variable in self.used or binding or (select and step is steps[-1]):
                 node = self.expressions.fresh("v")
-                self.clauses.append(f"for {node} in {at}")
+                block.clauses.append(f"for {node} in {at}")
+                block.variables.append(node)
                 at = node
                 if step.variable is not None:
                     self.expressions.variables[step.variable] = node
                     self.home[step.variable] = len(self.documents) - 1
                 for part in binding:
-                    self.bind(node, part.steps, False)
+                    self.bind(block, node, part.steps, False)
         if "/" in at:
-            self.clauses.append(f"where exists({at})")
+            block.clauses.append(f"where exists({at})")
         return at
 
     def binds(self, path: ast.Path) -> bool:

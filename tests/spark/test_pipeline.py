@@ -159,7 +159,7 @@ def test_what_fails_on_an_executor_ends_the_run_with_its_reason(
         def spec(self) -> bytes:
             return b"no pickle"
 
-        def apply(self, arrivals: Arrivals) -> list[Match]:
+        def apply(self, arrivals: Arrivals, now: int | None = None) -> list[Match]:
             raise AssertionError("nothing to apply")
 
     with pytest.raises(PipelineError, match=r"batch 1: .*UnpicklingError") as caught:
@@ -247,9 +247,9 @@ def test_a_subscription_that_comes_during_a_batch_misses_no_document(
                 running.broker.subscribe("memo: S//memo[./to->who]")
             return spec
 
-        def apply(self, arrivals: Arrivals) -> list[Match]:
+        def apply(self, arrivals: Arrivals, now: int | None = None) -> list[Match]:
             assert lock.locked()
-            return engine.apply(arrivals)
+            return engine.apply(arrivals, now)
 
     run_pipeline(
         running.session,
