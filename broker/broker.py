@@ -72,11 +72,13 @@ class Broker:
         """Process a batch of documents in order of arrival; the matches that it completes.
 
         A document that is not well-formed, or too late, becomes a dead letter. ValueError for a
-        timestamp that is no finite number.
+        timestamp that is no finite number, or no stream.
         """
         arrivals: list[Arrival] = []
         witnesses: list[Witness] = []
         for document in documents:
+            if not document.streams or not all(document.streams):
+                raise ValueError(f"document {document.id!r} flows through no stream")
             xml = document.xml if isinstance(document.xml, bytes) else encode_text(document.xml)
             witness, error = witness_document(self.engine.matcher, xml, document.streams)
             source = document.source if document.source is not None else document.streams[0]

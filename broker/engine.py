@@ -66,7 +66,6 @@ class Engine:
         self._next_match = store.number("next_match", 1)
         self._applied: dict[str, int] = dict(store.rows("SELECT source, seq FROM applied"))
         self._stored_applied = dict(self._applied)
-        self.dead_letters = 0
 
     def subscribe(self, compiled: Sequence[Compiled]) -> list[Subscription]:
         """Register queries from the next document on, all or none. Raises `XsclError`."""
@@ -277,6 +276,16 @@ class Engine:
         )
 
     def _bury(self, letters: list[tuple[Arrival, str]]) -> None:
+        """Keep documents aside; one that a replay brings again is there already."""
+        if letters:
+            known = set(
+                self.store.rows(
+                    "SELECT source, id, reason, xml FROM dead_letters"
+                    " WHERE id IN (SELECT unnest(?::VARCHAR[]))",
+                    [[a.id for a, _ in letters]],
+                )
+            )
+            letters = [(a, why) for a, why in letters if (a.source, a.id, why, a.xml) not in known]
         if letters:
             self.store.insert(
                 "dead_letters",
@@ -291,7 +300,6 @@ class Engine:
                     }
                 ),
             )
-            self.dead_letters += len(letters)
 
     def _advance(self) -> None:
         """Write down how far the batch went, and let go what no match can reach any more."""

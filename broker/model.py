@@ -15,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 MICROSECONDS = 1_000_000
+_LARGEST = 2**60 / MICROSECONDS
+"""Seconds; a timestamp and the widest window still add up in 64 bits."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -23,8 +25,8 @@ def to_microseconds(time: datetime | float) -> int:
     if isinstance(time, datetime):
         aware = time if time.tzinfo else time.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(microseconds=1)
-    if not math.isfinite(time):
-        raise ValueError(f"a timestamp must be finite, not {time}")
+    if not math.isfinite(time) or abs(time) > _LARGEST:
+        raise ValueError(f"a timestamp must be a finite number of seconds, not {time}")
     return round(time * MICROSECONDS)
 
 

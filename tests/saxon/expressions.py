@@ -23,10 +23,10 @@ STRING_FUNCTIONS = frozenset(
 )
 NUMBER_FUNCTIONS = frozenset(["string-length", "number", "date"])
 #: Those of XQuery that compute, from strings, what XSCL's of the same name do.
-SAME = frozenset(
-    ["contains", "starts-with", "ends-with", "string-length", "normalize-space"]
-    + ["lower-case", "upper-case", "concat"]
-)
+SAME = frozenset([
+    "contains", "starts-with", "ends-with", "string-length", "normalize-space", "lower-case",
+    "upper-case", "concat",
+])  # fmt: skip
 OWN = frozenset(["number", "date", "url", "words"])
 VALUE_COMPARISON = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 #: Regular expressions that mean the same in RE2 and in XPath.
@@ -139,10 +139,14 @@ class Expressions:
         if call.name in OWN:
             return f"xscl:{call.name}({values[0]})"
         if call.name == "substring":
-            return f"substring({', '.join([strings[0], *(f'xscl:number({v})' for v in values[1:])])})"
+            return (
+                f"substring({', '.join([strings[0], *(f'xscl:number({v})' for v in values[1:])])})"
+            )
         if call.name == "matches":
             pattern = call.args[1]
-            plain = PLAIN_REGEX.fullmatch(pattern.value) if isinstance(pattern, ast.String) else None
+            plain = (
+                PLAIN_REGEX.fullmatch(pattern.value) if isinstance(pattern, ast.String) else None
+            )
             if plain is None:
                 raise Unsupported(f"the regular expression {pattern}")
             return f"matches({strings[0]}, {literal(plain[2])}, '{'i' if plain[1] else ''}')"

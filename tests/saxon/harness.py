@@ -1,7 +1,7 @@
 """One case put to the engine and to Saxon, and what they disagree about.
 
-A case is one of the generator's: queries first, then documents of different ids, none of them late.
-The engine gets them batch by batch, Saxon sees them all at once.
+A case is queries first, then documents of different ids, none of them late. The engine gets them
+batch by batch, Saxon sees them all at once.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
@@ -194,11 +195,16 @@ class _Translation:
         return _Composite((document,))
 
     def state(self) -> None:
-        """State the conditions whose variables are all bound."""
-        for condition in [*self.waiting]:
-            if all(name in self.home for name in variables(condition)):
-                self.waiting.remove(condition)
-                self.clauses.append(f"where {self.expressions.predicate(condition)}")
+        """State the conditions whose variables are all bound, one after the other.
+
+        Of several conditions Saxon may try the dearest first, but not where one guards the other.
+        """
+        ready = [c for c in self.waiting if all(name in self.home for name in variables(c))]
+        self.waiting = [c for c in self.waiting if c not in ready]
+        stated = [self.expressions.predicate(condition) for condition in ready]
+        if stated:
+            guarded = reduce(lambda last, c: f"if ({c}) then {last} else false()", reversed(stated))
+            self.clauses.append(f"where {guarded}")
 
     # -- tree patterns -----------------------------------------------------------------------
 
@@ -231,7 +237,9 @@ class _Translation:
         """Does this filter bind a variable that somebody reads?"""
         return any(
             step.variable in self.used
-            or any(isinstance(part, ast.Path) and self.binds(part) for part in conjuncts(step.filters))
+            or any(
+                isinstance(part, ast.Path) and self.binds(part) for part in conjuncts(step.filters)
+            )
             for step in path.steps
         )
 
@@ -265,7 +273,9 @@ class _Results:
         return f"({value} ! element {{ {name} }} {{ string(.) }})"
 
     def element(self, element: ast.Element) -> str:
-        attributes = [f"attribute {_name(n)} {{ {self.text(parts)} }}" for n, parts in element.attributes]
+        attributes = [
+            f"attribute {_name(n)} {{ {self.text(parts)} }}" for n, parts in element.attributes
+        ]
         content = [self.content(part) for part in element.content]
         return f"element {_name(element.name)} {{ {', '.join([*attributes, *content])} }}"
 

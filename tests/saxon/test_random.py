@@ -1,0 +1,34 @@
+"""The engine equals Saxon: random queries over random documents, alone and reading each other.
+
+Together several hundred queries. What fails is reduced and printed; `python -m tests.saxon.deep`
+goes on where this stops.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.saxon.cases import Kind, make
+from tests.saxon.harness import compare, reduced
+
+CASES: dict[Kind, int] = {"flat": 40, "chain": 30}
+TOGETHER = 10
+"""Cases of one test: so many that some queries match, and that Saxon answers nearly all."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [(kind, first) for kind, count in CASES.items() for first in range(0, count, TOGETHER)],
+)
+def test_engine_equals_saxon(kind: Kind, first: int) -> None:
+    answered = matches = left_out = 0
+    for seed in range(first, first + TOGETHER):
+        case = make(Random(seed), kind)
+        found = compare(case)
+        if found.kind is not None:
+            pytest.fail(f"{kind} {seed}:\n{reduced(case, 100)}")
+        answered, matches = answered + found.answered, matches + found.matches
+        left_out += len(found.left_out)
+    assert matches > answered > 9 * left_out
