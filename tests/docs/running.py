@@ -102,15 +102,15 @@ def told(query: str, documents: Sequence[Document], text: str) -> tuple[list[str
         expected = [_canonical(each) for each in etree.fromstring(f"<all>{text}</all>")]
         return sorted(expected), sorted(_canonical(etree.fromstring(m.result)) for m in matches)
     expected, found = [], [f"kept aside: {id}" for id in aside]
-    values: dict[str, set[str]] = {}
+    values: dict[str, list[str]] = {}
     for line in text.splitlines():
         said, _, rest = line.partition(" | ")
         if said != "no match":
             expected.append(line)
-        values.setdefault(said, set()).update(v.partition(" = ")[0] for v in rest.split("; ") if v)
+        values[said] = [value.partition(" = ")[0] for value in rest.split("; ") if value]
     for match in matches:
         line = f"{match.query}: {' '.join(d.id for d in match.documents)}"
-        shown = [f"{n} = {', '.join(match.values[n])}" for n in sorted(values.get(line, ()))]
+        shown = [f"{n} = {', '.join(match.values[n])}" for n in values.get(line, ())]
         found.append(f"{line} | {'; '.join(shown)}" if shown else line)
     return sorted(expected), sorted(found)
 

@@ -9,7 +9,7 @@ declare namespace err = "http://www.w3.org/2005/xqt-errors";
 
 (: Documents are maps of id, streams, start, end (microseconds) and tree (a document node). Those that
    are published have as `match` what the match looks like in the answer, base documents nothing. :)
-declare variable $documents as map(*)* external;
+declare variable $documents as map(*)* external := ();
 
 declare function xscl:same($a as map(*), $b as map(*)) as xs:boolean {
   $a?id eq $b?id
