@@ -280,12 +280,13 @@ class Engine:
         if letters:
             known = set(
                 self.store.rows(
-                    "SELECT source, id, reason, xml FROM dead_letters"
+                    "SELECT source, id, xml FROM dead_letters"
                     " WHERE id IN (SELECT unnest(?::VARCHAR[]))",
                     [[a.id for a, _ in letters]],
                 )
             )
-            letters = [(a, why) for a, why in letters if (a.source, a.id, why, a.xml) not in known]
+            fresh = {(a.source, a.id, a.xml): (a, why) for a, why in reversed(letters)}
+            letters = [x for key, x in reversed(fresh.items()) if key not in known]
         if letters:
             self.store.insert(
                 "dead_letters",

@@ -1,16 +1,16 @@
 """Every fenced block of the README and of docs/ is run.
 
-    xscl                    is parsed, checked and compiled, without errors and without warnings
-    xscl warns=CODE         is accepted with this warning (several: parted by commas)
-    xscl fails=CODE         is refused with these errors; a `text` block behind it is what is shown
-    xml                     documents (see `running`), for the queries before and behind it
-    text                    behind `xscl` and documents: the matches
-    python                  runs
-    json                    has the keys of a match
-    console                 `broker` commands: `check`, `explain` and `fmt` run, on files that an
-                            `xscl` block begins with as `-- NAME.xscl`; options of others exist
-    sh                      `broker` commands and requirements files in it exist
-    ebnf                    the grammar; see test_reference
+xscl                    is parsed, checked and compiled, without errors and without warnings
+xscl warns=CODE         is accepted with this warning (several: parted by commas)
+xscl fails=CODE         is refused with these errors; a `text` block behind it is what is shown
+xml                     documents (see `running`), for the queries before and behind it
+text                    behind `xscl` and documents: the matches
+python                  runs
+json                    has the keys of a match
+console                 `broker` commands: `check`, `explain` and `fmt` run, on files that an
+                        `xscl` block begins with as `-- NAME.xscl`; options of others exist
+sh                      `broker` commands and requirements files in it exist
+ebnf                    the grammar; see test_reference
 """
 
 from __future__ import annotations
@@ -124,9 +124,7 @@ def test_every_block_of_documents_is_used(page: Path) -> None:
 
 
 @pytest.mark.parametrize(("fence", "page"), blocks("python"))
-def test_python(
-    fence: Fence, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_python(fence: Fence, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     exec(compile(fence.text, f"{page.name}:{fence.line}", "exec"), {"__name__": "__main__"})
 

@@ -17,6 +17,7 @@ from xscl import CODES, XsclError
 from xscl.codes import WARNINGS
 from xscl.durations import UNITS
 from xscl.functions import FUNCTIONS
+from xscl.parser_query import RESERVED
 
 PAGE = ROOT / "docs" / "language.md"
 ANY = Document("d", xml="<a/>")
@@ -34,7 +35,9 @@ def rows(*header: str) -> list[object]:
 
 def documents(heading: str) -> list[Document]:
     """Of the first block of documents under a heading."""
-    text = next(p.text for p in section(PAGE, heading) if isinstance(p, Fence) if p.language == "xml")
+    text = next(
+        p.text for p in section(PAGE, heading) if isinstance(p, Fence) if p.language == "xml"
+    )
     return read_documents(text)
 
 
@@ -88,7 +91,9 @@ def test_feed_items_have_the_children_that_the_page_names() -> None:
 
 
 def test_every_function_is_in_the_table() -> None:
-    shown = [code(row[0]).partition("(")[0] for row in table("function", "gives", "for example").rows]
+    shown = [
+        code(row[0]).partition("(")[0] for row in table("function", "gives", "for example").rows
+    ]
     assert sorted(shown) == sorted(FUNCTIONS)
 
 
@@ -179,10 +184,21 @@ def test_the_grammar_has_every_keyword() -> None:
     grammar = section(PAGE, "Grammar")
     text = "".join(part.text for part in grammar if isinstance(part, Fence))
     behind = PAGE.read_text(encoding="utf-8").rpartition("```")[2]
-    shown = set(re.findall(r'"([A-Za-z]+)(?:\(\))?"', text)) | set(re.findall(r"`([A-Z]+)`", behind))
+    shown = set(re.findall(r'"([A-Za-z]+)(?:\(\))?"', text)) | set(
+        re.findall(r"`([A-Z]+)`", behind)
+    )
     assert {"SELECT", "FOLLOWED", "NAMESPACE", "DIV", "weeks"} <= keywords()
     missing = {word for word in keywords() if word not in shown and word.lower() not in shown}
     assert not missing
+
+
+def test_the_names_that_are_taken() -> None:
+    behind = PAGE.read_text(encoding="utf-8").rpartition("```")[2]
+    taken = re.findall(r"`([A-Z]+)`", behind.partition("can be called")[2])
+    assert sorted(taken) == sorted(RESERVED)
+    for word in taken:
+        with pytest.raises(XsclError):
+            compile_all(f"LET {word} = 1 day; S//a WITHIN {word}")
 
 
 def test_the_grammar_defines_what_it_uses() -> None:
@@ -190,16 +206,3 @@ def test_the_grammar_defines_what_it_uses() -> None:
     defined = set(re.findall(r"(?m)^(\w+) +=", fence.text))
     plain = re.sub(r'"[^"]*"|in a filter.*|an XML element.*', "", fence.text)
     assert set(re.findall(r"\b[a-z]+\b", plain)) <= defined
-
-
-def test_links_within_the_page() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    headings = re.findall(r"(?m)^#+ (.+)$", text)
-    anchors = {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
-    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= anchors
-    for target in re.findall(r"\]\(([^)#]+\.md)", text):
-        assert (PAGE.parent / target).exists(), target
-
-
-def paths_in(page: Path) -> set[str]:
-    return set(re.findall(r"`((?:xscl|broker|feeds)/[\w/]+\.py)`", page.read_text(encoding="utf-8")))

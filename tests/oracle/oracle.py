@@ -5,9 +5,10 @@ out come the matches that the language's definition asks for, each when the last
 arrives. No automaton, no relations, no batches: a document is tried with every stored one, in
 every position, by every query. Slow, and so plain that it can be read against the language page.
 
-What the two sides share is the syntax tree alone. Streams of results are not supported yet: nested
-SELECT raises `queries.Unsupported`, and a stream that another query publishes is empty. `Stored`
-already has an interval, so that a derived document can be stored like any other.
+What the two sides share is the syntax tree, and how `xscl` names a query in parentheses. A result
+that a stream carries is stored like any document, with its match's interval. The oracle stores it
+as soon as its match is complete, while the language has it wait for base documents of the same end
+time: without Part 2's operators no match depends on that order.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Protocol
 
 from lxml import etree
 
-from tests.oracle import queries
+from tests.oracle import queries, results
 from tests.oracle.patterns import Embedding, embeddings, path_nodes
 from tests.oracle.trees import Node, Tree, canonical
 from tests.oracle.values import Paths, truth
 from xscl import ast
+from xscl.normal import nested_query
 
 
 class Resolved(Protocol):
@@ -58,11 +60,12 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Found:
-    """A match. `documents` are (id, timestamp), in pattern order.
+    """A match. `documents` are (id, timestamp), in pattern order; a derived one has its match's end
+    and the id that `derived_id` gives it.
 
     `values` has every variable that a predicate or SELECT reads. Those that join (in an equality of
-    two variables) or are selected are `reported`; of the others a broker need not speak. `copies`
-    are the selected elements of SELECT *, as `canonical` has them; () where not all are elements.
+    two variables) or are selected are `reported`; of the others a broker need not speak. `result` is
+    the document that the match publishes, as `canonical` has it.
     """
 
     query: str
@@ -71,15 +74,25 @@ class Found:
     start: int
     end: int
     values: tuple[tuple[str, tuple[str, ...]], ...]  # by variable: the distinct texts, sorted
-    copies: tuple[str, ...] = field(default=(), repr=False)
+    result: str = field(default="", repr=False)
     reported: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+
+def derived_id(query: str, documents: Iterable[str], nodes: Iterable[int]) -> str:
+    """The id of a result as a document: its match, down to the ids of base documents."""
+    return f"{query}({', '.join(documents)}; {' '.join(map(str, nodes))})"
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The version of a document that counts now. `arrived` numbers first arrivals."""
+    """The version of a document that counts now. `id` is for people, `key` identifies it.
 
-    key: tuple[str, str]
+    `arrived` numbers first arrivals; of a derived document it is that of the oldest one which it is
+    made of, so that who came later than that does not see it.
+    """
+
+    key: object
+    id: str
     streams: tuple[str, ...]
     start: int
     end: int
@@ -89,10 +102,16 @@ class Stored:
 
 @dataclass(slots=True)
 class Standing:
-    """A registered query: it sees documents from arrival number `since` on."""
+    """A query that sees documents from arrival number `since` on; `stream` is where its results go.
+
+    `anonymous` names the streams of nested queries, by their own names.
+    """
 
     resolved: Resolved
     since: int
+    stream: str | None
+    anonymous: Mapping[str, str]
+    hidden: bool = False  # whether it is nested in another, so that nobody else hears of it
     blocks: tuple[ast.Block, ...] = field(init=False)
     predicates: tuple[ast.Expr, ...] = field(init=False)
     used: tuple[str, ...] = field(init=False)  # variables of predicates and of SELECT
@@ -103,7 +122,7 @@ class Standing:
 
     def __post_init__(self) -> None:
         query = self.resolved.query
-        self.blocks = tuple(queries.blocks(query.pattern))
+        self.blocks = tuple(map(self._block, queries.terms(query.pattern)))
         where = () if query.where is None else (query.where,)
         self.predicates = tuple(queries.conjuncts((*queries.predicates(query.pattern), *where)))
         self.named = None if query.select is None else queries.selected(query.select)
@@ -113,6 +132,12 @@ class Standing:
             [*(self.named or ()), *(v for p in self.predicates for v in queries.joined(p))]
         )
         self.home = {v: i for i, b in enumerate(self.blocks) for v in queries.bound_in(b.steps)}
+
+    def _block(self, term: ast.Block | ast.Nested) -> ast.Block:
+        if isinstance(term, ast.Block):
+            return term
+        stream = self.anonymous[nested_query(term, self.resolved.namespaces).id]
+        return ast.Block(stream, term.steps, span=term.span)
 
     def embedded(self, at: int, document: Stored) -> list[Embedding]:
         """All embeddings of the block at position `at`; none where the stream is another one."""
@@ -132,17 +157,29 @@ class Oracle:
     def __init__(self, lateness: int | None = None) -> None:
         self.lateness = lateness
         self.dead: list[Arrival] = []
-        self._queries: dict[str, Standing] = {}
-        self._stored: dict[tuple[str, str], Stored] = {}
+        self._queries: dict[str, list[Standing]] = {}  # by id: the query and those nested in it
+        self._stored: dict[object, Stored] = {}
         self._applied: dict[str, int] = {}
         self._highest: int | None = None
         self._arrived = 0
+        self._registered = 0
 
     def subscribe(self, resolved: Resolved) -> None:
         """Registering the same id and text again continues; a changed text starts anew."""
         before = self._queries.get(resolved.id)
-        if before is None or before.resolved.text != resolved.text:
-            self._queries[resolved.id] = Standing(resolved, self._arrived)
+        if before is not None and before[0].resolved.text == resolved.text:
+            return
+        # The anonymous streams belong to this registration alone; equal queries in it are one.
+        self._registered += 1
+        nested = {query.id: query for query in _nested(resolved)}
+        streams = {name: f"{self._registered}{name}" for name in nested}
+        self._queries[resolved.id] = [
+            Standing(resolved, self._arrived, resolved.query.publish, streams),
+            *(
+                Standing(query, self._arrived, streams[name], streams, hidden=True)
+                for name, query in nested.items()
+            ),
+        ]
 
     def unsubscribe(self, query_id: str) -> None:
         del self._queries[query_id]
@@ -169,25 +206,40 @@ class Oracle:
             self._highest = arrival.timestamp
         document = Stored(
             arrival.key,
+            arrival.id,
             arrival.streams,
             arrival.timestamp,
             arrival.timestamp,
             tree,
             self._arrived if known is None else known.arrived,
         )
-        self._stored[arrival.key] = document
         if known is not None:
+            self._stored[arrival.key] = document
             return []
         self._arrived += 1
-        found = [m for q in self._queries.values() for m in self._matches(q, document)]
-        return sorted(found)
+        return sorted(self._cascade(document))
+
+    def _cascade(self, document: Stored) -> Iterator[Found]:
+        """The matches that a new document completes, and those that their results complete."""
+        waiting = [document]
+        while waiting:
+            results: list[Stored] = []
+            for new in waiting:
+                self._stored[new.key] = new
+                for query in [standing for of in self._queries.values() for standing in of]:
+                    for match in self._matches(query, new):
+                        if not query.hidden:
+                            yield match.found
+                        if query.stream is not None:
+                            results.append(match.document(query))
+            waiting = sorted(results, key=lambda result: (result.end, result.start, result.id))
 
     def _late(self, timestamp: int) -> bool:
         if self.lateness is None or self._highest is None:
             return False
         return timestamp < self._highest - self.lateness
 
-    def _matches(self, query: Standing, new: Stored) -> Iterator[Found]:
+    def _matches(self, query: Standing, new: Stored) -> Iterator[Match]:
         """All matches of a query that hold `new` and otherwise what is stored."""
         alive = [d for d in self._stored.values() if d.arrived >= query.since]
         positions = range(len(query.blocks))
@@ -197,6 +249,38 @@ class Oracle:
             if interval is not None:
                 choices = [query.embedded(at, d) for at, d in enumerate(documents)]
                 yield from _distinct(query, documents, choices, interval)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What was found, between which documents, and the XML that it publishes."""
+
+    found: Found
+    documents: tuple[Stored, ...]
+    xml: str
+
+    def document(self, query: Standing) -> Stored:
+        """The result as a document of the query's stream."""
+        assert query.stream is not None
+        found = self.found
+        return Stored(
+            (query.stream, found.query, tuple(d.key for d in self.documents), found.nodes),
+            derived_id(found.query, (d.id for d in self.documents), found.nodes),
+            (query.stream,),
+            found.start,
+            found.end,
+            Tree(self.xml),
+            min(d.arrived for d in self.documents),
+        )
+
+
+def _nested(resolved: Resolved) -> Iterator[Resolved]:
+    """The queries in parentheses at any depth, with their names."""
+    for term in queries.terms(resolved.query.pattern):
+        if isinstance(term, ast.Nested):
+            inner = nested_query(term, resolved.namespaces)
+            yield inner
+            yield from _nested(inner)
 
 
 def _parsed(xml: str | bytes) -> Tree | None:
@@ -234,11 +318,9 @@ def _interval(query: ast.Query, documents: Iterator[Stored]) -> tuple[int, int] 
         return end - start <= window.microseconds
 
     def over(pattern: ast.Pattern) -> tuple[int, int] | None:
-        if isinstance(pattern, ast.Block):
+        if not isinstance(pattern, ast.Join):
             document = next(documents)
             return document.start, document.end
-        if isinstance(pattern, ast.Nested):
-            raise queries.Unsupported("nested SELECT")
         left, right = over(pattern.left), over(pattern.right)
         if left is None or right is None:
             return None
@@ -256,33 +338,56 @@ def _distinct(
     documents: Sequence[Stored],
     choices: Sequence[Sequence[Embedding]],
     interval: tuple[int, int],
-) -> Iterator[Found]:
+) -> Iterator[Match]:
     """The matches between these documents: one per distinct tuple of SELECTed nodes."""
     texts: dict[tuple[int, ...], dict[str, set[str]]] = {}
-    copies: dict[tuple[int, ...], tuple[str, ...]] = {}
+    published: dict[tuple[int, ...], str] = {}
     for chosen in _assignments(query, documents, choices):
         bound = _bound(chosen)
         if query.named is None:
             nodes = tuple(node.number for node, _ in chosen)
-            if all(node.kind == "element" for node, _ in chosen):
-                copies[nodes] = tuple(canonical(node.owner) for node, _ in chosen)
         else:
             nodes = tuple(bound[name].number for name in query.named)
-        of_match = texts.setdefault(nodes, {name: set() for name in query.used})
+        if nodes not in texts:
+            texts[nodes] = {name: set() for name in query.used}
+            published[nodes] = _published(query, documents, chosen, interval)
         for name in query.used:
-            of_match[name].add(bound[name].text)
-    refs = tuple((d.key[1], d.end) for d in documents)
+            texts[nodes][name].add(bound[name].text)
+    refs = tuple((d.id, d.end) for d in documents)
     for nodes, values in texts.items():
-        sorted_values = tuple((name, tuple(sorted(values[name]))) for name in sorted(values))
-        yield Found(
+        found = Found(
             query.resolved.id,
             refs,
             nodes,
             *interval,
-            sorted_values,
-            copies.get(nodes, ()),
+            tuple((name, tuple(sorted(values[name]))) for name in sorted(values)),
+            canonical(etree.fromstring(published[nodes])),
             query.reported,
         )
+        yield Match(found, tuple(documents), published[nodes])
+
+
+def _published(
+    query: Standing,
+    documents: Sequence[Stored],
+    chosen: Sequence[Embedding],
+    interval: tuple[int, int],
+) -> str:
+    """The XML of a match, whose SELECTed nodes are those of `chosen`."""
+    bound, namespaces = _bound(chosen), query.resolved.namespaces
+
+    def nodes(path: ast.Path) -> list[Node]:
+        assert path.variable is not None
+        tree = documents[query.home[path.variable]].tree
+        return path_nodes(tree, bound[path.variable], path.steps, namespaces)
+
+    match query.resolved.query.select:
+        case None:
+            return results.star(query.resolved.id, interval, (node for node, _ in chosen))
+        case ast.Element() as made:
+            return results.constructed(made, nodes, namespaces)
+        case select:
+            return results.items(query.resolved.id, interval, select, nodes)
 
 
 def _assignments(

@@ -7,18 +7,13 @@ from collections.abc import Iterable, Iterator
 from xscl import ast
 
 
-class Unsupported(Exception):
-    """The oracle does not speak of this part of the language."""
-
-
-def blocks(pattern: ast.Pattern) -> Iterator[ast.Block]:
-    if isinstance(pattern, ast.Block):
-        yield pattern
-    elif isinstance(pattern, ast.Join):
-        yield from blocks(pattern.left)
-        yield from blocks(pattern.right)
+def terms(pattern: ast.Pattern) -> Iterator[ast.Block | ast.Nested]:
+    """The blocks, and the paths into nested queries, from left to right."""
+    if isinstance(pattern, ast.Join):
+        yield from terms(pattern.left)
+        yield from terms(pattern.right)
     else:
-        raise Unsupported("nested SELECT")
+        yield pattern
 
 
 def predicates(pattern: ast.Pattern) -> Iterator[ast.Expr]:

@@ -47,7 +47,9 @@ def expected(case: Case) -> Answer:
             answer[-1] = sorted(oracle.process(event.documents))
         else:
             oracle.unsubscribe(event.id)
-    return Answer(answer, [arrival.key for arrival in oracle.dead])
+    # The same bytes kept aside twice, as a replay brings them, are kept once.
+    kept = {(arrival.key, arrival.xml): None for arrival in oracle.dead}
+    return Answer(answer, [key for key, _ in kept])
 
 
 def observed(case: Case, restart_before: Callable[[int], bool] | None = None) -> Answer:

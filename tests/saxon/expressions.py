@@ -139,9 +139,8 @@ class Expressions:
         if call.name in OWN:
             return f"xscl:{call.name}({values[0]})"
         if call.name == "substring":
-            return (
-                f"substring({', '.join([strings[0], *(f'xscl:number({v})' for v in values[1:])])})"
-            )
+            numbers = [f"xscl:number({value})" for value in values[1:]]
+            return f"xscl:substring({', '.join([values[0], *numbers])})"
         if call.name == "matches":
             pattern = call.args[1]
             plain = (

@@ -126,6 +126,24 @@ declare function xscl:trim($text as xs:string) as xs:string {
   replace($text, "^[ \t\r\n]+|[ \t\r\n]+$", "")
 };
 
+(: XPath 1.0's substring(): the characters at the positions p with round($from) <= p, and p less than
+   round($from) + round($length). Spelled out, since Saxon's own sometimes does not round. :)
+declare function xscl:substring(
+  $value as item()*, $from as xs:double, $length as xs:double
+) as xs:string {
+  codepoints-to-string(
+    for $character at $p in string-to-codepoints(xscl:string($value))
+    where $p ge round($from) and $p lt round($from) + round($length)
+    return $character)
+};
+
+declare function xscl:substring($value as item()*, $from as xs:double) as xs:string {
+  codepoints-to-string(
+    for $character at $p in string-to-codepoints(xscl:string($value))
+    where $p ge round($from)
+    return $character)
+};
+
 (: What this witness has no opinion on: the query is then left out of the comparison. :)
 declare function xscl:undecided($function as xs:string, $text as xs:string) {
   error(xs:QName("xscl:undecided"), $function || "(" || $text || ")")
