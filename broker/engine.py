@@ -285,8 +285,10 @@ class Engine:
                     [[a.id for a, _ in letters]],
                 )
             )
-            fresh = {(a.source, a.id, a.xml): (a, why) for a, why in reversed(letters)}
-            letters = [x for key, x in reversed(fresh.items()) if key not in known]
+            fresh: dict[tuple[str, str, bytes], tuple[Arrival, str]] = {}
+            for letter, why in letters:
+                fresh.setdefault((letter.source, letter.id, letter.xml), (letter, why))
+            letters = [letter for key, letter in fresh.items() if key not in known]
         if letters:
             self.store.insert(
                 "dead_letters",

@@ -32,7 +32,7 @@ from xscl.document import (
 )
 from xscl.printer import format_number, quoted
 
-MINUTES = 2
+MINUTES = 1
 """What processing one document may take."""
 
 ANY_NAMESPACE = "a name without prefix matches in any namespace"
@@ -216,7 +216,8 @@ def _refusal(case: Case, attempt: Attempt, error: XsclError) -> Outcome:
         return Outcome("no XPath")
     for reason in sorted(attempt.reasons):
         for found in error.diagnostics:
-            if found.code in reason.codes and reason.named in f"{found.message} {found.span.text}":
+            said = f"{found.message} {found.span.text} {found.hint}"
+            if found.code in reason.codes and reason.named in said:
                 return Outcome("refused", reason.text)
     return Outcome("failed", f"refused: {attempt.query}\n{error}")
 
@@ -281,8 +282,8 @@ def _kind(node: etree._Element) -> str:
     if isinstance(node, etree._Comment):
         return "comment"
     if isinstance(node, etree._ProcessingInstruction):
-        return f"processing-instruction {node.target}"
-    return f"element {str(node.tag).rpartition('}')[2]}"
+        return f"processing-instruction {node.target!s}"
+    return "element " + str(node.tag).rpartition("}")[2]
 
 
 def satisfies(root: etree._Element, found: Counter[Node], expected: Expected) -> bool:

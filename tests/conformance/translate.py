@@ -73,15 +73,15 @@ class Writer:
             return "S" + self.steps(_from_document(expr.steps), document=True)
         match expr:
             case Path(origin=xpath.Call() as call):
-                self.lacks("a function as a step", "syntax", f"{call.name}(")
+                self.lacks("a function as a step", "syntax", f"cannot be a step: {call.name}(")
                 return f"S/{self.value(call)}{self.steps(expr.steps)}"
             case xpath.Binary(op="|"):
                 self.union()
                 return f"{self.block(expr.left)} | {self.block(expr.right)}"
             case xpath.Filtered(part=part, predicates=predicates):
-                self.lacks("a path in parentheses", "syntax", "(")
+                self.lacks("a path in parentheses", "syntax", 'found "("')
                 return f"S({self.block(part)}){''.join(map(self.predicate, predicates))}"
-        self.lacks("a function as a step", "syntax", "function")
+        self.lacks("a function as a step", "syntax", "a function cannot be a step")
         return f"S/{self.value(expr)}"
 
     def union(self) -> None:
@@ -92,8 +92,11 @@ class Writer:
     def steps(self, steps: tuple[Step, ...], document: bool = False) -> str:
         """Steps as they follow a node, or with `document` the document node."""
         if document and (not steps or all(s in (SELF, ANYWHERE) for s in steps)):
-            self.lacks("the document node", "document-node syntax", "")
-            return "/" if not steps else "//." if ANYWHERE in steps else "/."
+            if not steps:
+                self.lacks("the document node", "syntax", "expected a step")
+                return "/"
+            self.lacks("the document node", "document-node", "the document itself")
+            return "//." if ANYWHERE in steps else "/."
         text, deep = "", False
         for number, step in enumerate(steps):
             if step == ANYWHERE and step is not steps[-1]:
@@ -135,8 +138,9 @@ class Writer:
     def predicate(self, expr: Expr) -> str:
         inner = Writer()
         if kind_of(expr) == "number" and not isinstance(expr, xpath.Call):
-            # A number asks for a position (section 2.4); -1 is no number but an operation on one.
-            inner.lacks("positions", "position arithmetic-in-filter syntax not-a-condition")
+            # A number asks for a position (section 2.4); arithmetic has a reason of its own.
+            if not isinstance(expr, xpath.Binary):
+                inner.lacks("positions", "position", "positions")
             text = inner.operand(expr)
         else:
             text = inner.condition(expr)
@@ -158,16 +162,17 @@ class Writer:
                 return self.value(expr)
             case xpath.Path() if self.variable is None:
                 return self.value(expr)
-        self.lacks("a value as a condition", "not-a-condition")
+        self.lacks("a value as a condition", "not-a-condition", "a condition is needed")
         return self.value(expr)
 
     def operand(self, expr: Expr) -> str:
         if kind_of(expr) == "boolean" and not isinstance(expr, xpath.Call):
             # `1 < 2 < 3`: XPath compares the truth of `1 < 2` with 3.
-            self.lacks("a condition as a value", "not-a-value syntax", "")
+            self.lacks("a condition as a value", "not-a-value", "a value is needed")
+            self.lacks("a condition as a value", "syntax", "comparisons do not chain")
             return self.condition(expr)
         if isinstance(expr, xpath.Call) and kind_of(expr) == "boolean" and expr.name in FUNCTIONS:
-            self.lacks("a condition as a value", "not-a-value", "")
+            self.lacks("a condition as a value", "not-a-value", "a value is needed")
         return self.value(expr)
 
     def value(self, expr: Expr) -> str:
@@ -194,7 +199,7 @@ class Writer:
                     self.lacks("arithmetic in a filter", "arithmetic-in-filter", f'"{op}"')
                 return f"({self.operand(expr.left)} {op} {self.operand(expr.right)})"
             case xpath.Filtered(part=part, predicates=predicates):
-                self.lacks("a path in parentheses", "syntax")
+                self.lacks("a path in parentheses", "syntax", 'found "["')
                 return f"({self.operand(part)}){''.join(map(self.predicate, predicates))}"
         return self.path(expr)
 

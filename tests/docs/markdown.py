@@ -91,7 +91,8 @@ def tables(page: Path, *header: str) -> list[Table]:
 
 def section(page: Path, heading: str) -> list[Part]:
     """What stands under a heading, up to the next one."""
-    inside, found = False, []
+    inside = False
+    found: list[Part] = []
     for part in parts(page):
         if isinstance(part, Heading):
             inside = part.text == heading

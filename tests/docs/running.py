@@ -35,7 +35,7 @@ def read_documents(text: str) -> list[Document]:
         at = doc.get("at")
         found.append(
             Document(
-                id=doc.attrib["id"],
+                id=str(doc.attrib["id"]),
                 stream=tuple(doc.get("stream", "S").split()),
                 timestamp=START if at is None else datetime.fromisoformat(at),
                 xml=etree.tostring(root, encoding="unicode", with_tail=False),

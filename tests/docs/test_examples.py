@@ -20,6 +20,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_queries(fence: Fence, page: Path) -> None:
 
 def examples() -> list[object]:
     """Each `text` block with the query and the documents before it, in its section."""
-    found = []
+    found: list[object] = []
     for page in PAGES:
         query: Fence | None = None
         documents: Fence | None = None
@@ -178,7 +179,7 @@ def test_commands(fence: Fence, page: Path, tmp_path: Path) -> None:
 def test_shell(fence: Fence, page: Path, tmp_path: Path) -> None:
     """These install things, so they are not run; what they name is there."""
     words = shlex.split(fence.text.replace("&&", " "))
-    for flag, name in zip(words, words[1:], strict=False):
+    for flag, name in pairwise(words):
         if flag == "-r":
             assert (ROOT / name).exists(), name
         if flag.endswith("/broker"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import xscl
-from tests.oracle.oracle import Arrival, Found, Oracle
+from tests.oracle.matches import Found
+from tests.oracle.oracle import Arrival, Oracle
 
 SECOND = 1_000_000
 

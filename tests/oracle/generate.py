@@ -4,7 +4,7 @@ A case is a lateness and a list of events: subscribe (XSCL text), unsubscribe (a
 documents. Draws come from a `random.Random`; hypothesis hands in one that shrinks
 (`st.randoms(use_true_random=False)`), the deep run a seeded one. The level says how much of the
 language is used: "core" is bare-variable equalities and constants in filters, "full" all of the
-language's first part except streams of results.
+language's first part, and in `case` also streams of results.
 """
 
 from __future__ import annotations
@@ -64,10 +64,12 @@ def case(r: Random, level: Level = "core") -> Case:
     """Anything: echoes, lateness, queries that come and go between batches."""
     sequenced = r.randint(0, 4) == 4
     fresh = documents(r, level, r.randint(2, 7), sequenced)
-    maker = Maker(r, level, fresh)
+    maker = Maker(r, level, fresh, derived=level == "full")
     stream = replayed(r, fresh) if sequenced else fresh
     if not sequenced and r.randint(0, 2):
         stream = echoes(r, level, fresh)
+    if maker.derived:  # what queries find decides which of them publish
+        maker.arrivals = list(stream)
     events: list[Event] = []
     standing: list[Subscribe] = []
     label = 0
@@ -100,10 +102,13 @@ def _subscribe(maker: Maker, ids: tuple[str, ...]) -> Subscribe:
     return Subscribe(PREAMBLE + ";\n".join(maker.query(i) for i in ids), ids)
 
 
-def steady(r: Random, level: Level = "core", queries: int = 4) -> Case:
-    """Queries first, then distinct documents, none of them late: the ground of the laws."""
+def steady(r: Random, level: Level = "core", queries: int = 4, derived: bool = False) -> Case:
+    """Queries first, then distinct documents, none of them late: the ground of the laws.
+
+    `derived`: whether queries read other queries' results.
+    """
     fresh = documents(r, level, r.randint(2, 7))
-    maker = Maker(r, level, fresh)
+    maker = Maker(r, level, fresh, derived)
     first = _subscribe(maker, tuple(f"q{k + 1}" for k in range(queries)))
     return Case(WEEK, (first, *cut(r, fresh)))
 

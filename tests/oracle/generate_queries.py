@@ -1,38 +1,32 @@
 """Random queries as XSCL text, so that the parser is exercised too.
 
-Blocks are mostly guided: a path and its filters are read off a real document and then loosened,
-so that a good part of what is asked has an answer. Several queries of one broker draw from one
-pool of blocks, so that they share definitions under other variable names. Inside a block's text
-a variable stands as `§k§`, and gets its name when a query takes the block.
+Several queries of one broker draw from one pool of blocks, so that they share definitions under
+other variable names.
+
+With `derived`, some queries publish, and their results are among the documents that blocks are
+read off from then on; and some blocks are paths into a query in parentheses, read off its results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from lxml import etree
 
 import xscl
-from tests.oracle.generate_documents import ATTRIBUTES, STREAMS, TAGS, TEXTS, URI, Level
+from tests.oracle.generate_blocks import NUMBERS, Blocks, Shape
+from tests.oracle.generate_blocks import quoted as quoted
+from tests.oracle.generate_documents import TAGS, URI, Level
 from tests.oracle.oracle import Arrival, Oracle
 
 WINDOWS = ("3 s", "2 seconds", "4000 ms", "W", "2", "1 s", "5 s", "0.5 s", "0 s", "INFINITY")
+MOST_RESULTS = 8
+"""A query with more results than this is read by no other: the brute force would not end."""
+MOST_MATCHES = 60
+"""A query with more matches than this is made anew, where queries may read its results."""
 PREAMBLE = f'LET W = 2 s;\nLET NAMESPACE n = "{URI}";\n'
-NUMBERS = ("0", "1", "2", "1.5")
-
-
-@dataclass(slots=True)
-class Shape:
-    """A block's text with `§k§` for its variables; of each the value it has where it was read."""
-
-    text: str = ""
-    values: list[str] = field(default_factory=list)
-
-    def bind(self, value: str) -> str:
-        self.values.append(value)
-        return f"§{len(self.values) - 1}§"
 
 
 @dataclass(slots=True)
@@ -54,26 +48,32 @@ class Names:
         return name
 
 
-class Maker:
-    """Queries over some documents. One maker per broker: its blocks are shared."""
+class Maker(Blocks):
+    """Queries over some documents. One maker per broker: its blocks are shared.
 
-    def __init__(self, r: Random, level: Level, documents: Sequence[Arrival]) -> None:
-        self.r = r
-        self.level = level
-        self.documents = [(d, etree.fromstring(d.xml)) for d in documents]
-        self.arrivals = documents
-        self.pool = [self.block() for _ in range(r.randint(1, 4))]
+    `derived`: whether queries read other queries' results.
+    """
 
-    def chance(self, percent: int) -> bool:
-        # Written so that 0, where a failing example shrinks to, is the plain case.
-        return self.r.randint(0, 99) >= 100 - percent
+    def __init__(
+        self, r: Random, level: Level, documents: Sequence[Arrival], derived: bool = False
+    ) -> None:
+        super().__init__(r, level, documents)
+        self.derived = derived
+        self.arrivals = list(documents)
+        self.published: set[str] = set()
+        self.depth = 0  # of parentheses around the query that is being made
+        self.readers: list[Shape] = []  # blocks of published streams
+        self.pool: list[Shape] = []
+        for _ in range(r.randint(1, 4)):
+            self.pool.append(self.block())
 
     # -- blocks ------------------------------------------------------------------------------
 
     def answered(self, text: str) -> bool:
         """Does it match anything in the documents? Of several tries, one that does is better.
 
-        What the language refuses counts as answered, so that whoever uses it finds out.
+        What the language refuses counts as answered, so that whoever uses it finds out. What has
+        far too many answers does not.
         """
         oracle = Oracle()
         try:
@@ -81,7 +81,8 @@ class Maker:
                 oracle.subscribe(resolved)
         except xscl.XsclError:
             return True
-        return bool(oracle.process(self.arrivals))
+        count = len(oracle.process(self.arrivals))
+        return 0 < count <= MOST_MATCHES if self.derived else count > 0
 
     def block(self) -> Shape:
         for _ in range(4):
@@ -91,166 +92,56 @@ class Maker:
         return shape
 
     def any_block(self) -> Shape:
-        shape = Shape()
-        arrival, root = self.r.choice(self.documents)
-        stream = self.r.choice(arrival.streams) if self.chance(90) else self.r.choice(STREAMS)
-        target = self.r.choice([e for e in root.iter() if isinstance(e.tag, str)])
-        chain = [*reversed(list(target.iterancestors())), target]
-        text = "" if stream == "S" and self.chance(50) else stream
-        text += self.steps(shape, chain, bind_last=75, filters=2)
-        if self.chance(10):
-            text += self.tail(shape, target)
-        shape.text = text
-        return shape
+        if self.derived and self.depth < 2 and self.chance(12):
+            return self.nested_block()
+        return self.stream_block()
 
-    def steps(self, shape: Shape, chain: list[etree._Element], bind_last: int, filters: int) -> str:
-        """Location steps down a chain of elements, some of them skipped by `//`."""
-        text, skipped = "", False
-        for element in chain:
-            last = element is chain[-1]
-            if not last and self.chance(45):
-                skipped = True
-                continue
-            text += "//" if skipped or self.chance(10) else "/"
-            skipped = False
-            text += self.name(element)
-            if self.chance(bind_last if last else 15):
-                text += self.variable(shape, string_value(element))
-            count = self.r.randint(0, filters) if last else int(self.chance(10))
-            text += "".join(f"[{self.filter(shape, element, 2)}]" for _ in range(count))
-        return text
+    # -- results that others read ------------------------------------------------------------
 
-    def name(self, element: etree._Element) -> str:
-        dice = self.r.randint(0, 19)
-        if dice >= 18:
-            return "*"
-        if dice == 17:
-            return self.r.choice(TAGS)
-        qualified = etree.QName(element)
-        if qualified.namespace and dice >= 10:
-            return f"n:{qualified.localname}"
-        return qualified.localname
+    def results(self, text: str, stream: str) -> list[Arrival]:
+        """What a query publishes over the documents and results that are known, if not too much.
 
-    def variable(self, shape: Shape, value: str) -> str:
-        return f"->{shape.bind(value)}" if self.chance(80) else f" AS {shape.bind(value)}"
+        Their intervals are forgotten: this is to know what blocks can find in them.
+        """
+        oracle = Oracle()
+        try:
+            (resolved,) = xscl.check([xscl.parse(PREAMBLE + text)]).queries
+        except xscl.XsclError:
+            return []
+        oracle.subscribe(resolved)
+        found = oracle.published(self.arrivals)
+        if len(found) > MOST_RESULTS:
+            return []
+        return [Arrival(f"{stream}{i}", (stream,), end, xml) for i, (end, xml) in enumerate(found)]
 
-    def tail(self, shape: Shape, element: etree._Element, binding: int = 70) -> str:
-        """A last step that is no element."""
-        kind = self.r.randint(0, 4)
-        if kind < 2:
-            step, value = ("/text()", "//text()")[kind], element.text or ""
-        elif kind == 2:
-            step, value = "/.", string_value(element)
-        else:
-            name = self.attribute(element)
-            step = ("/@" if self.chance(70) else "//@") + name
-            value = {etree.QName(str(k)).localname: str(v) for k, v in element.items()}.get(
-                name, ""
-            )
-        return step + (self.variable(shape, value) if self.chance(binding) else "")
+    def nested_block(self) -> Shape:
+        """A path into a query in parentheses; a block of a stream where that has no results."""
+        self.depth += 1
+        try:
+            inner = self.any_query(None, self.r.choice((1, 1, 2)))
+        finally:
+            self.depth -= 1
+        if not inner.upper().startswith("SELECT"):
+            inner = f"SELECT * FROM {inner}"
+        results = self.results(inner, "nested")
+        if not results:
+            arrival, root = self.r.choice(self.documents)
+            return self.block_off(root, arrival.streams[0])
+        shape = self.block_off(etree.fromstring(self.r.choice(results).xml), "")
+        return replace(shape, text=f"({inner}){self.r.choice(('', ' '))}{shape.text}")
 
-    def attribute(self, element: etree._Element) -> str:
-        names = [etree.QName(str(name)).localname for name in element.attrib]
-        if self.chance(10):
-            return "*"
-        return self.r.choice(names) if names else self.r.choice(ATTRIBUTES)
-
-    def relative(
-        self, shape: Shape | None, element: etree._Element, nested: int
-    ) -> tuple[str, etree._Element]:
-        """A path from `element` that most likely finds something, and the element it ends near."""
-        below = [e for e in element.iterdescendants() if isinstance(e.tag, str)]
-        binding = 0 if shape is None else 80
-        own = Shape() if shape is None else shape
-        if below and self.chance(70):
-            target = self.r.choice(below)
-            up = []
-            while target is not element:
-                up.append(target)
-                parent = target.getparent()
-                assert parent is not None
-                target = parent
-            chain = up[::-1]
-            text = self.steps_without(chain) if shape is None else ""
-            text = text or self.steps(own, chain, binding, min(nested, 1))
-            target = chain[-1]
-        else:
-            text, target = "", element
-        if not text or self.chance(15):
-            last = self.tail(own, target, binding)
-            if not text and last == "/.":
-                return ".", target
-            text += last
-        if text.startswith("//") or self.chance(70):
-            return "." + text, target
-        return text[1:], target
-
-    def steps_without(self, chain: list[etree._Element]) -> str:
-        """Like `steps`, binding nothing."""
-        if self.level == "full" and self.chance(15):
-            inner = f"[{self.condition(chain[-1], 0)}]"
-        else:
-            inner = ""
-        slashes = "//" if len(chain) > 1 or self.chance(15) else "/"
-        return slashes + self.name(chain[-1]) + inner
-
-    # -- filters -----------------------------------------------------------------------------
-
-    def filter(self, shape: Shape, element: etree._Element, nested: int) -> str:
-        """What may bind: a path, or a conjunction of paths and conditions."""
-        dice = self.r.randint(0, 9)
-        if dice < 6:
-            return self.relative(shape, element, nested)[0]
-        if dice == 6:
-            left = self.relative(shape, element, nested)[0]
-            right = self.condition(element, 1)
-            return f"{left} and ({right})" if self.chance(50) else f"({right}) and {left}"
-        return self.condition(element, 1)
-
-    def condition(self, element: etree._Element, depth: int) -> str:
-        """What binds nothing: comparisons, existence, functions, and, or, not."""
-        dice = self.r.randint(0, 9)
-        if depth > 0 and dice >= 7:
-            left = self.condition(element, depth - 1)
-            if dice == 7:
-                return f"not({left})"
-            right = self.condition(element, depth - 1)
-            return f"({left}) {'and' if dice == 8 else 'or'} ({right})"
-        if dice == 6:
-            return self.relative(None, element, 0)[0]
-        if dice == 5:
-            return self.boolean(self.relative(None, element, 0)[0])
-        path, near = self.relative(None, element, 0)
-        left = self.applied(path) if self.level == "full" and self.chance(30) else path
-        if dice < 3:
-            constant = (near.text or "") if self.chance(60) else self.r.choice(TEXTS[self.level])
-            return f"{left} {self.r.choice(('=', '=', '!='))} {quoted(constant)}"
-        return f"{left} {self.operator()} {self.r.choice(NUMBERS)}"
-
-    def operator(self) -> str:
-        return self.r.choice(("=", "!=", "<", "<=", ">", ">="))
-
-    def boolean(self, operand: str) -> str:
-        names = ["contains", "starts-with"]
-        if self.level == "full":
-            names += ["ends-with", "matches"]
-        name = self.r.choice(names)
-        if name == "matches":
-            pattern = self.r.choice(("^x", "y$", "[0-9]+", "^.?$", "x|1", "(?i)X"))
-            return f"matches({operand}, {quoted(pattern)})"
-        return f"{name}({operand}, {quoted(self.r.choice(('x', '1', '.', '', 'y')))})"
-
-    def applied(self, operand: str) -> str:
-        """A function of an operand: string or number, as it comes."""
-        name = self.r.choice((
-            "lower-case", "upper-case", "normalize-space", "string-length", "number", "concat",
-            "substring", "date", "url", "words",
-        ))  # fmt: skip
-        if name == "concat":
-            return f"concat({operand}, {self.r.choice((quoted('x'), '1', operand))})"
-        if name == "substring":
-            return f"substring({operand}, {self.r.choice(('1', '2', '1, 1', '0, 2', '1.5, 1'))})"
-        return f"{name}({operand})"
+    def publish(self, text: str, stream: str) -> str:
+        """Let a query publish, so that those made after it may read its results."""
+        results = self.results(text, stream)
+        if not results and not self.chance(10):
+            return text
+        self.published.add(stream)
+        self.arrivals += results
+        parsed = [(d, etree.fromstring(d.xml)) for d in results]
+        self.documents += parsed
+        for document, root in parsed[:2]:
+            self.readers.append(self.block_off(root, document.streams[0]))
+        return f"{text} {self.keyword('PUBLISH')} {stream}"
 
     # -- queries -----------------------------------------------------------------------------
 
@@ -261,6 +152,10 @@ class Maker:
             text = self.any_query(label, count)
             if self.answered(text):
                 break
+        else:
+            text = self.any_query(label, 1) if self.derived else text
+        if self.derived and label and f"{label}.out" not in self.published and self.chance(70):
+            return self.publish(text, f"{label}.out")
         return text
 
     def any_query(self, label: str | None, count: int) -> str:
@@ -283,7 +178,10 @@ class Maker:
     def pattern(self, names: Names, count: int) -> tuple[str, list[str], bool]:
         """Text and variables of a pattern of `count` blocks, and whether it is a block alone."""
         if count == 1:
-            shape = self.block() if self.chance(25) else self.r.choice(self.pool)
+            fresh = not self.pool or self.chance(25)
+            shape = self.block() if fresh else self.r.choice(self.pool)
+            if self.readers and self.chance(40):
+                shape = self.r.choice(self.readers)
             text, mine = shape.text, [names.fresh(value) for value in shape.values]
             for k, name in enumerate(mine):
                 text = text.replace(f"§{k}§", name)
@@ -308,7 +206,7 @@ class Maker:
         if not names or self.chance(35):
             return None if self.chance(60) else "*"
         if self.level == "full" and self.chance(20):
-            return self.constructor(names)
+            return self.elaborate(names) if self.derived else self.constructor(names)
         items = []
         for i in range(self.r.randint(1, min(3, len(names)))):
             item = self.r.choice(names)
@@ -325,6 +223,21 @@ class Maker:
             f'<out n="{{{self.r.choice(names)}}}">t {inner}'
             f"{{{self.expression([self.r.choice(names)], 1)}}}</out>"
         )
+
+    def elaborate(self, names: list[str]) -> str:
+        """A constructor of all that there is: namespaces, references, braces, nested elements."""
+        r = self.r
+        tag = r.choice(("out", "a", "n:a", "out"))
+        head = r.choice(("", "", f' xmlns="{URI}"', ' xmlns:q="urn:q" q:i="q"', " i='{{'"))
+        if self.chance(50):
+            head += f' j="{{{self.expression(names, 1)}}}"'
+        content = ""
+        for _ in range(r.randint(0, 3)):
+            content += r.choice(("", "", "\n  ", " t ", "&amp;", "&#32;", "}}", "<!-- c -->"))
+            inner = f"{{{self.expression(names, r.randint(0, 1))}}}"
+            name = r.choice((None, "a", "b", "n:c"))
+            content += inner if name is None else f"<{name}>{inner}</{name}>"
+        return f"<{tag}{head}>{content}</{tag}>"
 
     # -- predicates --------------------------------------------------------------------------
 
@@ -372,11 +285,3 @@ class Maker:
             return self.applied(self.expression([name], depth - 1))
         operator = self.r.choice(("+", "-", "*", "div", "mod"))
         return f"{self.expression([name], depth - 1)} {operator} {self.r.choice(NUMBERS)}"
-
-
-def string_value(element: etree._Element) -> str:
-    return "".join(str(text) for text in element.itertext(etree.Element))
-
-
-def quoted(text: str) -> str:
-    return f"'{text}'" if '"' in text else f'"{text}"'

@@ -114,7 +114,7 @@ def _tree(node: Any) -> str:
     if isinstance(node, etree._Comment):
         return f"<!--{node.text or ''}-->"
     if isinstance(node, etree._ProcessingInstruction):
-        return f"<?{node.target} {node.text or ''}?>"
+        return f"<?{node.target!s} {node.text or ''}?>"
     content = _text(node.text or "")
     for child in node:
         content += _tree(child) + _text(child.tail or "")

@@ -112,8 +112,10 @@ def step_expression(step: ast.Step, namespaces: Mapping[str, str]) -> str:
 
 def canonical(node: etree._Element) -> str:
     """An element, comment or instruction as a text in which prefixes do not matter."""
-    if not isinstance(node.tag, str):
-        return f"<{type(node).__name__} {node.text or ''}>"
+    if isinstance(node, etree._Comment):
+        return f"<!--{node.text or ''}-->"
+    if isinstance(node, etree._ProcessingInstruction):
+        return f"<?{node.target!s} {node.text or ''}?>"
     named = sorted((str(name), str(value)) for name, value in node.items())
     attributes = "".join(f" {name}={value!r}" for name, value in named)
     content = (node.text or "") + "".join(canonical(c) + (c.tail or "") for c in node)

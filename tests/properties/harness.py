@@ -12,14 +12,17 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from lxml import etree
 
 import xscl
 from broker import Broker, Document
+from broker.model import Match
 from tests.oracle.generate import Batch, Case, Event, Subscribe
 from tests.oracle.generate_documents import STREAMS
-from tests.oracle.oracle import Arrival, Found, Oracle
+from tests.oracle.matches import Found, derived_id
+from tests.oracle.oracle import Arrival, Oracle
 from tests.oracle.trees import canonical
 from tests.properties.reduce import reduce
 
@@ -28,7 +31,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`dead` are the dead letters as (source, id), in order of arrival."""
+    """`dead` are the dead letters as (source, id), sorted."""
 
     matches: list[list[Found]]
     dead: list[tuple[str, str]]
@@ -49,7 +52,7 @@ def expected(case: Case) -> Answer:
             oracle.unsubscribe(event.id)
     # The same bytes kept aside twice, as a replay brings them, are kept once.
     kept = {(arrival.key, arrival.xml): None for arrival in oracle.dead}
-    return Answer(answer, [key for key, _ in kept])
+    return Answer(answer, sorted(key for key, _ in kept))
 
 
 def observed(case: Case, restart_before: Callable[[int], bool] | None = None) -> Answer:
@@ -65,23 +68,60 @@ def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bo
     broker = Broker(state, lateness=case.lateness)
     answer: list[list[Found]] = []
     seen: set[str] = set()
+    names = Names()
+    names.listen(broker)
     try:
         for number, event in enumerate(case.events):
             if restart_before(number):
                 broker.close()
                 broker = Broker(state, lateness=case.lateness)
-            matches, ids = _put(broker, event)
+                names.listen(broker)
+            matches, ids = _put(broker, event, names)
             repeated = seen.intersection(ids)
             assert not repeated, f"published again: {repeated}"
             assert len(set(ids)) == len(ids), f"published twice: {ids}"
             seen.update(ids)
             answer.append(matches)
-        return Answer(answer, [(dead.source, dead.id) for dead in broker.dead_letters()])
+        return Answer(answer, sorted((dead.source, dead.id) for dead in broker.dead_letters()))
     finally:
         broker.close()
 
 
-def _put(broker: Broker, event: Event) -> tuple[list[Found], list[str]]:
+class Names:
+    """What the documents that the engine derives are made of.
+
+    It gives their matches as ids that say nothing, and of nested queries nobody hears; so this
+    listens to the engine, and calls each as the oracle does.
+    """
+
+    def __init__(self) -> None:
+        self.derived: dict[str, tuple[str, str | None]] = {}  # id: name and stream
+
+    def listen(self, broker: Broker) -> None:
+        process = broker.engine._process
+
+        def listening(*args: Any) -> Any:
+            found = process(*args)
+            for match in (each.match for each in found):
+                self.derived[match.id] = (self.name(match), match.stream)
+            return found
+
+        broker.engine._process = listening  # type: ignore[assignment, method-assign]
+
+    def name(self, match: Match) -> str:
+        return derived_id(match.query, (self.of(d.id) for d in match.documents), match.nodes)
+
+    def of(self, document: str) -> str:
+        return self.derived[document][0] if document in self.derived else document
+
+    def check(self, match: Match) -> None:
+        """The streams of a match's documents are theirs."""
+        for ref in match.documents:
+            known = self.derived.get(ref.id)
+            assert ref.stream in STREAMS if known is None else ref.stream == known[1], ref
+
+
+def _put(broker: Broker, event: Event, names: Names) -> tuple[list[Found], list[str]]:
     if isinstance(event, Subscribe):
         broker.subscribe(event.text)
         return [], []
@@ -89,17 +129,17 @@ def _put(broker: Broker, event: Event) -> tuple[list[Found], list[str]]:
         broker.unsubscribe(event.id)
         return [], []
     matches = broker.process([_document(arrival) for arrival in event.documents])
-    for reference in (ref for match in matches for ref in match.documents):
-        assert reference.stream in STREAMS, reference
+    for match in matches:
+        names.check(match)
     found = [
         Found(
             match.query,
-            tuple((ref.id, ref.timestamp) for ref in match.documents),
+            tuple((names.of(ref.id), ref.timestamp) for ref in match.documents),
             match.nodes,
             match.start,
             match.end,
             tuple((name, tuple(sorted(match.values[name]))) for name in sorted(match.values)),
-            tuple(canonical(child) for child in etree.fromstring(match.result)),
+            canonical(etree.fromstring(match.result)),
         )
         for match in matches
     ]
@@ -130,13 +170,11 @@ def comparable(wanted: Answer, got: Answer) -> tuple[Answer, Answer]:
         for found in wanted.matches
     ]
     bare = [[_only(m, {n for n, _ in m.values if "/" not in n}) for m in ms] for ms in got.matches]
-    copied = {_key(m) for found in wanted.matches for m in found if m.copies}
-    bare = [[m if _key(m) in copied else replace(m, copies=()) for m in ms] for ms in bare]
     return Answer(kept, wanted.dead), Answer(bare, got.dead)
 
 
 def _key(match: Found) -> Found:
-    return replace(match, values=(), copies=())
+    return replace(match, values=(), result="")
 
 
 def _only(match: Found, names: Set[str]) -> Found:
@@ -169,7 +207,7 @@ def difference(case: Case, wanted: Answer, got: Answer) -> str | None:
 
 def _listed(label: str, matches: list[Found], most: int = 6) -> list[str]:
     lines = [f"  {label} {match}" for match in matches[:most]]
-    lines += [f"    copies {match.copies}" for match in matches[:1] if "ONLY" in label]
+    lines += [f"    result {match.result}" for match in matches[:1] if "ONLY" in label]
     return lines + ([f"    and {len(matches) - most} more"] if len(matches) > most else [])
 
 
@@ -206,7 +244,7 @@ def disagreement(case: Case) -> Disagreement | None:
     same = [[_key(m) for m in ms] for ms in wanted.matches] == [
         [_key(m) for m in ms] for ms in got.matches
     ]
-    return Disagreement("differs in values or copies" if same else "differs", found)
+    return Disagreement("differs in values or results" if same else "differs", found)
 
 
 def reduced(case: Case, trials: int) -> str:

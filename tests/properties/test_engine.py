@@ -1,6 +1,7 @@
 """The engine equals the brute-force oracle, whatever the queries, the stream and its batches.
 
-Every seed is one broker with several queries; together about a thousand queries. What fails is
+Every seed is one broker with several queries, which at level "full" also read each other's results;
+together about a thousand queries. What fails is
 reduced and printed. `python -m tests.properties.deep` goes on where this stops.
 """
 
@@ -20,7 +21,7 @@ law = settings(
     derandomize=True,
     deadline=None,
     database=None,
-    max_examples=12,
+    max_examples=8,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )
@@ -36,17 +37,19 @@ def test_engine_equals_oracle(level: Level, start: int) -> None:
             pytest.fail(f"seed {seed}, level {level}:\n{reduced(of, 200)}")
 
 
+@pytest.mark.parametrize("level", ["core", "full"])
 @law
 @given(r=randoms)
-def test_batch_boundaries_change_nothing(r: Random) -> None:
-    one = case(r, "core")
+def test_batch_boundaries_change_nothing(level: Level, r: Random) -> None:
+    one = case(r, level)
     _same_matches(one, recut(r, one))
 
 
+@pytest.mark.parametrize("level", ["core", "full"])
 @law
 @given(r=randoms)
-def test_order_of_arrival_within_the_lateness_changes_nothing(r: Random) -> None:
-    one = steady(r, "core")
+def test_order_of_arrival_within_the_lateness_changes_nothing(level: Level, r: Random) -> None:
+    one = steady(r, level, derived=level == "full")
     _same_matches(one, reordered(r, one))
 
 
@@ -54,9 +57,10 @@ def _same_matches(one: Case, other: Case) -> None:
     assert flat(observed(one)) == flat(observed(other)), f"{one}\nand\n{other}"
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_restart_changes_nothing(seed: int) -> None:
-    of = case(Random(1000 + seed), "core")
+@pytest.mark.parametrize("level", ["core", "full"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_restart_changes_nothing(level: Level, seed: int) -> None:
+    of = case(Random(1000 + seed), level)
     coin = Random(seed)
     answer = observed(of, restart_before=lambda number: number > 0 and coin.random() < 0.5)
     assert not (found := difference(of, expected(of), answer)), found

@@ -10,7 +10,9 @@ import re
 from dataclasses import replace
 from random import Random
 
-from tests.oracle.generate_documents import ATTRIBUTES, TAGS
+from lxml import etree
+
+from tests.oracle.generate_documents import ATTRIBUTES, TAGS, TEXTS
 from tests.oracle.generate_queries import Maker, quoted
 from tests.oracle.oracle import Arrival
 
@@ -74,6 +76,20 @@ class Wild(Maker):
         if name == "substring":
             arguments += [self.expression(names, 1) for _ in range(self.r.randint(1, 2))]
         return f"{name}({', '.join(arguments)})"
+
+    def condition(self, element: etree._Element, depth: int) -> str:
+        """In filters too, now and then: there a function takes the first of the nodes."""
+        dice = self.r.randint(0, 11)
+        if dice == 0:
+            return self.boolean("." + self.below())
+        if dice == 1:
+            value = quoted(self.r.choice(TEXTS["full"][:3]))
+            return f"{self.applied('.' + self.below())} {self.r.choice(('=', '!='))} {value}"
+        return super().condition(element, depth)
+
+    def constructor(self, names: list[str]) -> str:
+        one, other = self.r.choice(names), self.r.choice(names)
+        return f'<out n="{{{one}{self.below()}}}">{{{other}{self.below()}}}</out>'
 
     def below(self) -> str:
         """One or two steps, some of them filtered."""
