@@ -208,7 +208,7 @@ class Catalog:
         quantified = tuple(self.variable(d) for _, d in graph.quantified)
         selected = frozenset(compiled.fitted.positions[i] for i in graph.selected)
         constants = compiled.fitted.constants
-        key = (number, variables, selected, quantified, constants)
+        key = (number, variables, selected, quantified, repr(constants))
         canonical = self._by_key.get(key)
         if canonical is None:
             edges = list(self._edges(shape, variables, definitions))
@@ -240,7 +240,7 @@ class Catalog:
             canonical.variables,
             canonical.selected,
             canonical.quantified,
-            canonical.constants,
+            repr(canonical.constants),
         )
 
     def variable(self, definition: Definition) -> int:

@@ -112,14 +112,20 @@ class ResidualSql:
                 return f"not_nan(xscl_number({self._reference(expr, 'text')}))"
             return self._reference(expr, "num")
         if isinstance(expr, ast.Arithmetic):
-            left, right = self._number(expr.left), self._number(expr.right)
-            return f"not_nan({left} {_ARITHMETIC[expr.op]} {right})"
+            return f"not_nan({self._arithmetic(expr)})"
         assert isinstance(expr, ast.Call)
         if expr.name == "number":
             return self._number(expr.args[0])
         if is_number(expr):
             return f"not_nan({self._call(expr)})"
         return f"not_nan(xscl_number({self._text(expr)}))"
+
+    def _arithmetic(self, expr: ast.Expr) -> str:
+        """SQL of a sum or product. NaN passes through, so that one look at the whole is enough."""
+        if not isinstance(expr, ast.Arithmetic):
+            return self._number(expr)
+        left, right = self._arithmetic(expr.left), self._arithmetic(expr.right)
+        return f"({left} {_ARITHMETIC[expr.op]} {right})"
 
     def _call(self, expr: ast.Call) -> str:
         function = FUNCTIONS[expr.name]

@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 
 from xscl import ast
 from xscl.normal import NormalQuery, Operator
-from xscl.treepattern import Definition, PatternNode, TreePattern, definition, fold, map_paths
+from xscl.treepattern import (
+    Definition,
+    PatternNode,
+    TreePattern,
+    canonical_filters,
+    definition,
+    fold,
+    map_paths,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ def join_graph(query: NormalQuery, names: Sequence[str]) -> JoinGraph:
     star = query.resolved.query.select is None
     selected = [b.selected for b in query.blocks] if star else [query.variables[n] for n in names]
     terminals = [*selected, *(node for pair in query.joins for node in pair)]
-    terminals += query.operands + [base for base, _, _ in query.quantified]
+    terminals += query.operands + [path.base for path in query.quantified]
     nodes: list[GraphNode] = []
     index: dict[int, int] = {}
     for number, block in enumerate(query.blocks):
@@ -69,9 +77,13 @@ def join_graph(query: NormalQuery, names: Sequence[str]) -> JoinGraph:
             nodes.append(GraphNode(number, above, defined))
     joins = {tuple(sorted((index[id(a)], index[id(b)]))) for a, b in query.joins}
     quantified = []
-    for base, steps, value in query.quantified:
-        at = nodes[index[id(base)]].definition
-        quantified.append((index[id(base)], Definition(at.stream, at.steps + steps, value)))
+    for path in query.quantified:
+        base = index[id(path.base)]
+        at = nodes[base].definition
+        last = at.steps[-1]
+        last = replace(last, filters=canonical_filters((*last.filters, *path.filters)))
+        steps = (*at.steps[:-1], last, *path.steps)
+        quantified.append((base, Definition(at.stream, steps, path.value)))
     reported = dict(query.joined)
     if not star:
         reported |= {name: query.variables[name] for name in names}

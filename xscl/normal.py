@@ -27,6 +27,7 @@ from xscl.treepattern import (
     resolve_names,
     resolved_steps,
     tree_pattern,
+    without_self,
 )
 
 
@@ -43,13 +44,23 @@ class Operator:
     window: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Quantified:
+    """A path under NOT or OR: from a node that passes `filters`, by `steps`, computing `value`."""
+
+    base: PatternNode
+    filters: tuple[ast.Expr, ...]
+    steps: tuple[ast.Step, ...]
+    value: ast.Expr | None
+
+
 @dataclass(slots=True)
 class NormalQuery:
     """`joins` are pairs of pattern nodes with equal values; `within` bounds the whole match.
 
     `joined` names the nodes whose values are compared as the query writes them (`x2`, `x1/author`).
     `residuals` are the other predicates over several nodes, as expressions over `operands` and
-    `quantified`, the latter given as a node, a path below it and what is computed there.
+    `quantified`.
     `nested` are the queries in FROM, whose results this one reads.
     """
 
@@ -63,9 +74,7 @@ class NormalQuery:
     joined: list[tuple[str, PatternNode]]
     residuals: list[ast.Expr] = field(default_factory=list)
     operands: list[PatternNode] = field(default_factory=list)
-    quantified: list[tuple[PatternNode, tuple[ast.Step, ...], ast.Expr | None]] = field(
-        default_factory=list
-    )
+    quantified: list[Quantified] = field(default_factory=list)
     nested: list[ResolvedQuery] = field(default_factory=list)
 
     def block_of(self, node: PatternNode) -> int:
@@ -205,9 +214,11 @@ class _Residual:
             assert path.variable is not None
             base = normal.variables[path.variable]
             steps = resolved_steps(path.steps, normal.resolved.namespaces)
+            filters, steps = without_self(steps)
             here = ast.Path(None, (), span=path.span)
             value = map_paths(expr, lambda _: here)
-            normal.quantified.append((base, steps, None if value == here else value))
+            computed = None if value == here else value
+            normal.quantified.append(Quantified(base, filters, steps, computed))
             name = f"?{len(normal.quantified) - 1}"
         else:
             node = _value_node(normal, expr, path, False)

@@ -180,7 +180,7 @@ def quoted(value: str) -> str:
 def format_number(value: float) -> str:
     """The shortest decimal notation that reads back as the same double, without an exponent."""
     if value == int(value):
-        return str(int(Decimal(repr(value))))
+        return str(int(Decimal(repr(value)))) if value else repr(value).removesuffix(".0")
     return format(Decimal(repr(value)), "f")
 
 

@@ -189,6 +189,23 @@ def resolved_steps(
     )
 
 
+def without_self(
+    steps: Sequence[ast.Step],
+) -> tuple[tuple[ast.Expr, ...], tuple[ast.Step, ...]]:
+    """A relative path without its `/.` steps: the filters that these put on the path's origin, and
+    the other steps, with the filters that they put on them."""
+    origin: tuple[ast.Expr, ...] = ()
+    kept: list[ast.Step] = []
+    for step in steps:
+        if step.test.kind != "self" or step.axis == "//":
+            kept.append(step)
+        elif kept:
+            kept[-1] = replace(kept[-1], filters=(*kept[-1].filters, *step.filters))
+        else:
+            origin += step.filters
+    return origin, tuple(kept)
+
+
 def map_paths(expr: ast.Expr, change: Callable[[ast.Path], ast.Expr]) -> ast.Expr:
     """The expression with every outermost path replaced."""
     return map_leaves(expr, lambda leaf: change(leaf) if isinstance(leaf, ast.Path) else leaf)
