@@ -72,11 +72,6 @@ class Subscription:
         """The streams that its result is derived from."""
         return {node.definition.stream for node in self.graph.nodes}
 
-    @property
-    def hidden(self) -> bool:
-        """Whether it is a query in another's FROM, whose matches only that one sees."""
-        return self.number < 0
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled:

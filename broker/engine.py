@@ -41,9 +41,17 @@ _EXPIRY_EVERY = 64
 
 @dataclass(frozen=True, slots=True)
 class _Found:
+    """A match, its documents, the oldest document it is made of, its subscription's number."""
+
     match: Match
+    docs: tuple[int, ...]
     base: int
-    hidden: bool
+    number: int
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it is a match of a query in another's FROM, which only that one sees."""
+        return self.number < 0
 
     def order(self) -> tuple[int, int, str]:
         return (self.match.end, self.match.start, self.match.id)
@@ -150,9 +158,9 @@ class Engine:
 
     def _cascade(self, found: list[_Found]) -> list[Match]:
         """The matches, and those that their results complete as documents of their own streams."""
-        matches: list[Match] = []
+        complete: list[_Found] = []
         while found:
-            matches += [f.match for f in found if not f.hidden]
+            complete += [f for f in found if not f.hidden]
             derived = [f for f in found if self.catalog.read[f.match.stream or ""]]
             run: list[Admitted] = []
             witnesses: list[Witness] = []
@@ -179,8 +187,9 @@ class Engine:
                 run.append(Admitted(len(run), doc, f.base, match.start, match.end, arrival, False))
                 witnesses.append(witness)
             found = self._process(run, rows_from_witnesses(witnesses)) if run else []
-        matches.sort(key=lambda m: (m.end, m.start, m.id))
-        return matches
+        # For people, in the order of their documents, and of the nodes in those.
+        complete.sort(key=lambda f: (f.match.end, f.match.start, f.docs, f.match.nodes, f.number))
+        return [f.match for f in complete]
 
     def _process(self, run: list[Admitted], rows: pa.Table) -> list[_Found]:
         """Insert a run of new documents and find its matches, or replace a run of revised ones."""
@@ -223,7 +232,8 @@ class Engine:
             if wanted and publisher.confirmed(canonical, blocks, candidate, shape.joins):
                 base = min(publisher.stored(doc).base for doc in candidate.docs)
                 found += [
-                    _Found(publisher.match(s, blocks, candidate), base, s.hidden) for s in wanted
+                    _Found(publisher.match(s, blocks, candidate), candidate.docs, base, s.number)
+                    for s in wanted
                 ]
         self.clock.lap("publish")
         return found
