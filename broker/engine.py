@@ -210,11 +210,13 @@ class Engine:
         self.store.connection.unregister("arrow_batch")
         present = set(pc.unique(witnessed.column("var2")).to_pylist())
         span = (min(a.start for a in run), max(a.end for a in run))
-        return self._evaluate(run[0].doc, span, present)
+        return self._evaluate((run[0].doc, run[-1].doc), span, present)
 
-    def _evaluate(self, first: int, span: tuple[int, int], present: set[int]) -> list[_Found]:
+    def _evaluate(
+        self, docs: tuple[int, int], span: tuple[int, int], present: set[int]
+    ) -> list[_Found]:
         """Run the conjunctive query of each template that the batch can touch."""
-        candidates = self.joiner.candidates(first, span, present)
+        candidates = self.joiner.candidates(docs, span, present)
         self.clock.lap("join")
         if not candidates:
             return []

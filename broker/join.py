@@ -26,18 +26,18 @@ class Joiner:
         self._widest: list[int] = []
 
     def candidates(
-        self, first: int, span: tuple[int, int], present: set[int]
+        self, docs: tuple[int, int], span: tuple[int, int], present: set[int]
     ) -> list[tuple[Canonical, Candidate]]:
         """Candidate matches with a document of the current batch (RR).
 
-        `first` is the number of its first document, `span` its first start and last end,
-        `present` the variables that it witnessed.
+        `docs` are the numbers of its first and last document, `span` its first start and last
+        end, `present` the variables that it witnessed.
         """
         found: list[tuple[Canonical, Candidate]] = []
         for number, shape in enumerate(self.templates):
             for pivot in range(shape.blocks):
                 if self._touched(number, shape, pivot, present):
-                    found += self._candidates(number, shape, pivot, first, span)
+                    found += self._candidates(number, shape, pivot, docs, span)
         return found
 
     def _touched(self, number: int, shape: Template, pivot: int, present: set[int]) -> bool:
@@ -45,13 +45,14 @@ class Joiner:
         return not self._variables_at.get((number, position), frozenset()).isdisjoint(present)
 
     def _candidates(
-        self, number: int, shape: Template, pivot: int, first: int, span: tuple[int, int]
+        self, number: int, shape: Template, pivot: int, docs: tuple[int, int], span: tuple[int, int]
     ) -> list[tuple[Canonical, Candidate]]:
         sql = self._sql.get((number, pivot))
         if sql is None:
             sql = self._sql[number, pivot] = conjunctive_query(shape, number, pivot)
         parameters = {
-            "first": first,
+            "first": docs[0],
+            "last": docs[1],
             "low": span[0] - self._widest[number],
             "high": span[1] + self._widest[number],
         }

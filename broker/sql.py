@@ -86,7 +86,7 @@ class _Aliases:
 def conjunctive_query(template: Template, number: int, pivot: int) -> str:
     """The SQL whose rows are candidate matches with `pivot` as first new block.
 
-    Parameters: `$first` is the number of the batch's first document; no row outside `$low` to
+    Parameters: `$first` and `$last` are the numbers of the batch's own documents; no row outside `$low` to
     `$high` is within the widest window of the batch. Columns: `cq`, a document per
     block, per position the node if it is selected, per joined position the list of its nodes.
     """
@@ -110,7 +110,7 @@ def conjunctive_query(template: Template, number: int, pivot: int) -> str:
             if parent is not None and aliases.node(parent) != f"{alias}.node1":
                 conditions.append(f"{alias}.node1 = {aliases.node(parent)}")
         if block < pivot:
-            conditions.append(f"{document}.doc < $first")
+            conditions.append(f"({document}.doc < $first OR {document}.doc > $last)")
         conditions.append(f"{document}.base >= t.first_doc")
         conditions += [f"{document}.doc <> {aliases.document(b)}.doc" for b in range(block)]
     conditions += [f"e{a}.value = e{b}.value" for a, b in template.joins]

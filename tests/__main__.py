@@ -21,7 +21,9 @@ def main() -> int:
     for name, command in CHECKS.items():
         print(f"== {name}: {' '.join(command)}", flush=True)
         extra = sys.argv[1:] if name == "tests" else []
-        if subprocess.run([sys.executable, "-m", *command, *extra], cwd=ROOT, check=False).returncode:
+        if subprocess.run(
+            [sys.executable, "-m", *command, *extra], cwd=ROOT, check=False
+        ).returncode:
             failed.append(name)
     print(f"== failed: {', '.join(failed)}" if failed else "== all checks passed", flush=True)
     return 1 if failed else 0

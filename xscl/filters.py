@@ -172,7 +172,7 @@ def _items(value: Value) -> Iterable[str | float]:
 
 def compile_path(steps: tuple[ast.Step, ...]) -> Callable[[Node], list[Node]]:
     """A function from a node to the nodes its relative path reaches, in document order, no twice."""
-    moves = [_step(step) for step in steps]
+    moves = [(step, _step(step)) for step in steps]
     # One `//` at the start keeps document order; a step after it may not.
     ordered = all(step.axis == "/" for step in steps[1:]) and (
         len(steps) < 2 or steps[0].axis == "/"
@@ -180,13 +180,16 @@ def compile_path(steps: tuple[ast.Step, ...]) -> Callable[[Node], list[Node]]:
 
     def reach(node: Node) -> list[Node]:
         here = [node]
-        for move in moves:
+        for step, move in moves:
             if not ordered and len(here) > 1:
                 here = _in_document_order(here)
-            found: list[Node] = []
-            for context in here:
-                found.extend(move(context))
-            here = found
+                if step.axis == "//":
+                    here = _topmost(here)
+                elif step.test.kind == "text":
+                    tests = [compile_filter(f) for f in step.filters]
+                    here = [t for t in _texts(here) if all(test(t) for test in tests)]
+                    continue
+            here = [found for context in here for found in move(context)]
             if not here:
                 break
         return here if ordered or len(here) < 2 else _in_document_order(here)
@@ -195,11 +198,39 @@ def compile_path(steps: tuple[ast.Step, ...]) -> Callable[[Node], list[Node]]:
 
 
 def _in_document_order(nodes: list[Node]) -> list[Node]:
+    """Elements sorted, none twice. Attributes and texts, reached from sorted elements, are so."""
     elements = {node for node in nodes if not isinstance(node, str)}
-    if len(elements) < len(nodes) and any(isinstance(node, str) for node in nodes):
-        return nodes  # values of ordered contexts: in order already, and repetition does no harm
+    if not elements or (len(elements) < len(nodes) and any(isinstance(n, str) for n in nodes)):
+        return nodes
     root = next(iter(elements)).getroottree().getroot()
     return [e for e in root.iter() if e in elements]
+
+
+def _topmost(nodes: list[Node]) -> list[Node]:
+    """The elements that are below none of the others; what is below those is below these."""
+    kept: set[etree._Element] = set()
+    found: list[Node] = []
+    for node in nodes:
+        if not isinstance(node, str) and kept.isdisjoint(node.iterancestors()):
+            kept.add(node)
+            found.append(node)
+    return found or nodes
+
+
+def _texts(nodes: list[Node]) -> list[Node]:
+    """The text children of elements, in document order, in which those of nested elements mix."""
+    wanted = set(nodes)
+    found: list[Node] = []
+    for top in _topmost(nodes):
+        if isinstance(top, str):
+            continue
+        for event, element in etree.iterwalk(top, events=("start", "end", "comment", "pi")):
+            if event == "start":
+                if element in wanted and element.text:
+                    found.append(element.text)
+            elif element is not top and element.tail and element.getparent() in wanted:
+                found.append(element.tail)
+    return found
 
 
 def _step(step: ast.Step) -> Callable[[Node], Iterable[Node]]:

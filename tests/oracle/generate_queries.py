@@ -230,7 +230,8 @@ class Maker(Blocks):
         tag = r.choice(("out", "a", "n:a", "out"))
         head = r.choice(("", "", f' xmlns="{URI}"', ' xmlns:q="urn:q" q:i="q"', " i='{{'"))
         if self.chance(50):
-            head += f' j="{{{self.expression(names, 1)}}}"'
+            many = r.choice(names) + r.choice(("//text()", "//*", "/@*"))
+            head += f' j="{{{many if self.chance(50) else self.expression(names, 1)}}}"'
         content = ""
         for _ in range(r.randint(0, 3)):
             content += r.choice(("", "", "\n  ", " t ", "&amp;", "&#32;", "}}", "<!-- c -->"))

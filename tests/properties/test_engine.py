@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.oracle.generate import Case, case, recut, reordered, steady
+from tests.oracle.asking import doc
+from tests.oracle.generate import WEEK, Batch, Case, Subscribe, case, recut, reordered, steady
 from tests.oracle.generate_documents import Level
 from tests.properties.harness import difference, disagreement, expected, flat, observed, reduced
 
@@ -64,3 +65,12 @@ def test_a_restart_changes_nothing(level: Level, seed: int) -> None:
     coin = Random(seed)
     answer = observed(of, restart_before=lambda number: number > 0 and coin.random() < 0.5)
     assert not (found := difference(of, expected(of), answer)), found
+
+
+def test_results_of_a_batch_with_a_revision() -> None:
+    """What is published before a revision joins with what comes behind it in the same batch."""
+    query = Subscribe("q1: S/b PUBLISH p; q2: p/result JOIN S/c", ("q1", "q2"))
+    first, revised = doc("d1", 1, "<a/>"), doc("d1", 1, "<a/>", revision=True)
+    batch = Batch((doc("d2", 2, "<b/>"), revised, doc("d3", 3, "<c/>")))
+    found = disagreement(Case(WEEK, (query, Batch((first,)), batch)))
+    assert found is None, found.text

@@ -22,8 +22,8 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=2000, help="queries to put to streams")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--only", type=int, help="this seed and no other")
-    parser.add_argument("--kind", choices=("flat", "wild", "chain"), default="flat",
-                        help="queries alone, wilder ones, or queries reading each other's results")  # fmt: skip
+    parser.add_argument("--kind", choices=("flat", "derived", "wild"), default="flat",
+                        help="queries alone, reading each other's results, or wilder ones")  # fmt: skip
     parser.add_argument("--failures", type=int, default=5, help="stop after so many")
     parser.add_argument("--reduce", type=int, default=200, help="trials to make a failure small")
     options = parser.parse_args()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from xml.sax.saxutils import escape
 
 from lxml import etree
 
@@ -14,7 +15,8 @@ TEXT = 1 << 20
 class Row:
     """A match. `documents` are ids in pattern order, of a derived one its interval and content.
 
-    `nodes` are those that SELECT names, as paths of XPath 3.1's `fn:path`; `result` is canonical XML.
+    `nodes` are those that SELECT names, as paths of XPath 3.1's `fn:path`; `result` as `canonical`
+    writes it.
     """
 
     query: str
@@ -29,9 +31,21 @@ NESTED = re.compile("~[0-9a-f]{16}", re.IGNORECASE)
 
 
 def canonical(xml: str | bytes) -> str:
-    """Canonical XML of a result. What a query in parentheses is called there is nobody's business."""
-    text = etree.tostring(etree.fromstring(xml), method="c14n", exclusive=True).decode()
-    return NESTED.sub("~", text)
+    """A result as a text that says the same for the same content, whatever its prefixes.
+
+    What a query in parentheses is called there is nobody's business.
+    """
+    return NESTED.sub("~", _expanded(etree.fromstring(xml)))
+
+
+def _expanded(node: etree._Element) -> str:
+    if isinstance(node, etree._Comment):
+        return f"<!--{node.text}-->"
+    if isinstance(node, etree._ProcessingInstruction):
+        return f"<?{node.target} {node.text}?>"
+    attributes = "".join(f" {name}={text!r}" for name, text in sorted(node.attrib.items()))
+    content = "".join(_expanded(child) + escape(child.tail or "") for child in node)
+    return f"<{node.tag}{attributes}>{escape(node.text or '')}{content}</>"
 
 
 def node_paths(xml: str | bytes) -> dict[int, str]:

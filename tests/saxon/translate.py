@@ -256,7 +256,7 @@ class _Results:
         self, select: tuple[ast.SelectItem, ...] | ast.Element | None, nodes: list[str]
     ) -> str:
         if isinstance(select, ast.Element):
-            return self.element(select)
+            return self.element(select, self.expressions.namespaces)
         if select is None:
             content = f"xscl:selected(({', '.join(nodes)}))"
         else:
@@ -272,12 +272,21 @@ class _Results:
             return f"xscl:copies({value})"
         return f"({value} ! element {{ {name} }} {{ string(.) }})"
 
-    def element(self, element: ast.Element) -> str:
+    def element(self, element: ast.Element, scope: Mapping[str, str]) -> str:
+        """A constructor; `scope` has the namespaces by prefix, under "" the default one."""
+        declared = {name: parts for name, parts in element.attributes if _declares(name)}
+        scope = {
+            **scope,
+            **{name.partition(":")[2]: "".join(map(str, p)) for name, p in declared.items()},
+        }
         attributes = [
-            f"attribute {_name(n)} {{ {self.text(parts)} }}" for n, parts in element.attributes
+            f"attribute {{ {_qname(name, scope, '')} }} {{ {self.text(parts)} }}"
+            for name, parts in element.attributes
+            if name not in declared
         ]
-        content = [self.content(part) for part in element.content]
-        return f"element {_name(element.name)} {{ {', '.join([*attributes, *content])} }}"
+        content = [self.content(part, scope) for part in element.content]
+        name = _qname(element.name, scope, scope.get("", ""))
+        return f"element {{ {name} }} {{ {', '.join([*attributes, *content])} }}"
 
     def text(self, parts: Iterable[str | ast.Expr]) -> str:
         texts = []
@@ -290,9 +299,9 @@ class _Results:
                 texts.append(f"xscl:string({self.expressions.value(part, {})})")
         return f"string-join(({', '.join(texts)}))"
 
-    def content(self, part: str | ast.Expr | ast.Element) -> str:
+    def content(self, part: str | ast.Expr | ast.Element, scope: Mapping[str, str]) -> str:
         if isinstance(part, ast.Element):
-            return self.element(part)
+            return self.element(part, scope)
         if isinstance(part, ast.Path):
             return f"xscl:copies({self.expressions.value(part, {})})"
         return f"text {{ {self.text([part])} }}"
@@ -303,10 +312,13 @@ def nested_id(query: ast.Query) -> str:
     return f"~{blake2b(repr(query).encode(), digest_size=8).hexdigest()}"
 
 
-def _name(name: str) -> str:
-    if ":" in name or name == "xmlns":
-        raise Unsupported("namespaces in a constructor")
-    return f"{{ {literal(name)} }}"
+def _declares(attribute: str) -> bool:
+    return attribute == "xmlns" or attribute.startswith("xmlns:")
+
+
+def _qname(name: str, scope: Mapping[str, str], default: str) -> str:
+    prefix, colon, _ = name.partition(":")
+    return f"QName({literal(scope[prefix] if colon else default)}, {literal(name)})"
 
 
 def _predicates(pattern: ast.Pattern) -> Iterator[ast.Expr]:
