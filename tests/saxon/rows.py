@@ -27,15 +27,9 @@ class Row:
     result: str
 
 
-NESTED = re.compile("~[0-9a-f]{16}", re.IGNORECASE)
-
-
 def canonical(xml: str | bytes) -> str:
-    """A result as a text that says the same for the same content, whatever its prefixes.
-
-    What a query in parentheses is called there is nobody's business.
-    """
-    return NESTED.sub("~", _expanded(etree.fromstring(xml)))
+    """A result as a text that says the same for the same content, whatever its prefixes."""
+    return _expanded(etree.fromstring(xml))
 
 
 def _expanded(node: etree._Element) -> str:

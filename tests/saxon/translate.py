@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
 from tests.saxon.expressions import Expressions, Unsupported, conjuncts, literal, variables
 from xscl import ast
+from xscl.normal import nested_query
 
 FUNCTIONS = Path(__file__).with_name("functions.xq").read_text(encoding="utf-8")
 
@@ -163,7 +163,9 @@ class _Translation:
             return self.block(self.module.stream(pattern.stream), pattern.steps, every_block)
         if isinstance(pattern, ast.Nested):
             inner = _Translation(self.module, Expressions(self.expressions.namespaces))
-            documents = inner.query(nested_id(pattern.query), pattern.query).text
+            # Its name, which nobody gave it, is in its results, where queries can read it.
+            name = nested_query(pattern, self.expressions.namespaces).id
+            documents = inner.query(name, pattern.query).text
             return self.block(f"({documents})", pattern.steps, every_block)
         left = self.pattern(pattern.left, every_block)
         right = self.pattern(pattern.right, every_block)
@@ -305,11 +307,6 @@ class _Results:
         if isinstance(part, ast.Path):
             return f"xscl:copies({self.expressions.value(part, {})})"
         return f"text {{ {self.text([part])} }}"
-
-
-def nested_id(query: ast.Query) -> str:
-    """Some name for a query in parentheses, which has none: equal ones have the same."""
-    return f"~{blake2b(repr(query).encode(), digest_size=8).hexdigest()}"
 
 
 def _declares(attribute: str) -> bool:
