@@ -49,9 +49,10 @@ def library(rows: list[DocumentRow], times: dict[str, float]) -> set[str]:
         todo = batches(iter(rows), broker.engine.matcher)
         while True:
             with cpu(times, "stage 1 (with XML parsing)"):
-                arrivals = next(todo, None)
-            if arrivals is None:
+                batch = next(todo, None)
+            if batch is None:
                 break
+            arrivals, _ = batch
             with cpu(times, "stage 2"):
                 matches = broker.engine.apply(arrivals)
                 broker.acknowledge(matches)

@@ -89,7 +89,8 @@ def replay(archive: str | Path, report: Report | None = None) -> Iterator[Docume
         if report:
             for problem in channel.problems:
                 report(place, f"parse: {problem}")
-        yield from sorted(_news(channel, snapshot, seen), key=lambda row: row.timestamp)
+        for row in sorted(_news(channel, snapshot, seen), key=lambda row: row.timestamp):
+            yield replace(row, arrival=snapshot.time)
 
 
 def _news(

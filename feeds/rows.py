@@ -37,7 +37,7 @@ class DocumentRow:
     `source` and `id` identify it; `streams` are those it flows through; `timestamp` is in
     microseconds since the epoch, the document's own date if `dated`; `seq` numbers the rows of the
     spool; `revision` says that it replaces what was sent under this id before; `place` says to
-    people where it came from.
+    people where it came from; `arrival` is when an archive first saw it, and no column.
     """
 
     source: str
@@ -50,6 +50,7 @@ class DocumentRow:
     xml: bytes
     error: str | None = None
     place: str = ""
+    arrival: int | None = None
 
 
 def item_row(

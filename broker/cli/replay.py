@@ -64,8 +64,8 @@ def replay(
         items = found = 0
         update = stack.enter_context(progress("items"))
         rows = archive_rows(archive, lambda place, problem: problems.append((place, problem)))
-        for arrivals in batches(rows, broker.engine.matcher):
-            matches = broker.engine.apply(arrivals)
+        for arrivals, now in batches(rows, broker.engine.matcher):
+            matches = broker.engine.apply(arrivals, now)
             delivery(matches)
             items += len(arrivals.documents)
             found += len(matches)
@@ -78,8 +78,8 @@ def replay(
         console.print(f"{items:,} items, {found:,} matches")
 
 
-def batches(rows: Iterator[DocumentRow], matcher: Matcher) -> Iterator[Arrivals]:
-    """Document rows cut into batches and matched by stage 1."""
+def batches(rows: Iterator[DocumentRow], matcher: Matcher) -> Iterator[tuple[Arrivals, int | None]]:
+    """Document rows cut into batches and matched by stage 1, and the time of each batch's end."""
     while chunk := list(islice(rows, BATCH)):
         arrivals: list[Arrival] = []
         witnesses: list[Witness] = []
@@ -90,4 +90,4 @@ def batches(rows: Iterator[DocumentRow], matcher: Matcher) -> Iterator[Arrivals]
                 witness, arrival.error = witness_document(matcher, arrival.xml, arrival.streams)
             arrivals.append(arrival)
             witnesses.append(witness)
-        yield Arrivals(arrivals, rows_from_witnesses(witnesses))
+        yield Arrivals(arrivals, rows_from_witnesses(witnesses)), chunk[-1].arrival
