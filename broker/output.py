@@ -59,6 +59,19 @@ def _shorten(text: str, limit: int = 120) -> str:
 FORMATS: dict[str, Callable[[Match], str]] = {"jsonl": as_jsonl, "xml": as_xml, "text": as_text}
 
 
+class ReaderGone(Exception):
+    """Who read standard output has closed it; what was not acknowledged is delivered next time."""
+
+
+def _ends_with_newline(path: Path) -> bool:
+    """Whether a file ends with a whole line; one that is empty or not there does."""
+    if not path.is_file() or not path.stat().st_size:
+        return True
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
+
+
 class Output:
     """Writes matches to a file (appended) or standard output, flushed per batch.
 
@@ -69,14 +82,21 @@ class Output:
         self._format = FORMATS[form]
         self._file: TextIO = sys.stdout
         if path != "-":
+            torn = not _ends_with_newline(Path(path))
             self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 (see close)
+            if torn:
+                # A write that was cut off: what is delivered again goes on a line of its own.
+                self._file.write("\n")
         self.written = 0
 
     def write(self, matches: Sequence[Match]) -> None:
         if not matches:
             return
-        self._file.writelines(self._format(match) + "\n" for match in matches)
-        self._file.flush()
+        try:
+            self._file.writelines(self._format(match) + "\n" for match in matches)
+            self._file.flush()
+        except BrokenPipeError:
+            raise ReaderGone from None
         if self._file is not sys.stdout:
             os.fsync(self._file.fileno())
         self.written += len(matches)

@@ -16,11 +16,11 @@ from broker.model import DocumentRef, Match, iso_time, match_id
 from xscl import ast
 from xscl.document import (
     ELEMENT_BITS,
+    ELEMENT_MASK,
     TEXT_NODE,
     attribute_name,
-    node_element,
-    node_text,
     parse_document,
+    text_at,
 )
 from xscl.filters import Node, as_text, compile_value
 
@@ -59,7 +59,7 @@ class Publisher:
     def __init__(self, fetch: Callable[[Sequence[int]], dict[int, Stored]]) -> None:
         self._fetch = fetch
         self._stored: dict[int, Stored] = {}
-        self._roots: dict[int, etree._Element] = {}
+        self._elements: dict[int, list[etree._Element]] = {}
 
     def load(self, docs: set[int]) -> None:
         missing = sorted(docs - self._stored.keys())
@@ -69,11 +69,16 @@ class Publisher:
     def stored(self, doc: int) -> Stored:
         return self._stored[doc]
 
-    def root(self, doc: int) -> etree._Element:
-        root = self._roots.get(doc)
-        if root is None:
-            root = self._roots[doc] = parse_document(self._stored[doc].xml)
-        return root
+    def _element(self, doc: int, node: int) -> etree._Element:
+        """The element that a node is or belongs to; a document's nodes are counted once."""
+        elements = self._elements.get(doc)
+        if elements is None:
+            root = parse_document(self._stored[doc].xml)
+            elements = self._elements[doc] = list(root.iter())
+        return elements[node & ELEMENT_MASK]
+
+    def _text(self, doc: int, node: int) -> str:
+        return text_at(self._element(doc, node), node)
 
     def confirmed(
         self,
@@ -95,12 +100,11 @@ class Publisher:
     def _value(self, canonical: Canonical, doc: int, position: int, node: int) -> str:
         value = canonical.definitions[position].value
         if value is None:
-            return node_text(self.root(doc), node)
+            return self._text(doc, node)
         return as_text(compile_value(value)(self._context(doc, node)))
 
     def _context(self, doc: int, node: int) -> Node:
-        root = self.root(doc)
-        return node_text(root, node) if node >> ELEMENT_BITS else node_element(root, node)
+        return self._text(doc, node) if node >> ELEMENT_BITS else self._element(doc, node)
 
     def match(
         self, subscription: Subscription, blocks: Sequence[int], candidate: Candidate
@@ -113,7 +117,7 @@ class Publisher:
         for name, index in graph.variables:
             position = positions[index]
             doc = candidate.docs[blocks[position]]
-            texts = [node_text(self.root(doc), n) for n in sorted(candidate.at(position))]
+            texts = [self._text(doc, n) for n in sorted(candidate.at(position))]
             values[name] = list(dict.fromkeys(texts))
         start, end = min(s.start for s in stored), max(s.end for s in stored)
         query = subscription.resolved
@@ -154,7 +158,8 @@ class Publisher:
 
     def _copy(self, doc: int, node: int) -> str:
         """A copy of a node; an attribute becomes an element of its name."""
-        root, ordinal = self.root(doc), node >> ELEMENT_BITS
+        ordinal = node >> ELEMENT_BITS
         if ordinal and not ordinal & TEXT_NODE:
-            return element(attribute_name(root, node), (), text_xml(node_text(root, node)))
+            name = attribute_name(self._element(doc, node), node)
+            return element(name, (), text_xml(self._text(doc, node)))
         return node_xml(self._context(doc, node))

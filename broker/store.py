@@ -8,6 +8,8 @@ the subscriptions at start.
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,15 +49,17 @@ class Store:
 
     def __init__(self, state: str | Path | None) -> None:
         self.durable = state is not None
+        self._lock: int | None = None
         if state is None:
             self.connection = duckdb.connect(":memory:", config={"threads": 1})
         else:
             directory = Path(state)
-            directory.mkdir(parents=True, exist_ok=True)
             file = directory / "broker.duckdb"
+            self._lock = _claim(directory)
             try:
                 self.connection = duckdb.connect(str(file))
             except duckdb.Error as error:
+                os.close(self._lock)
                 raise StateError(_explain(file, error)) from None
             # Strings make the default threshold checkpoint far too often.
             self.connection.execute("SET checkpoint_threshold = '256MB'")
@@ -65,7 +69,7 @@ class Store:
         self.connection.execute(_SCHEMA)
         found = self.number("version", VERSION)
         if found != VERSION:
-            self.connection.close()
+            self.close()
             raise StateError(
                 f"{state}: this state has version {found}, this program reads version {VERSION}"
             )
@@ -73,6 +77,9 @@ class Store:
 
     def close(self) -> None:
         self.connection.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -107,6 +114,23 @@ class Store:
         rows = ", ".join("(?, ?)" for _ in numbers)
         flat = [value for pair in numbers.items() for value in pair]
         self.run(f"INSERT OR REPLACE INTO meta VALUES {rows}", flat)
+
+
+def _claim(directory: Path) -> int:
+    """Make the directory and lock it; DuckDB's own lock lets the same process in twice."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StateError(f"{directory}: cannot be used as a state: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise StateError(
+            f"{directory}: another process uses this state; stop it, or choose another directory"
+        ) from None
+    return lock
 
 
 def _explain(file: Path, error: duckdb.Error) -> str:

@@ -84,7 +84,11 @@ def node_element(root: etree._Element, node: int) -> etree._Element:
 
 def node_text(root: etree._Element, node: int) -> str:
     """String value of a numbered node."""
-    element = node_element(root, node)
+    return text_at(node_element(root, node), node)
+
+
+def text_at(element: etree._Element, node: int) -> str:
+    """String value of a numbered node of which the element is known."""
     ordinal = node >> ELEMENT_BITS
     if ordinal == 0:
         return string_value(element) if isinstance(element.tag, str) else element.text or ""
@@ -93,9 +97,9 @@ def node_text(root: etree._Element, node: int) -> str:
     return str(element.attrib.values()[ordinal - 1])
 
 
-def attribute_name(root: etree._Element, node: int) -> str:
-    """Local name of a numbered attribute node."""
-    name = node_element(root, node).attrib.keys()[(node >> ELEMENT_BITS) - 1]
+def attribute_name(element: etree._Element, node: int) -> str:
+    """Local name of a numbered attribute node of an element."""
+    name = element.attrib.keys()[(node >> ELEMENT_BITS) - 1]
     return etree.QName(name).localname
 
 

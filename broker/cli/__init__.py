@@ -6,6 +6,7 @@ for success, 1 for a failure while running, 2 for a wrong command line or wrong 
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -15,6 +16,7 @@ from broker.cli.queries import check, explain, fmt
 from broker.cli.replay import replay
 from broker.cli.run import run
 from broker.cli.shared import Failed
+from broker.output import ReaderGone
 from xscl.errors import XsclError
 
 
@@ -47,7 +49,7 @@ def main() -> None:
     except Failed as error:
         click.echo(f"broker: {error}", err=True)
         sys.exit(1)
-    except BrokenPipeError:
-        # Who read the matches has gone; what was not acknowledged is delivered next time.
-        sys.stderr.close()
+    except ReaderGone:
+        # Nothing more can be written there, not even what is left in the buffer.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

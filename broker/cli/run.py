@@ -25,6 +25,7 @@ from broker.cli.shared import (
     state_option,
     tell_dead_letters,
 )
+from broker.output import ReaderGone
 from feeds.fetch import Fetcher, local_path
 from feeds.opml import OpmlError, read_opml
 from feeds.poll import Poller
@@ -37,7 +38,7 @@ from feeds.spool import Spool, SpoolError
     "--documents",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="A directory of .xml files (picked up as they arrive), or a .jsonl file or directory of "
+    help="A directory of .xml files (picked up as they arrive: move them in when complete), or a .jsonl file or directory of "
     'them, whose lines are {"id", "stream", "timestamp", "xml"}. May be given several times.',
 )
 @click.option(
@@ -110,6 +111,7 @@ def run(
             poll=poll,
             once=once,
             master=master,
+            keep=state is not None,
         )
         tell_dead_letters(broker.dead_letters()[before:], state)
 
@@ -206,9 +208,12 @@ def pipe(
     poll: Polling | None = None,
     once: bool,
     master: str | None = None,
-    quiet: bool = False,
+    keep: bool = True,
 ) -> int:
-    """Run the pipeline until it is done or told to stop; the number of documents processed."""
+    """Run the pipeline until it is done or told to stop; the number of documents processed.
+
+    `keep` says that the directory stays, so that messages may point there.
+    """
     # Spark takes a second to import; commands that fail before need not wait for it.
     from broker.spark.failure import PipelineError
     from broker.spark.gateway import JavaError
@@ -219,8 +224,7 @@ def pipe(
 
     if poll is not None and once:
         poll.wave()
-    if not quiet:
-        console.print("starting Spark")
+    console.print("starting Spark")
     try:
         session = start_session(master, state_dir=directory)
     except JavaError as error:
@@ -239,8 +243,7 @@ def pipe(
             sources.append(Source(f"feeds {spool}", frame))
             if not once:
                 poll.start()
-        if not quiet:
-            console.print("running" if once else "running; stop with Ctrl-C")
+        console.print("running" if once else "running; stop with Ctrl-C")
         with progress() as update, stop_on_signals() as stop:
 
             def on_progress(done: Progress) -> None:
@@ -262,14 +265,13 @@ def pipe(
     except (ValueError, FileNotFoundError) as error:
         raise Failed(str(error)) from None
     except PipelineError as error:
-        if isinstance(error.__cause__, BrokenPipeError):
+        if isinstance(error.__cause__, ReaderGone):
             raise error.__cause__ from None
-        raise Failed(f"{error} (Spark's log: {directory / 'spark.log'})") from error.__cause__
+        log = f" (Spark's log: {directory / 'spark.log'})" if keep else ""
+        raise Failed(f"{error}{log}") from error.__cause__
     finally:
         stop_session(session)
-    if not quiet:
-        console.print(
-            f"{summary.documents:,} documents, {summary.matches:,} matches "
-            f"in {summary.elapsed:.1f} s"
-        )
+    console.print(
+        f"{summary.documents:,} documents, {summary.matches:,} matches in {summary.elapsed:.1f} s"
+    )
     return summary.documents

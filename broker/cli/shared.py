@@ -97,18 +97,24 @@ def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
 def open_broker(state: Path | None, lateness: int, queries: Sequence[Path]) -> Broker:
     """A broker whose subscriptions are exactly those of the query files."""
     files = read_queries(queries)
-    for warning in xscl.check(files).warnings:
+    program = xscl.check(files)
+    for warning in program.warnings:
         console.print(warning.render(), markup=False)
+    if not program.queries:
+        raise Failed("the query files hold no query")
     try:
         broker = Broker(state, lateness)
     except StateError as error:
         raise Failed(str(error)) from None
-    ids = broker.subscribe_files(files)
-    if not ids:
-        raise Failed("the query files hold no query")
-    for gone in broker.subscriptions.keys() - set(ids):
+    # First out, then in: a query under a new label may publish the stream of the old one.
+    for gone in broker.subscriptions.keys() - {query.id for query in program.queries}:
         console.print(f"unsubscribed {gone}: it is in none of the query files", markup=False)
         broker.unsubscribe(gone)
+    before = broker.subscriptions
+    broker.subscribe_files(files)
+    for id, text in broker.subscriptions.items():
+        if before.get(id, text) != text:
+            console.print(f"{id} has changed: it starts anew", markup=False)
     return broker
 
 
@@ -166,4 +172,5 @@ def tell_dead_letters(letters: Sequence[DeadLetter], state: Path | None) -> None
     if len(letters) > 5:
         console.print(f"  and {len(letters) - 5:,} more")
     if state is not None:
-        console.print(f"  all are in the table dead_letters of {state / 'broker.duckdb'}")
+        where = state / "broker.duckdb"
+        console.print(f"  all are in the table dead_letters of {where}", markup=False)

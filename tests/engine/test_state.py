@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from broker import Broker, Document, XsclError
+from broker.output import Output
 from broker.store import StateError
 from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
 from xscl.document import encode_text
@@ -211,6 +213,31 @@ def test_a_state_in_use_is_refused_with_a_reason(tmp_path: Path) -> None:
             Broker(tmp_path)
     finally:
         holder.communicate(b"\n")
+
+
+def test_a_state_is_used_once_also_within_a_process(tmp_path: Path) -> None:
+    with Broker(tmp_path), pytest.raises(StateError, match="another process uses this state"):
+        Broker(tmp_path)
+    Broker(tmp_path).close()
+
+
+def test_a_state_that_cannot_be_is_refused_with_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateError, match="cannot be used as a state"):
+        Broker(tmp_path / "file")
+
+
+def test_a_torn_line_does_not_swallow_the_next_match(tmp_path: Path) -> None:
+    broker = Broker()
+    broker.subscribe(PAIR)
+    torn = tmp_path / "out"
+    torn.write_text('{"id": "torn')
+    output = Output(str(torn), "jsonl")
+    output.write(broker.process([item(1), item(2)]))
+    output.close()
+    first, second = torn.read_text().splitlines()
+    assert first == '{"id": "torn'
+    assert json.loads(second)["query"] == "pair"
 
 
 WORKER = """
