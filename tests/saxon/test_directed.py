@@ -40,6 +40,7 @@ CONDITIONS = [
     "NOT (x * 1 = y)",
     "x < y",
     "NOT (x < y)",
+    "x <= y AND x + 1 >= y",
     "1 div x = 1 div y",
     "number(x) = number(y)",
     "concat(number(x), '') = concat(y * 1, '')",
