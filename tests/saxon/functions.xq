@@ -149,6 +149,11 @@ declare function xscl:undecided($function as xs:string, $text as xs:string) {
   error(xs:QName("xscl:undecided"), $function || "(" || $text || ")")
 };
 
+(: Blanks around it that are none of XML's. :)
+declare function xscl:odd-blanks($text as xs:string) as xs:boolean {
+  matches($text, "^[\p{Z}\p{Cc}]|[\p{Z}\p{Cc}]$")
+};
+
 (: Seconds since 1970 of the dates that feeds write; other spellings of ISO 8601 are left undecided. :)
 declare function xscl:date($value as item()*) as xs:double {
   let $text := xscl:trim(xscl:string($value))
@@ -171,7 +176,7 @@ declare function xscl:date($value as item()*) as xs:double {
         else if (contains($lexical, ":60")) then xscl:undecided("date", $text)
         else xs:double("NaN")
     else if (matches($text, $rfc)) then xscl:seconds(parse-ietf-date($text))
-    else if (matches($text, $other-iso) or matches($text, $other-rfc, "i")) then
+    else if (matches($text, $other-iso) or matches($text, $other-rfc, "i") or xscl:odd-blanks($text)) then
       xscl:undecided("date", $text)
     else xs:double("NaN")
 };
@@ -184,7 +189,8 @@ declare function xscl:seconds($time as xs:dateTime) as xs:double {
 declare function xscl:url($value as item()*) as xs:string {
   let $text := xscl:trim(xscl:string($value))
   return
-    if (not(matches($text, "^[A-Za-z][A-Za-z0-9+.\-]*://\S*$"))) then $text
+    if (xscl:odd-blanks($text)) then xscl:undecided("url", $text)
+    else if (not(matches($text, "^[A-Za-z][A-Za-z0-9+.\-]*://\S*$"))) then $text
     else
       let $bare := replace($text, "#.*$", "")
       let $address := replace($bare, "\?.*$", "")

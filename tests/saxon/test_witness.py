@@ -101,7 +101,9 @@ def test_words() -> None:
     assert evaluate("xscl:words('Straße')") == "strasse"
 
 
-@pytest.mark.parametrize("text", ["2024", "20240102", "2024-W01-2", "1 jan 24", "2024-01-02T03"])
+@pytest.mark.parametrize(
+    "text", ["2024", "20240102", "2024-W01-2", "1 jan 24", "2024-01-02T03", "\u00a01"]
+)
 def test_unusual_dates_are_left_out(text: str) -> None:
     answer = ask("q: S/a[date(.) > 0]; r: S/a", doc("d1", 0, f"<a>{text}</a>"))
     assert answer.left_out == {"q": f"date({text})"}
