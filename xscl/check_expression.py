@@ -12,7 +12,7 @@ from typing import Literal
 
 import re2
 
-from xscl import ast
+from xscl import ast, foreign
 from xscl.errors import Diagnostic, Span
 from xscl.functions import FUNCTIONS, Function, compile_pattern
 from xscl.nearest import did_you_mean, known_names
@@ -132,7 +132,8 @@ class Walk:
             self.places[name] = place
             self.found.owner[name] = self.blocks
         if name.upper() == "NOT":
-            self.error("reserved-word", f"{name} is a keyword and cannot be a variable", place)
+            message = f"{name} is a keyword and cannot be a variable"
+            self.error("reserved-word", message, place, f"give it another name, such as {name}1")
 
     def dead(self, step: ast.Step, context: _Context) -> None:
         if context == "document":
@@ -184,18 +185,19 @@ class Walk:
         else:
             self.value(part, in_filter)
             what = {ast.Path: "a path", ast.String: "a string", ast.Number: "a number"}
-            self.no_condition(part, f"{what.get(type(part), 'arithmetic')} is a value")
+            example = ", as in x = 'a' OR x = 'b'" if isinstance(part, ast.String) else ""
+            self.no_condition(part, f"{what.get(type(part), 'arithmetic')} is a value", example)
 
     def position(self, example: str, span: Span) -> None:
         message = f"positions such as {example} are not supported"
         self.error("position", message, span, "select by content: an attribute, a child's value")
 
-    def no_condition(self, part: ast.Expr, message: str) -> None:
+    def no_condition(self, part: ast.Expr, message: str, example: str = "") -> None:
         self.error(
             "not-a-condition",
             f"{message}, and a condition is needed here",
             part.span,
-            "compare it with =, !=, <, <=, > or >=",
+            f"compare it with =, !=, <, <=, > or >={example}",
         )
 
     def value(self, part: ast.Expr, in_filter: bool) -> None:
@@ -220,7 +222,8 @@ class Walk:
             self.no_value(part, f"{what[type(part)]} gives a condition")
 
     def no_value(self, part: ast.Expr, message: str) -> None:
-        self.error("not-a-value", f"{message}, and a value is needed here", part.span)
+        hint = "a condition stands alone, in a filter, in WHERE or in the braces of a join"
+        self.error("not-a-value", f"{message}, and a value is needed here", part.span, hint)
 
     def relative(self, part: ast.Path) -> None:
         """A path from the filtered step, as an operand."""
@@ -266,10 +269,15 @@ class Walk:
                 "not-supported",
                 f"the function {name}() is not yet supported",
                 call.span,
-                "it belongs to the pattern extension",
+                "it belongs to the pattern extension"
+                + ("; [./a] holds where there is at least one" if name == "count" else ""),
             )
         else:
-            near = did_you_mean(name, FUNCTIONS) or did_you_mean(name.lower(), FUNCTIONS)
+            lower = name.lower()
+            near = foreign.FUNCTIONS.get(lower)
+            if lower in EXTENSION_FUNCTIONS:
+                near = f"{lower}() belongs to the pattern extension, which is not yet supported"
+            near = near or did_you_mean(name, FUNCTIONS) or did_you_mean(lower, FUNCTIONS)
             self.error(
                 "unknown-function",
                 f"there is no function {name}()",

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from xscl import ast
 from xscl.check_expression import Findings, Walk
 from xscl.errors import Span
+from xscl.foreign import VALUES
 
 _WHY_UNBOUND = {
     "or": "{} cannot be bound inside or: where another branch holds, it stands for nothing",
@@ -152,6 +153,9 @@ class _Walk(Walk):
                 "SELECT it there, and bind it again in the path behind the parenthesis",
                 also=(("it is bound here:", self.hidden[name]),),
             )
+            return
+        if habit := VALUES.get(name.upper()):
+            self.error("unknown-variable", f"no block binds the variable {name}", place, habit)
             return
         none = "no block of this query binds a variable: S//book->x1 binds x1"
         hint = self.names_hint(name, self.places, "the variables are", none)

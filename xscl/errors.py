@@ -6,8 +6,15 @@ Rendering to text with a caret lives here too, so that the library and the comma
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+# Of a line longer than this, in characters, a part is shown, with so much before the place.
+_WIDEST = 160
+_LEAD = 60
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +96,37 @@ class XsclError(Exception):
 def _excerpt(span: Span) -> list[str]:
     line, column = span.source.locate(span.start)
     text = span.source.line(line)
-    shown = text.replace("\t", " ")
-    width = max(1, min(span.end - span.start, len(text) - column + 1))
-    if len(shown) > 160:
-        first = max(0, column - 1 - 60)
-        shown = shown[first : first + 160]
-        column -= first
-        width = max(1, min(width, 160 - column + 1))
+    start = column - 1
+    end = max(start, min(start + span.end - span.start, len(text)))
+    first, last = 0, len(text)
+    if last > _WIDEST:
+        first = max(0, start - _LEAD)
+        last = min(last, first + _WIDEST)
+        end = min(end, last)
+    lead = ("…" if first else "") + _printable(text[first:start])
+    shown = lead + _printable(text[start:last]) + ("…" if last < len(text) else "")
     gutter = " " * len(str(line))
     return [
-        f"{gutter}--> {span.source.name}:{line}:{span.column}",
+        f"{gutter}--> {span.source.name}:{line}:{column}",
         f"{gutter} |",
         f"{line} | {shown}",
-        f"{gutter} | {' ' * (column - 1)}{'^' * width}",
+        f"{gutter} | {' ' * _cells(lead)}{'^' * max(1, _cells(text[start:end]))}",
     ]
+
+
+def _printable(text: str) -> str:
+    """What may be sent to a terminal, character for character."""
+    return _CONTROL.sub("\ufffd", text.replace("\t", " "))
+
+
+def _cells(text: str) -> int:
+    """Columns of a terminal: two for what is wide in East Asia and for emoji, none for marks that
+    combine with the character before them (Unicode Standard Annex 11)."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0
+        if unicodedata.category(character) in ("Mn", "Me", "Cf")
+        else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )

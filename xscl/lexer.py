@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from xscl.errors import Diagnostic, Source, Span, XsclError
+from xscl.foreign import FILTER, PREDICATE, Habits, habit
 
 # XML 1.0 (fifth edition), productions 4 and 4a, without the colon (Namespaces in XML).
 _START = (
@@ -60,27 +61,6 @@ _AHEAD = re.compile(BLANK)
 _STATEMENT_END = re.compile(r"""(?:[^;'"-]++|'[^'\n]*+'|"[^"\n]*+"|--[^\n]*+|['"-])*+""", re.DOTALL)
 _NOT_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
-#: What people paste for a character of the language, and the character.
-_LOOK_ALIKE = {
-    "\u2192": "->",
-    "\u2018": "'",
-    "\u2019": "'",
-    "\u201c": '"',
-    "\u201d": '"',
-    "\u2212": "-",
-    "\u2013": "-",
-    "\u2260": "!=",
-    "\u2264": "<=",
-    "\u2265": ">=",
-    "\u2227": "AND",
-    "\u2228": "OR",
-    "\u00ac": "NOT",
-    "\u00a0": "a plain blank",
-    "&": "AND",
-    "|": "OR",
-    "!": "NOT or !=",
-}
-
 MAX_ERRORS = 20
 
 
@@ -107,7 +87,10 @@ class Cursor:
 
     `kind` is "word", "number", "string", "end", "bad", or the operator itself; `value` is the
     token as written, `start` and `end` its place, `last` the end of the token before it.
+    `in_filter` says whether an expression stands in a filter or in a predicate.
     """
+
+    in_filter = False
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -153,19 +136,19 @@ class Cursor:
             return True
         return False
 
-    def expect(self, kind: str, what: str | None = None, hint: str | None = None) -> None:
+    def expect(self, kind: str, hint: str | None = None, habits: Habits | None = None) -> None:
         if self.kind != kind:
-            self.unexpected(what or f'"{kind}"', hint)
+            self.unexpected(f'"{kind}"', hint, habits)
         self.advance()
 
     def keyword(self) -> str:
         """The current word in capitals, "" where the token is no word."""
         return self.value.upper() if self.kind == "word" else ""
 
-    def expect_name(self, what: str) -> str:
+    def expect_name(self, what: str, hint: str | None = None, habits: Habits | None = None) -> str:
         """An NCName: a word without primes."""
         if self.kind != "word" or self.value.endswith("'"):
-            self.unexpected(what)
+            self.unexpected(what, hint, habits)
         value = self.value
         self.advance()
         return value
@@ -217,13 +200,24 @@ class Cursor:
             Diagnostic(code, message, span or self.here(), hint, also=tuple(also)), final=final
         )
 
-    def unexpected(self, wanted: str, hint: str | None = None) -> NoReturn:
-        """Fail at the current token, which is not what was wanted."""
+    def unexpected(
+        self, wanted: str, hint: str | None = None, habits: Habits | None = None
+    ) -> NoReturn:
+        """Fail at the current token, which is not what was wanted. `hint` is for those who did not
+        write what is usual elsewhere; `habits` are by default those of expressions."""
+        hint = self.habit(habits) or hint
         if self.kind == "bad":
-            self._bad()
+            self._bad(hint)
         self.fail("syntax", f"expected {wanted}, found {self.found()}", hint=hint)
 
-    def close(self, bracket: str, opened: int, hint: str | None = None) -> None:
+    def habit(self, habits: Habits | None = None) -> str | None:
+        """What to write instead of the current token, where it is usual elsewhere."""
+        habits = habits or (FILTER if self.in_filter else PREDICATE)
+        return habit(habits, self.text, self.last, self.start, self.value)
+
+    def close(
+        self, bracket: str, opened: int, hint: str | None = None, habits: Habits | None = None
+    ) -> None:
         """Pass the bracket that closes what was opened at `opened`."""
         if self.kind == bracket:
             self.advance()
@@ -231,7 +225,7 @@ class Cursor:
         if self.kind in ("end", ";"):
             place = Span(self.source, opened, opened + 1)
             self.fail("syntax", f"this {self.text[opened]} is not closed", place)
-        self.unexpected(f'"{bracket}"', hint)
+        self.unexpected(f'"{bracket}"', hint, habits)
 
     def found(self) -> str:
         """The current token for people."""
@@ -242,7 +236,7 @@ class Cursor:
         shown = self.value if len(self.value) <= 40 else self.value[:37] + "..."
         return f'"{shown}"'
 
-    def _bad(self) -> NoReturn:
+    def _bad(self, hint: str | None) -> NoReturn:
         character = self.value
         if character in "'\"":
             hint = "a string ends at the next mark of the kind it began with, there are no escapes"
@@ -250,12 +244,7 @@ class Cursor:
                 hint = "only variables have primes"
             self.fail("unclosed-string", f"this string has no closing {character}", hint=hint)
         shown = character if character.isprintable() else f"U+{ord(character):04X}"
-        plain = _LOOK_ALIKE.get(character)
-        self.fail(
-            "bad-character",
-            f"the character {shown} has no meaning here",
-            hint=f"write {plain}" if plain else None,
-        )
+        self.fail("bad-character", f"the character {shown} has no meaning here", hint=hint)
 
 
 def not_xml(source: Source) -> Diagnostic | None:

@@ -13,11 +13,25 @@ import gc
 
 from xscl import ast
 from xscl.errors import Source, Span, XsclError
+from xscl.foreign import CLAUSE, COMMENT, PATTERN, Habits
 from xscl.lexer import Failure, not_xml
 from xscl.nearest import did_you_mean
 from xscl.parser_query import QueryParser
 
 _LARGE = 1 << 16
+_TRAILING = {
+    "]": "there is no [ that it closes",
+    ")": "there is no ( that it closes",
+    "}": "there is no { that it closes",
+    "{": "braces follow JOIN or FOLLOWED BY",
+    "[": "filters follow a step of a block directly",
+    "->": "a variable follows its step directly, before the filters",
+    "number": "statements are separated by ;",
+    **dict.fromkeys(
+        ["=", "!=", "<", "<=", ">", ">="],
+        "a comparison stands in a filter, S//a[. = 'x'], or in WHERE",
+    ),
+}
 _AFTER_BLOCK = ("JOIN", "FOLLOWED", "WHERE", "WITHIN", "PUBLISH")
 
 
@@ -52,7 +66,7 @@ class _Parser(QueryParser):
             try:
                 statements.append(self._statement())
                 if self.kind != ";" and self.kind != "end":
-                    self._trailing()
+                    self._trailing(statements[-1])
             except Failure as failure:
                 self.note(failure.diagnostic)
                 self.skip_statement()
@@ -73,10 +87,10 @@ class _Parser(QueryParser):
         place = self.here()
         label = self.expect_name("a label")
         if self.kind == "::":
-            self.unexpected('":" after the label')
+            self.unexpected('":" after the label', habits=CLAUSE)
         self.advance()
-        if self.kind == "end" or self.kind == ";":
-            self.unexpected("a query after its label")
+        if self.kind in ("end", ";", "="):
+            self.unexpected("a query after its label", "as in q1: S//item", CLAUSE)
         return self.query(label, place)
 
     def _let(self) -> ast.LetDuration | ast.LetNamespace:
@@ -85,32 +99,39 @@ class _Parser(QueryParser):
         if self.keyword() == "NAMESPACE" and self.ahead() != "=":
             self.advance()
             prefix = self.expect_name("a prefix")
-            self.expect("=")
+            form = "write LET NAMESPACE dc = 'http://...'"
+            self.expect("=", form, CLAUSE)
             if self.kind != "string":
-                self.unexpected("the namespace name, a string")
+                self.unexpected("the namespace name, a string", form, CLAUSE)
             uri = self.value[1:-1]
             self.advance()
             return ast.LetNamespace(prefix, uri, span=self.span(start))
         self.not_reserved("a window")
         name = self.expect_name("the name of a window, or NAMESPACE")
-        self.expect("=")
+        self.expect("=", f"write LET {name} = 2 days", CLAUSE)
         return ast.LetDuration(name, self.duration(), span=self.span(start))
 
-    def _trailing(self) -> None:
+    def _trailing(self, statement: ast.Statement) -> None:
         """Something stands where the statement should end."""
-        hints = {
-            "]": "there is no [ that it closes",
-            ")": "there is no ( that it closes",
-            "}": "there is no { that it closes",
-            "{": "braces follow JOIN or FOLLOWED BY",
-            "[": "filters follow a step of a block directly",
-            "->": "a variable follows its step directly, before the filters",
-        }
+        habits: Habits | None = CLAUSE
+        words = f"statements are separated by ; and {COMMENT}"
+        hints = dict(_TRAILING)
+        if isinstance(statement, ast.Query) and not (statement.within or statement.publish):
+            habits = PATTERN
+            if statement.where is not None:
+                habits = None
+                words = "predicates are joined by AND or OR, statements are separated by ;"
+                hints[","] = "predicates are joined by AND"
+            elif self.ahead() in ("/", ":"):
+                words = "statements are separated by ;"
+            else:
+                operators = "the operators are JOIN and FOLLOWED BY"
+                words = f"{operators}, a variable is bound by ->, {COMMENT}"
         hint = hints.get(self.kind)
         if self.kind == "word":
-            hint = did_you_mean(self.keyword(), _AFTER_BLOCK) or "statements are separated by ;"
+            hint = did_you_mean(self.keyword(), _AFTER_BLOCK) or words
             if self.keyword() == "AS":
                 hint = hints["->"]
-            elif self.keyword() in ("AND", "OR"):
-                hint = "predicates stand in WHERE or in the braces of a join"
-        self.unexpected('an operator, a clause or ";"', hint)
+            elif self.keyword() in ("LET", "SELECT"):
+                hint = "statements are separated by ;"
+        self.unexpected('an operator, a clause or ";"', hint, habits)

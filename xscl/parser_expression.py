@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NoReturn, cast
 
-from xscl import ast
+from xscl import ast, foreign
 from xscl.functions import FUNCTIONS
 from xscl.lexer import VARIABLE_WORD
 from xscl.parser_path import NODE_TESTS, SELF, PathParser
@@ -35,6 +35,12 @@ NOT_POWER = 3
 _COMPARISON = 4
 
 MAX_ARITHMETIC = 64
+_CALCULATE = "bind the nodes to variables and calculate in WHERE or in the braces of a join"
+
+
+def _binds(part: ast.Expr) -> bool:
+    """Whether the path ends with a variable, as in `./author->x`."""
+    return isinstance(part, ast.Path) and bool(part.steps) and part.steps[-1].variable is not None
 
 
 def _is_subtraction(word: str) -> bool:
@@ -64,7 +70,7 @@ class ExpressionParser(PathParser):
     def expression(self, power: int = 0) -> ast.Expr:
         """An expression whose operators all bind more tightly than `power`."""
         start = self.start
-        left = self.operand()
+        left = self.operand(power)
         while True:
             kind = self.kind
             operator = self.value.upper() if kind == "word" else kind
@@ -81,20 +87,26 @@ class ExpressionParser(PathParser):
     def _comparison(self, operator: str, left: ast.Expr, start: int) -> ast.Expr:
         self.advance()
         if self.kind in ("=", ">"):
-            self.unexpected("a value", "equality is written = and inequality !=")
+            hint = "equality is written = and inequality !="
+            if operator in "<>" and self.kind == "=":
+                hint = f"write {operator}= without a blank"
+            self.unexpected("a value", hint)
         right = self.expression(_COMPARISON)
         if BINDING_POWER.get(self.kind) == _COMPARISON:
-            self.unexpected("AND, OR or the end of the comparison", "comparisons do not chain")
+            self.unexpected(
+                "AND, OR or the end of the comparison", "comparisons do not chain: 1 < x AND x < 3"
+            )
         op = cast(Literal["=", "!=", "<", "<=", ">", ">="], operator)
         return ast.Comparison(op, left, right, span=self.span(start))
 
     def _arithmetic(self, operator: str, binding: int, left: ast.Expr, start: int) -> ast.Expr:
         if self.in_filter:
-            self.fail(
-                "arithmetic-in-filter",
-                f"{self.found()} cannot stand in a filter",
-                hint="bind the nodes to variables and calculate in WHERE or in the braces of a join",
-            )
+            hint = _CALCULATE
+            if operator == "-" and self.start == self.last and _binds(left):
+                hint = foreign.VARIABLE
+            elif operator == "-" and isinstance(left, ast.Number):
+                hint = "a date is written date('2026-10-05')"
+            self.fail("arithmetic-in-filter", f"{self.found()} cannot stand in a filter", hint=hint)
         self.arithmetic += 1
         if self.arithmetic > MAX_ARITHMETIC:
             self.fail("too-deep", f"more than {MAX_ARITHMETIC} arithmetic operators", final=True)
@@ -117,10 +129,15 @@ class ExpressionParser(PathParser):
 
     # -- operands ---------------------------------------------------------------------------
 
-    def operand(self) -> ast.Expr:
+    def operand(self, power: int = 0) -> ast.Expr:
+        """What stands to the right of an operator that binds with `power`."""
         method = _OPERANDS.get(self.kind)
         if method is None:
-            self.unexpected("a filter" if self.in_filter else "a predicate or a value")
+            if power >= _COMPARISON:
+                self.unexpected("a value")
+            if self.in_filter:
+                self.unexpected("a filter", "such as [./title], [@lang = 'en'], [./price > 10]")
+            self.unexpected("a predicate or a value")
         return method(self)
 
     def _word(self) -> ast.Expr:
@@ -178,7 +195,10 @@ class ExpressionParser(PathParser):
             arguments.append(self.expression())
             while self.accept(","):
                 arguments.append(self.expression())
-        self.close(")", opened, "arguments are separated by ,")
+        hint = foreign.FUNCTIONS.get(name.lower())
+        if self.kind not in ("]", "}"):
+            hint = hint or "arguments are separated by ,"
+        self.close(")", opened, hint)
         self.depth -= 1
         return ast.Call(name, tuple(arguments), span=self.span(start))
 
@@ -208,7 +228,8 @@ class ExpressionParser(PathParser):
         self.deeper()
         self.advance()
         inner = self.expression()
-        self.close(")", opened)
+        lists = "parentheses hold one expression: there are no lists"
+        self.close(")", opened, lists if self.kind == "," else None)
         self.depth -= 1
         return inner
 
@@ -229,7 +250,8 @@ class ExpressionParser(PathParser):
         start = self.start
         self.advance()
         if self.kind != "number":
-            self.unexpected("a number after the sign", "the negative of a value is 0 - value")
+            hint = _CALCULATE if self.in_filter else "the negative of a value is 0 - value"
+            self.unexpected("a number after the sign", hint)
         number = self._number()
         assert isinstance(number, ast.Number)
         return ast.Number(-number.value, span=self.span(start))
@@ -241,7 +263,9 @@ class ExpressionParser(PathParser):
         self.fail(
             "path-start",
             f"a path in a predicate starts at a variable, not with {self.found()}",
-            hint="bind the step it starts from in its block, as in S//book->x, and write x/author",
+            hint="* stands alone, as in SELECT *; otherwise name the variables"
+            if self.kind == "*"
+            else "bind the step it starts from in its block, as in S//book->x, and write x/author",
         )
 
 

@@ -11,13 +11,22 @@ from typing import NoReturn
 
 from xscl import ast
 from xscl.errors import Span
+from xscl.foreign import AXES, VARIABLE
 from xscl.lexer import BINDING_STEP, STEP, Cursor, Failure
 
 MAX_DEPTH = 32
 MAX_STEPS = 64
 
+_BEHIND_FILTER = {
+    **dict.fromkeys(["word", ",", ".", "@", "/", "//", "("], "filters are joined by and, or"),
+    **dict.fromkeys(["string", "number"], "a comparison has an operator: [./a = 'x']"),
+}
 NODE_TESTS = frozenset(["node", "comment", "processing-instruction"])
 _STEPS = "the steps are a name, prefix:name, *, @name, @*, . and text()"
+_NO_STEP = {
+    "(": "there are no parentheses in a path: write a query for each alternative",
+    "number": "a name begins with a letter or _, and division is written x div 2",
+}
 
 
 @lru_cache(maxsize=1 << 14)
@@ -35,10 +44,9 @@ SELF = ast.Test("self")
 
 
 class PathParser(Cursor):
-    """Reads steps. `in_filter` says whether an expression stands in a filter or in a predicate."""
+    """Reads steps."""
 
     depth = 0
-    in_filter = False
 
     def expression(self, power: int = 0) -> ast.Expr:
         """What stands in a filter; paths and expressions nest in each other."""
@@ -129,9 +137,12 @@ class PathParser(Cursor):
         raise failure
 
     def _filter_hint(self) -> str | None:
-        if self.kind in (".", "@") and self.text[self.last - 3 : self.last].lower() == "not":
-            return "write not(...)"
-        return "filters are joined by and, or" if self.kind in ("word", ",") else None
+        if self.start == self.last:
+            if self.kind == ".":
+                return VARIABLE
+            if self.kind == "word" and self.text[self.last - 1] == ".":
+                return f"a child is written ./{self.value}"
+        return _BEHIND_FILTER.get(self.kind)
 
     # -- what is refused --------------------------------------------------------------------
 
@@ -140,6 +151,7 @@ class PathParser(Cursor):
             "node-test",
             f"{self.text[start:end]} is not supported: a prefix goes with a name",
             Span(self.source, start, end),
+            "name the element, or write * for all and filter them",
         )
 
     def _bad_binding(self, binding: bool, variable: str | None) -> NoReturn:
@@ -147,26 +159,19 @@ class PathParser(Cursor):
             self.unexpected("[ or the end of the step", "a step binds one variable")
         if binding:
             self.advance()
-            self.unexpected("a variable", "it has letters, digits, underscores and trailing primes")
+            self.unexpected("a variable", VARIABLE)
         self.fail(
             "binding-place",
             "a variable cannot be bound here",
-            hint="variables are bound in blocks: S//book->x1[./author->x2]",
+            hint="variables are bound in blocks, S//book->x1[./author->x2]; a child is x1/author",
         )
 
     def _bad_axis(self, name: str, start: int, end: int) -> NoReturn:
-        hints = {
-            "child": "child is what / means",
-            "attribute": "an attribute is written @name",
-            "descendant": "descendants are reached by //",
-            "descendant-or-self": "descendants are reached by //",
-            "self": "the node itself is written .",
-        }
         self.fail(
             "axis",
             f"the axis {name} is not supported",
             Span(self.source, start, end),
-            hints.get(name, "/ goes to children, // to descendants, @ to attributes"),
+            AXES.get(name, "/ goes to children, // to descendants, @ to attributes"),
         )
 
     def _bad_step(self) -> NoReturn:
@@ -188,11 +193,11 @@ class PathParser(Cursor):
             if self.kind == "(":
                 span = Span(self.source, start, self.end)
                 if word in NODE_TESTS:
-                    self.fail("node-test", f"the node test {word}() is not supported", span)
-                self.fail(
-                    "syntax",
-                    f"a function cannot be a step: {word}(",
-                    span,
-                    hint=_STEPS,
-                )
-        self.unexpected("a step", _STEPS)
+                    hint = "the node tests are a name, * for every element, and text()"
+                    self.fail("node-test", f"the node test {word}() is not supported", span, hint)
+                hint = "a function stands around its path: contains(./title, 'x')"
+                if ":" in word:
+                    hint = "functions have no prefix"
+                message = f"a function cannot be a step: {word}("
+                self.fail("syntax", message, span, self.habit() or hint)
+        self.unexpected("a step", _NO_STEP.get(self.kind, _STEPS))

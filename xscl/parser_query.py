@@ -6,11 +6,13 @@ What belongs to the pattern extension is recognised here and refused by name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NoReturn
 
 from xscl import ast
 from xscl.durations import LONGEST, MOST_DIGITS, UNITS, microseconds
 from xscl.errors import Span
+from xscl.foreign import CLAUSE, PATTERN, SELECT, Habits
 from xscl.lexer import Failure
 from xscl.nearest import did_you_mean
 from xscl.parser_constructor import ConstructorParser
@@ -36,6 +38,22 @@ _EXTENSION = {
 }
 _CLAUSES = ("WHERE", "WITHIN", "PUBLISH")
 
+_BRACES = "the predicate and the window of a join stand in braces: {x = y, 2 days}"
+_NO_HINTS: Mapping[str, str] = {}
+#: What was probably meant by a keyword in the place of a block.
+_NO_STREAM = {
+    **dict.fromkeys(_CLAUSES, "clauses follow the whole pattern, without a ; between them"),
+    "FROM": "a query is SELECT what FROM pattern",
+    **dict.fromkeys(["AND", "OR"], _BRACES),
+    **dict.fromkeys(
+        ["JOIN", "FOLLOWED", "BY"],
+        "a block stands on either side of JOIN and of FOLLOWED BY",
+    ),
+}
+_INSTEAD = {
+    "OR between patterns": "write a query for each, or an or in a filter: S//*[./a or ./b]",
+}
+
 MAX_JOINS = 64
 
 
@@ -50,8 +68,11 @@ class QueryParser(ConstructorParser):
         select: tuple[ast.SelectItem, ...] | ast.Element | None = None
         if self.kind == "word" and self.value.upper() == "SELECT":
             self.advance()
+            hint = SELECT.get(self.keyword(), "SELECT what FROM pattern")
             select = self._select()
-            self._expect_word("FROM", "SELECT what FROM pattern")
+            if self.kind == ",":
+                hint = "SELECT * and a constructor stand alone, only items are separated by ,"
+            self._expect_word("FROM", hint)
         pattern = self.pattern()
         where: ast.Expr | None = None
         within: ast.Duration | None = None
@@ -68,7 +89,7 @@ class QueryParser(ConstructorParser):
             else:
                 publish_span = self.here()
                 publish = self._stream_name("the name of a stream")
-        if clause in _EXTENSION:
+        if clause in _EXTENSION and not (clause == "USING" and self.ahead() == "("):
             self._extension(_EXTENSION[clause])
         return ast.Query(
             pattern,
@@ -85,7 +106,8 @@ class QueryParser(ConstructorParser):
     def _order(self, clause: str, seen: list[str]) -> None:
         later = [other for other in seen if _CLAUSES.index(other) > _CLAUSES.index(clause)]
         if clause in seen:
-            self.report("clause-order", f"{clause} is given twice", self.here())
+            joined = "join the predicates by AND" if clause == "WHERE" else None
+            self.report("clause-order", f"{clause} is given twice", self.here(), joined)
         elif later:
             hint = "the order is WHERE, WITHIN, PUBLISH"
             self.report("clause-order", f"{clause} comes before {later[0]}", self.here(), hint)
@@ -120,7 +142,7 @@ class QueryParser(ConstructorParser):
             kind: Literal["JOIN", "FOLLOWED BY"]
             if word == "FOLLOWED":
                 self.advance()
-                self._expect_word("BY")
+                self._expect_word("BY", "the operator is FOLLOWED BY")
                 kind = "FOLLOWED BY"
             elif word == "JOIN":
                 self.advance()
@@ -150,34 +172,47 @@ class QueryParser(ConstructorParser):
                 self._extension("NOT before a block")
             if upper == "SELECT":
                 self.unexpected("a block", "a query inside a pattern stands in parentheses")
-            stream = self._stream_name("a block, such as S//item")
+            stream = self._stream_name("a block, such as S//item", _NO_STREAM, PATTERN)
         if self.kind != "/" and self.kind != "//":
             self._no_path(start, stream)
         steps = self.steps(binding=True)
         return ast.Block(stream, steps, span=self.span(start))
 
     def _no_path(self, start: int, stream: str) -> NoReturn:
+        """There is no path where a block must be: behind a stream, or behind nothing at all."""
+        hint = None
+        if self.kind not in ("end", ";", ")"):
+            hint = "a query begins with SELECT, a block or a label: q1: S//item"
+            if self.joins:
+                hint = _BRACES
         if start == self.start:
-            self.unexpected("a block, such as S//item")
-        hint = "a path begins with / or //, as in S//item"
+            self.unexpected("a block, such as S//item", hint, PATTERN)
+        if self.kind not in BINDING_POWER:
+            hint = "a path begins with / or //, as in S//item"
         if self.kind == "word":
             hint = did_you_mean(stream.upper(), ("SELECT", "LET")) or hint
-        self.unexpected("a path", hint)
+            if self.ahead() in ("/", ":"):
+                hint = "a label is one name and a colon, as in q1: S//item"
+        elif self.kind == "=" and not self.joins:
+            hint = "LET T1 = 2 days defines a window, and q1: S//item labels a query"
+        self.unexpected("a path", hint, PATTERN)
 
     def _parenthesis(self) -> ast.Pattern:
         start = self.start
         self.deeper()
         self.advance()
         inner: ast.Query | ast.Pattern
+        habits = None
         if self.keyword() == "SELECT":
             inner = self.query()
         else:
             inner = self.pattern()
+            habits = PATTERN
             if self.keyword() in _CLAUSES:
                 self.unexpected('")"', f"{self.keyword()} needs a query: (SELECT * FROM ...)")
             if self.keyword() in _EXTENSION:
                 self._extension(_EXTENSION[self.keyword()])
-        self.close(")", start)
+        self.close(")", start, habits=habits)
         self.depth -= 1
         if isinstance(inner, ast.Query):
             steps: tuple[ast.Step, ...] = ()
@@ -238,11 +273,11 @@ class QueryParser(ConstructorParser):
             if name.upper() == "INFINITY":
                 self.advance()
                 return ast.Duration(None, span=self.span(start))
-            self.expect_name("a window")
+            self.expect_name("a window", habits=CLAUSE)
             return ast.Duration(None, name, span=self.span(start))
         if self.kind != "number":
             self.unexpected(
-                "a window", "a window is written 2 days, 1.5 h, 500 ms, INFINITY or NAME"
+                "a window", "a window is written 2 days, 1.5 h, 500 ms, INFINITY or NAME", CLAUSE
             )
         digits = self.value
         self.advance()
@@ -273,18 +308,24 @@ class QueryParser(ConstructorParser):
             self.unexpected(word, hint)
         self.advance()
 
-    def _stream_name(self, what: str) -> str:
-        self.not_reserved("a stream")
-        return self.expect_name(what)
+    def _stream_name(
+        self, what: str, hints: Mapping[str, str] = _NO_HINTS, habits: Habits | None = None
+    ) -> str:
+        self.not_reserved("a stream", hints if self.ahead() != "/" else _NO_HINTS)
+        return self.expect_name(what, hints.get(self.kind), habits)
 
-    def not_reserved(self, what: str) -> None:
-        if self.keyword() in RESERVED:
+    def not_reserved(self, what: str, hints: Mapping[str, str] = _NO_HINTS) -> None:
+        word = self.keyword()
+        if word in RESERVED:
             message = f"{self.value} is a keyword and cannot be the name of {what}"
-            self.fail("reserved-word", message)
+            self.fail("reserved-word", message, hint=hints.get(word))
 
     def _extension(self, construct: str) -> NoReturn:
         self.fail(
             "not-supported",
             f"{construct} is not yet supported",
-            hint="it belongs to the pattern extension; the operators are JOIN and FOLLOWED BY",
+            hint=_INSTEAD.get(
+                construct,
+                "it belongs to the pattern extension; the operators are JOIN and FOLLOWED BY",
+            ),
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Golden
-from xscl import CODES, Diagnostic, XsclError, check, parse
+from xscl import CODES, Diagnostic, XsclError, check, foreign, parse
 from xscl.codes import WARNINGS
 
 CASES = sorted((Path(__file__).parent / "errors").glob("*.xscl"))
@@ -47,6 +47,15 @@ def test_warnings_are_the_codes_that_say_so() -> None:
     for case in CASES:
         for each in diagnostics(case):
             assert (each.severity == "warning") == (each.code in WARNINGS), each.code
+
+
+def test_every_hint_for_foreign_words_has_a_case() -> None:
+    habits = (foreign.PATTERN, foreign.PREDICATE, foreign.FILTER, foreign.CLAUSE)
+    tables = [table for each in habits for table in (each.found, each.before)]
+    tables += [foreign.SELECT, foreign.VALUES, foreign.FUNCTIONS, foreign.AXES]
+    known = {hint for table in tables for hint in table.values()}
+    shown = {each.hint for case in CASES for each in diagnostics(case)}
+    assert not known - shown
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
