@@ -9,7 +9,10 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -122,10 +125,9 @@ def stage1(spec: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
             pa.array(errors, pa.string()) if name == "error" else batch.column(name)
             for name in DOCUMENTS.names
         ]
-        columns += [
-            pa.array([getattr(w, name) for w in witnesses], pa.list_(kind))
-            for name, kind in _ROW_TYPES.items()
-        ]
+        sizes = [len(w.var1) for w in witnesses]
+        ends = pa.array(accumulate(sizes, initial=0), pa.int32())
+        columns += [pa.ListArray.from_arrays(ends, flat) for flat in _flat_columns(witnesses)]
         yield pa.RecordBatch.from_arrays(columns, schema=WITNESSED)
 
 
@@ -146,8 +148,36 @@ def arrivals_from_table(table: pa.Table) -> Arrivals:
 
 def rows_from_witnesses(witnesses: Sequence[Witness]) -> pa.Table:
     """The witness rows of a batch, one witness per document, as a table of schema ROWS."""
-    position = [i for i, w in enumerate(witnesses) for _ in w.var1]
-    columns = [pa.array(position, pa.int64())]
+    sizes = [len(w.var1) for w in witnesses]
+    position = pa.array(np.repeat(np.arange(len(sizes)), sizes), pa.int64())
+    return pa.Table.from_arrays([position, *_flat_columns(witnesses)], schema=ROWS)
+
+
+def _flat_columns(witnesses: Sequence[Witness]) -> list[pa.Array]:
+    """The rows of witnesses one after the other, a column for each of `_ROW_TYPES`."""
+    size = sum(len(w.var1) for w in witnesses)
+    columns = []
     for name, kind in _ROW_TYPES.items():
-        columns.append(pa.array([v for w in witnesses for v in getattr(w, name)], kind))
-    return pa.Table.from_arrays(columns, schema=ROWS)
+        parts = [getattr(w, name) for w in witnesses]
+        if name in ("text", "num"):
+            columns.append(_sparse_column(witnesses, parts, kind, size))
+        elif name == "value":
+            columns.append(pa.array([*chain.from_iterable(parts)], kind))
+        else:
+            flat = np.fromiter(chain.from_iterable(parts), kind.to_pandas_dtype(), size)
+            columns.append(pa.array(flat, kind))
+    return columns
+
+
+def _sparse_column(
+    witnesses: Sequence[Witness], parts: Sequence[dict[int, Any]], kind: pa.DataType, size: int
+) -> pa.Array:
+    """A column of which the witnesses name the few rows that hold something."""
+    if not any(parts):
+        return pa.nulls(size, kind)
+    rows = (
+        part.get(row)
+        for witness, part in zip(witnesses, parts, strict=True)
+        for row in range(len(witness.var1))
+    )
+    return pa.array(rows, kind, size=size)

@@ -5,21 +5,22 @@ each subscription's filter on each document would cost as much as there are subs
 `Atom` is the indexable part of a filter: a comparison of a *subject* (a value computed at a node)
 with a constant. A `ConstantIndex` holds the constants that all filters compare one subject with,
 and answers for a value with a look-up each for equality and for every length of prefix and suffix,
-a bisection for ranges, and one pass of an Aho-Corasick automaton for `contains`.
+a bisection for ranges, and a pass or a few of Aho-Corasick automata for `contains`. A constant comes
+and goes at about the same cost however many there are.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-
-import ahocorasick_rs
+from typing import Any
 
 from xscl import ast
-from xscl.filters import Node, Value, as_text, compile_value, text_of
+from xscl.filters import Node, as_text, compile_value, text_of
 from xscl.functions import FUNCTIONS, to_number
+from xscl.runs import Bounds, Keywords
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SEARCHES = ("contains", "starts-with", "ends-with")
@@ -94,106 +95,120 @@ def _gives_number(expr: ast.Expr) -> bool:
     return isinstance(expr, ast.Call) and FUNCTIONS[expr.name].result == "number"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """An atom that is tried by itself; `index` computes its subject."""
+
+    index: ConstantIndex
+    op: str
+    constant: str | float
+
+
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "contains": operator.contains,
+    "starts-with": str.startswith,
+    "ends-with": str.endswith,
+}
+
+
+def holds(check: Check, values: Sequence[str | float]) -> bool:
+    """Whether an atom holds for what its subject is at a node."""
+    test, constant = _HOLDS[check.op], check.constant
+    return any(test(value, constant) for value in values)
+
+
 class ConstantIndex:
     """The constants that filters compare one subject with, each with a number of its own."""
+
+    __slots__ = (
+        *("__weakref__", "_bounds", "_compute", "_keywords", "_lengths", "_next", "_numbers"),
+        *("_uses", "subject"),
+    )
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self._compute = compile_value(subject.expr)
-        self._numbers: dict[tuple[str, str | float], int] = {}
-        self._uses: dict[int, int] = {}
         self._next = 0
-        self._equal: dict[str | float, int] = {}
-        self._affixes: dict[str, dict[str, int]] = {"starts-with": {}, "ends-with": {}}
-        self._lengths: dict[str, Counter[int]] = {op: Counter() for op in self._affixes}
-        self._ranges: dict[str, list[tuple[float, int]]] = {op: [] for op in ("<", "<=", ">", ">=")}
-        self._words: dict[str, int] = {}
-        self._search: tuple[ahocorasick_rs.AhoCorasick, list[int]] | None = None
+        self._numbers: dict[str, dict[str | float, int]] = {}
+        """By operator and constant."""
+        self._uses: dict[int, int] = {}
+        """By number, the uses of a constant, for those used more than once."""
+        self._lengths: dict[str, Counter[int]] = {}
+        self._bounds: dict[str, Bounds] = {}
+        self._keywords: Keywords | None = None
 
     def add(self, op: str, constant: str | float) -> int:
         """The number of a constant under an operator."""
-        number = self._numbers.get((op, constant))
+        numbers = self._numbers.setdefault(op, {})
+        number = numbers.get(constant)
         if number is not None:
-            self._uses[number] += 1
+            self._uses[number] = self._uses.get(number, 1) + 1
             return number
-        number = self._numbers[op, constant] = self._next
+        number = numbers[constant] = self._next
         self._next += 1
-        self._uses[number] = 1
-        if op == "=":
-            self._equal[constant] = number
-        elif op == "contains":
-            self._words[str(constant)] = number
-            self._search = None
-        elif op in self._affixes:
-            self._affixes[op][str(constant)] = number
-            self._lengths[op][len(str(constant))] += 1
-        else:
-            insort(self._ranges[op], (float(constant), number))
+        if op == "contains":
+            if self._keywords is None:
+                self._keywords = Keywords(numbers)
+            self._keywords.add(str(constant))
+        elif op in _SEARCHES:
+            self._lengths.setdefault(op, Counter())[len(str(constant))] += 1
+        elif op != "=":
+            self._bounds.setdefault(op, Bounds()).add(float(constant), number)
         return number
 
-    def remove(self, op: str, constant: str | float) -> None:
-        number = self._numbers[op, constant]
-        self._uses[number] -= 1
-        if self._uses[number]:
-            return
-        del self._uses[number], self._numbers[op, constant]
-        if op == "=":
-            del self._equal[constant]
-        elif op == "contains":
-            del self._words[str(constant)]
-            self._search = None
-        elif op in self._affixes:
-            del self._affixes[op][str(constant)]
+    def remove(self, op: str, constant: str | float) -> int:
+        """Take back one `add`; the number that it gave."""
+        number = self._numbers[op][constant]
+        uses = self._uses.pop(number, 1) - 1
+        if uses > 1:
+            self._uses[number] = uses
+        if uses:
+            return number
+        del self._numbers[op][constant]
+        if self._keywords is not None and op == "contains":
+            self._keywords.remove()
+        elif op in _SEARCHES:
             self._lengths[op] -= Counter([len(str(constant))])
-        else:
-            self._ranges[op].remove((float(constant), number))
+        elif op != "=":
+            self._bounds[op].remove(float(constant), number)
+        return number
 
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def satisfied(self, node: Node) -> set[int]:
-        """The numbers of the constants that the subject's value at a node satisfies."""
-        found: set[int] = set()
-        for value in self._values(self._compute(node)):
-            number = self._equal.get(value)
-            if number is not None:
-                found.add(number)
-            if isinstance(value, float):
-                self._in_range(value, found)
-            else:
-                self._in_text(value, found)
-        return found
-
-    def _values(self, value: Value) -> Sequence[str | float]:
-        if isinstance(value, float) and self.subject.numeric:
+    def values(self, node: Node) -> Sequence[str | float]:
+        """What the subject is at a node: strings, or numbers where it is numeric."""
+        value = self._compute(node)
+        subject = self.subject
+        if isinstance(value, float) and subject.numeric:
             return [value]
-        if isinstance(value, list) and not self.subject.first:
+        if isinstance(value, list) and not subject.first:
             texts = [text_of(node) for node in value]
         else:
             texts = [as_text(value)]
-        return [to_number(text) for text in texts] if self.subject.numeric else texts
+        return [to_number(text) for text in texts] if subject.numeric else texts
 
-    def _in_range(self, value: float, found: set[int]) -> None:
-        if value != value:
-            return
-        below, above = (value, -1), (value, self._next)
-        ranges = self._ranges
-        found.update(n for _, n in ranges[">"][: bisect_left(ranges[">"], below)])
-        found.update(n for _, n in ranges[">="][: bisect_right(ranges[">="], above)])
-        found.update(n for _, n in ranges["<"][bisect_right(ranges["<"], above) :])
-        found.update(n for _, n in ranges["<="][bisect_left(ranges["<="], below) :])
-
-    def _in_text(self, value: str, found: set[int]) -> None:
-        for op, affixes in self._affixes.items():
-            for length in self._lengths[op]:
-                part = value[:length] if op == "starts-with" else value[-length:]
-                number = affixes.get(part)
-                if number is not None:
-                    found.add(number)
-        if self._words:
-            if self._search is None:
-                automaton = ahocorasick_rs.AhoCorasick(list(self._words))
-                self._search = (automaton, list(self._words.values()))
-            automaton, numbers = self._search
-            for index, _, _ in automaton.find_matches_as_indexes(value, overlapping=True):
-                found.add(numbers[index])
+    def satisfied(self, values: Sequence[str | float]) -> set[int]:
+        """The numbers of the constants that some of these values satisfy."""
+        found: set[int] = set()
+        equal = self._numbers.get("=", {})
+        for value in values:
+            number = equal.get(value)
+            if number is not None:
+                found.add(number)
+            if isinstance(value, float):
+                for op, bounds in self._bounds.items():
+                    bounds.find(op, value, found)
+                continue
+            for op, lengths in self._lengths.items():
+                affixes = self._numbers[op]
+                for length in lengths:
+                    part = value[:length] if op == "starts-with" else value[-length:]
+                    number = affixes.get(part)
+                    if number is not None:
+                        found.add(number)
+            if self._keywords is not None:
+                self._keywords.find(value, found)
+        return found

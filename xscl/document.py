@@ -9,7 +9,8 @@ finds its node again when a match is published.
 
 from __future__ import annotations
 
-from itertools import islice
+from collections import deque
+from itertools import count, islice
 
 import xxhash
 from lxml import etree
@@ -67,7 +68,7 @@ def string_value(element: etree._Element) -> str:
     """XPath string value of an element: all text below it, in document order."""
     if len(element) == 0:
         return element.text or ""
-    return "".join(map(str, element.itertext()))
+    return etree.tostring(element, method="text", encoding=str, with_tail=False)
 
 
 def text_children(element: etree._Element) -> list[str]:
@@ -75,6 +76,13 @@ def text_children(element: etree._Element) -> list[str]:
     texts = [element.text] if element.text else []
     texts.extend(child.tail for child in element if child.tail)
     return texts
+
+
+def count_below(element: etree._Element) -> int:
+    """The number of elements, comments and processing instructions below an element."""
+    numbers = count()
+    deque(zip(element.iterdescendants(), numbers, strict=False), maxlen=0)
+    return next(numbers)
 
 
 def node_element(root: etree._Element, node: int) -> etree._Element:

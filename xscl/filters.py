@@ -173,6 +173,9 @@ def _items(value: Value) -> Iterable[str | float]:
 def compile_path(steps: tuple[ast.Step, ...]) -> Callable[[Node], list[Node]]:
     """A function from a node to the nodes its relative path reaches, in document order, no twice."""
     moves = [(step, _step(step)) for step in steps]
+    if len(moves) == 1:
+        only = moves[0][1]
+        return lambda node: [*only(node)]
     # One `//` at the start keeps document order; a step after it may not.
     ordered = all(step.axis == "/" for step in steps[1:]) and (
         len(steps) < 2 or steps[0].axis == "/"

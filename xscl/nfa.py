@@ -1,78 +1,87 @@
-"""The shared NFA over all tree patterns (YFilter), determinised lazily along label paths.
+"""The shared NFA over all tree patterns (YFilter), determinised lazily (Green et al., TODS 2004).
 
 Every root-to-node path of every registered pattern is one path in the automaton; paths with a
 common beginning share its states, `//` is a state that loops on any element, and `*` a move that
-any element makes. The automaton does not read documents: it reads *label paths*, the distinct
-root-to-node sequences of tags, kept in a trie. A label path that was seen before costs one
-dictionary look-up, however many patterns are registered; a new one runs the NFA for one move.
+any element makes. Documents are read by the DFA of this NFA: a `StateSet` is the set of NFA states
+after a label path, and its moves are found when they are first needed. A move that was made before
+costs one dictionary look-up, however many patterns are registered.
 
-The trie is bounded. A document that invents label paths beyond the bound is matched with nodes
-that are forgotten with it.
+A pattern that comes or goes changes only the state sets that hold the state where its path leaves
+those of the others. What is remembered is bounded: when it is full, all of it is forgotten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 from xscl import ast
 
-Accept = TypeVar("Accept")
+_PATCHED = 1_000
+"""With more state sets than this, a change forgets them instead of looking at each."""
 
 
-class State(Generic[Accept]):
-    """An NFA state. `accepts` are the patterns whose path ends here.
+Row = tuple[int, int, int, bool]
+"""A witness row for every node of a state set: where var1 stands in a list of the open nodes, var1,
+var2, and whether the string value of the node is coded."""
+
+
+class Accept(Protocol):
+    """What is done in a node where paths end. It enters and leaves the state sets of such nodes."""
+
+    def enter(self, here: StateSet) -> None: ...
+    def leave(self, here: StateSet) -> None: ...
+
+
+class State:
+    """An NFA state. `accepts` is what is done where a path ends here, by key.
 
     `elements`, `attributes` and `texts` are the moves on a child of that kind, by name test: a
     local name (any namespace), a name in Clark notation, or `*`. `loop` is the state that stays
-    active on every element below, for `//`.
+    active on every element below, for `//`, and `self_below` the state after `//.`. The state was
+    reached from `origin` by the move `key` of its `kind`.
     """
 
-    __slots__ = ("accepts", "attributes", "elements", "loop", "looping", "self_below", "texts")
+    __slots__ = (
+        *("accepts", "attributes", "elements", "key", "kind", "loop", "origin", "self_below"),
+        "texts",
+    )
 
-    def __init__(self, looping: bool = False) -> None:
-        self.looping = looping
-        self.elements: dict[str, State[Accept]] = {}
-        self.attributes: dict[str, State[Accept]] = {}
-        self.texts: State[Accept] | None = None
-        self.self_below: State[Accept] | None = None
-        self.loop: State[Accept] | None = None
-        self.accepts: list[Accept] = []
+    def __init__(self, origin: State | None = None, kind: str = "", key: str = "") -> None:
+        self.origin = origin
+        self.kind = kind
+        self.key = key
+        self.elements: dict[str, State] | None = None
+        self.attributes: dict[str, State] | None = None
+        self.texts: State | None = None
+        self.self_below: State | None = None
+        self.loop: State | None = None
+        self.accepts: dict[Hashable, Any] | None = None
 
-    def step(self, step: ast.Step) -> State[Accept]:
-        """The state after a step, made where it is new."""
-        origin = self
-        if step.axis == "//":
-            if self.loop is None:
-                self.loop = State(looping=True)
-            origin = self.loop
-        match step.test.kind:
-            case "self":
-                if origin.self_below is None:
-                    origin.self_below = State()
-                return origin.self_below
-            case "text":
-                if origin.texts is None:
-                    origin.texts = State()
-                return origin.texts
-            case "element":
-                moves = origin.elements
-            case _:
-                moves = origin.attributes
-        key = name_key(step.test)
-        if key not in moves:
-            moves[key] = State()
-        return moves[key]
+    def move(self, kind: str, key: str) -> State | None:
+        found = getattr(self, kind)
+        return found.get(key) if isinstance(found, dict) else found
 
-    def discard(self, below: State[Accept]) -> None:
-        """Forget a state that one move or loop of this state leads to."""
-        for moves in (self.elements, self.attributes):
-            for key in [key for key, state in moves.items() if state is below]:
-                del moves[key]
-        for name in ("texts", "self_below", "loop"):
-            if getattr(self, name) is below:
-                setattr(self, name, None)
+    def grow(self, kind: str, key: str) -> State:
+        """A new state below this one."""
+        below = State(self, kind, key)
+        if kind in ("elements", "attributes"):
+            moves = getattr(self, kind)
+            if moves is None:
+                setattr(self, kind, {key: below})
+            else:
+                moves[key] = below
+        else:
+            setattr(self, kind, below)
+        return below
+
+    def discard(self, below: State) -> None:
+        moves = getattr(self, below.kind)
+        if isinstance(moves, dict) and len(moves) > 1:
+            del moves[below.key]
+        else:
+            setattr(self, below.kind, None)
 
     def empty(self) -> bool:
         return not (
@@ -83,6 +92,21 @@ class State(Generic[Accept]):
             or self.self_below
             or self.loop
         )
+
+
+def moves_of(step: ast.Step) -> Iterator[tuple[str, str]]:
+    """The moves that a step is: kind and key."""
+    if step.axis == "//":
+        yield "loop", ""
+    match step.test.kind:
+        case "self":
+            yield "self_below", ""
+        case "text":
+            yield "texts", ""
+        case "element":
+            yield "elements", name_key(step.test)
+        case _:
+            yield "attributes", name_key(step.test)
 
 
 def name_key(test: ast.Test) -> str:
@@ -99,102 +123,269 @@ def label_keys(label: str) -> tuple[str, ...]:
     return (label, local, f"{uri}}}*", "*")
 
 
-class LabelPath(Generic[Accept]):
-    """A node of the trie: one label path and the set of NFA states after it.
+class StateSet:
+    """A state of the DFA: the NFA states that are active in a node.
 
-    `accepts` lists the patterns whose path ends in an element of this label path. `wants_below`
-    is False where no pattern can match further down, so that the subtree need not be visited.
+    `children`, `attributes` and `texts` are the moves found so far; a tag that is no string is that
+    of a comment or processing instruction. `simple` and `general` are what is done in the node,
+    which whoever accepts there has put in; `rows` is the former again. The `wants_` flags say where
+    a pattern may go on. `idle`: there is nothing to do in the node itself.
     """
 
     __slots__ = (
-        "accepts",
-        "active",
-        "attributes",
-        "children",
-        "label",
-        "parent",
-        "plans",
-        "texts",
-        "wants_attributes",
-        "wants_below",
-        "wants_texts",
+        *("active", "attributes", "busy", "children", "general", "idle", "leaf", "other", "rows"),
+        *("simple", "texts", "wants_attributes", "wants_below", "wants_texts"),
     )
 
-    def __init__(
-        self,
-        parent: LabelPath[Accept] | None,
-        label: str,
-        states: Iterable[State[Accept]],
-        looping: set[State[Accept]],
-    ) -> None:
-        self.parent = parent
-        self.label = label
-        self.active = _closure(states, looping)
-        self.accepts = [accept for state in self.active for accept in state.accepts]
-        self.children: dict[str, LabelPath[Accept]] = {}
-        self.attributes: dict[str, LabelPath[Accept] | None] = {}
-        self.texts: LabelPath[Accept] | None = None
-        self.plans: Any = None
-        self.wants_attributes = any(state.attributes for state in self.active)
-        self.wants_texts = any(
-            state.texts or (state.looping and state.self_below) for state in self.active
-        )
-        self.wants_below = self.wants_texts or any(
-            state.looping or state.elements for state in self.active
-        )
+    def __init__(self, active: dict[State, None], leaf: bool) -> None:
+        self.active = active
+        self.leaf = leaf
+        self.children: dict[Any, StateSet] = {}
+        self.attributes: dict[str, StateSet | None] = {}
+        self.texts: StateSet | None = None
+        self.other: StateSet | None = None
+        self.simple: dict[int, Row] = {}
+        self.general: dict[Any, None] = {}
+        for state in active:
+            for accept in (state.accepts or {}).values():
+                accept.enter(self)
+        self.refresh()
 
-    def element(self, label: str) -> LabelPath[Accept]:
-        """The label path of a child element, not yet remembered."""
-        keys = label_keys(label)
-        moved: set[State[Accept]] = set()
-        looping: set[State[Accept]] = set()
-        for state in self.active:
-            if state.looping:
-                looping.add(state)
-                if state.self_below is not None:
-                    moved.add(state.self_below)
-            if state.elements:
-                moved.update(state.elements[key] for key in keys if key in state.elements)
-        return LabelPath(self, label, moved, looping)
+    def refresh(self) -> None:
+        """Look again at what the active states want."""
+        self.wants_attributes = self.wants_texts = self.wants_below = False
+        for state in () if self.leaf else self.active:
+            loop = state.kind == "loop"
+            if loop or state.elements:
+                self.wants_below = True
+            if state.attributes:
+                self.wants_attributes = True
+            if state.texts or (loop and state.self_below):
+                self.wants_texts = True
+        self.rows = tuple(self.simple.values())
+        self.busy = bool(self.general) or self.wants_attributes or self.wants_texts
+        self.idle = not (self.rows or self.busy)
 
-    def attribute(self, label: str) -> LabelPath[Accept] | None:
-        """The label path of an attribute, remembered; None where no pattern ends in it."""
-        keys = label_keys(label)
-        moved = {
+    def forget(self, key: str | None = None) -> None:
+        """Drop the moves, or those that a move by this key may change."""
+        if key is None or key.endswith("*"):
+            self.children.clear()
+            self.attributes.clear()
+        else:
+            for moves in (self.children, self.attributes):
+                for label in [m for m in moves if isinstance(m, str) and key in label_keys(m)]:
+                    del moves[label]
+        self.texts = None
+        self.other = None
+
+
+class Automaton:
+    """The NFA of all registered paths, one start state per stream, and its DFA.
+
+    `limit` bounds what is remembered of the DFA: its moves, and the states in its state sets.
+    """
+
+    def __init__(self, limit: int = 50_000) -> None:
+        self.starts: dict[str, State] = {}
+        self.limit = limit
+        self.remembered = 0
+        self._roots: dict[tuple[str, ...], StateSet | None] = {}
+        self._sets: dict[tuple[frozenset[State], bool], StateSet] = {}
+        self._names: Counter[str] = Counter()
+        """The keys by which states move, with the number of states that do."""
+
+    # -- patterns ----------------------------------------------------------------------------
+
+    def reach(self, stream: str, steps: Iterable[ast.Step]) -> State:
+        """The state after a path, made where it is new."""
+        state = self.starts.get(stream)
+        if state is None:
+            state = self.starts[stream] = State()
+            self._roots.clear()
+        changed: State | None = None
+        for step in steps:
+            for kind, key in moves_of(step):
+                below = state.move(kind, key)
+                if below is None:
+                    below = state.grow(kind, key)
+                    if key:
+                        self._names[key] += 1
+                    changed = changed or below
+                state = below
+        if changed is not None:
+            self._change(changed)
+        return state
+
+    def accept(self, state: State, key: Hashable, accept: Accept) -> None:
+        """From now on this is done in the nodes of a state."""
+        if state.accepts is None:
+            state.accepts = {}
+        state.accepts[key] = accept
+        self.tell(state, accept.enter)
+
+    def refuse(self, state: State, key: Hashable) -> None:
+        """Take back `accept`, with the states that nothing else needs."""
+        assert state.accepts is not None
+        accept = state.accepts.pop(key)
+        self.tell(state, accept.leave)
+        while state.empty():
+            origin = state.origin
+            if origin is None:
+                self.starts = {s: start for s, start in self.starts.items() if start is not state}
+                self._roots.clear()
+                return
+            origin.discard(state)
+            if state.key:
+                self._names[state.key] -= 1
+                if not self._names[state.key]:
+                    del self._names[state.key]
+            self._change(state)
+            state = origin
+
+    def tell(self, state: State, change: Callable[[StateSet], object]) -> None:
+        """Change what is done in the nodes of a state, in all state sets that hold it."""
+        if len(self._sets) > _PATCHED:
+            self.forget()
+            return
+        for held in self._sets.values():
+            if state in held.active:
+                change(held)
+                held.refresh()
+
+    def _change(self, state: State) -> None:
+        """A state was put below its origin, or taken away from there."""
+        if len(self._sets) > _PATCHED:
+            self.forget()
+            return
+        # Where the origin is active these are active with it, not after a move of their own.
+        closed = state.kind in ("loop", "self_below")
+        sets = self._sets
+        self._sets = {
+            key: held
+            for key, held in sets.items()
+            if state not in held.active and not (closed and state.origin in held.active)
+        }
+        if len(self._sets) < len(sets):
+            self._roots.clear()
+            for held in sets.values():
+                held.forget()
+        for held in self._sets.values():
+            if state.origin in held.active:
+                held.forget(state.key)
+                held.refresh()
+
+    # -- documents ---------------------------------------------------------------------------
+
+    def root(self, streams: tuple[str, ...]) -> StateSet | None:
+        """The state set of the document itself; None where no pattern reads these streams."""
+        if streams in self._roots:
+            return self._roots[streams]
+        starts = [self.starts[stream] for stream in streams if stream in self.starts]
+        root = self._roots[streams] = self._set(starts, (), False) if starts else None
+        self._remember(1)
+        return root
+
+    def child(self, here: StateSet, label: object) -> StateSet:
+        """The state set of a child that `here.children` does not know, by its tag."""
+        if isinstance(label, str):
+            # Names that no pattern knows cost little: a document may invent thousands.
+            known = label in self._names or label[0] == "{"
+            keys = label_keys(label) if known else ("*",)
+            if known and _names_move(here, keys):
+                below = self._moved(here, keys)
+            else:
+                below = here.other = here.other or self._moved(here, keys)
+        else:  # a comment or processing instruction, which only `//.` selects
+            below = self._set(_selves(here), (), True)
+        here.children[label] = below
+        self._remember(1)
+        return below
+
+    def attribute(self, here: StateSet, label: str) -> StateSet | None:
+        """The state set of an attribute, by its name; None where no pattern ends in it."""
+        keys = [key for key in label_keys(label) if key in self._names]
+        moved = [
             state.attributes[key]
-            for state in self.active
+            for state in here.active
+            if state.attributes
             for key in keys
             if key in state.attributes
-        }
-        return LabelPath(self, f"@{label}", moved, set()) if moved else None
+        ]
+        found = here.attributes[label] = self._set(moved, (), True) if moved else None
+        self._remember(1)
+        return found
 
-    def text(self) -> LabelPath[Accept]:
-        """The label path of the text children."""
-        moved = {state.texts for state in self.active if state.texts is not None}
-        moved |= {state.self_below for state in self.active if state.looping and state.self_below}
-        return LabelPath(self, "#text", moved, set())
+    def text(self, here: StateSet) -> StateSet:
+        """The state set of the text children."""
+        moved = [state.texts for state in here.active if state.texts is not None]
+        here.texts = self._set([*moved, *_selves(here)], (), True)
+        return here.texts
 
-    def other(self, label: str) -> LabelPath[Accept]:
-        """The label path of a comment or processing instruction, which only `//.` selects."""
-        moved = {state.self_below for state in self.active if state.looping and state.self_below}
-        return LabelPath(self, label, moved, set())
+    def _moved(self, here: StateSet, keys: Sequence[str]) -> StateSet:
+        moved: list[State] = []
+        looping: list[State] = []
+        for state in here.active:
+            if state.kind == "loop":
+                looping.append(state)
+                if state.self_below is not None:
+                    moved.append(state.self_below)
+            if state.elements:
+                for key in keys:
+                    found = state.elements.get(key)
+                    if found is not None:
+                        moved.append(found)
+        return self._set(moved, looping, False)
 
-    def labels(self) -> list[str]:
-        """The labels from the root element down to this node."""
-        path: list[str] = []
-        node: LabelPath[Accept] | None = self
-        while node is not None and node.parent is not None:
-            path.append(node.label)
-            node = node.parent
-        return path[::-1]
+    def _set(self, states: Sequence[State], looping: Sequence[State], leaf: bool) -> StateSet:
+        active = _closure(states, looping)
+        key = (frozenset(active), leaf)
+        found = self._sets.get(key)
+        if found is None:
+            self._remember(1 + len(active))
+            found = self._sets[key] = StateSet(active, leaf)
+        return found
+
+    def _remember(self, more: int) -> None:
+        if self.remembered + more > self.limit:
+            self.forget()
+        self.remembered += more
+
+    def forget(self) -> None:
+        """Drop the DFA: it is found again, for the NFA as it now is. Walks under way may go on."""
+        for held in self._sets.values():
+            held.forget()
+        self._sets.clear()
+        self._roots.clear()
+        self.remembered = 0
+
+    def states(self) -> Iterator[State]:
+        waiting = list(self.starts.values())
+        while waiting:
+            state = waiting.pop()
+            yield state
+            waiting += [*(state.elements or {}).values(), *(state.attributes or {}).values()]
+            waiting += [s for s in (state.texts, state.self_below, state.loop) if s is not None]
 
 
-def _closure(
-    states: Iterable[State[Accept]], looping: set[State[Accept]]
-) -> tuple[State[Accept], ...]:
+def _names_move(here: StateSet, keys: Sequence[str]) -> bool:
+    """Whether an active state moves by one of these keys, other than by `*`."""
+    for key in keys:
+        if key != "*":
+            for state in here.active:
+                if state.elements and key in state.elements:
+                    return True
+    return False
+
+
+def _selves(here: StateSet) -> list[State]:
+    """The states after `//.`, which any node below makes."""
+    return [s.self_below for s in here.active if s.kind == "loop" and s.self_below is not None]
+
+
+def _closure(states: Sequence[State], looping: Sequence[State]) -> dict[State, None]:
     """The states and all that are active with them: their loops, and `//.` on the node itself."""
-    active: dict[State[Accept], None] = {}
-    waiting = [*states, *looping]
+    active: dict[State, None] = {}
+    waiting = [*looping, *states]
     while waiting:
         state = waiting.pop()
         if state in active:
@@ -204,79 +395,4 @@ def _closure(
             waiting.append(state.loop)
             if state.loop.self_below is not None:
                 waiting.append(state.loop.self_below)
-    return tuple(active)
-
-
-class Automaton(Generic[Accept]):
-    """The NFA of all registered paths, one start state per stream, and its label paths.
-
-    `limit` bounds the number of label paths remembered.
-    """
-
-    def __init__(self, limit: int = 50_000) -> None:
-        self.starts: dict[str, State[Accept]] = {}
-        self.limit = limit
-        self.remembered = 0
-        self._roots: dict[tuple[str, ...], LabelPath[Accept]] = {}
-
-    def add(self, stream: str, steps: tuple[ast.Step, ...], accept: Accept) -> None:
-        self._end(stream, steps).accepts.append(accept)
-        self.forget()
-
-    def remove(self, stream: str, steps: tuple[ast.Step, ...], accept: Accept) -> None:
-        """Take a pattern out, with the states that only it used."""
-        visited = [self.starts[stream]]
-        for step in steps:
-            if step.axis == "//":
-                loop = visited[-1].loop
-                assert loop is not None
-                visited.append(loop)
-                visited.append(loop.step(replace(step, axis="/")))
-            else:
-                visited.append(visited[-1].step(step))
-        visited[-1].accepts.remove(accept)
-        for state, above in zip(visited[:0:-1], visited[-2::-1], strict=True):
-            if not state.empty():
-                break
-            above.discard(state)
-        if self.starts[stream].empty():
-            del self.starts[stream]
-        self.forget()
-
-    def _end(self, stream: str, steps: tuple[ast.Step, ...]) -> State[Accept]:
-        state = self.starts.setdefault(stream, State())
-        for step in steps:
-            state = state.step(step)
-        return state
-
-    def forget(self) -> None:
-        """Drop the label paths: they are found again, against the automaton as it now is."""
-        self._roots.clear()
-        self.remembered = 0
-
-    def root(self, streams: tuple[str, ...]) -> LabelPath[Accept] | None:
-        """The empty label path for documents of these streams; None where no pattern reads them."""
-        known = tuple(stream for stream in streams if stream in self.starts)
-        if not known:
-            return None
-        root = self._roots.get(known)
-        if root is None:
-            root = LabelPath(None, "", [self.starts[s] for s in known], set())
-            self._roots[known] = root
-        return root
-
-    def child(self, path: LabelPath[Accept], label: str) -> LabelPath[Accept]:
-        """The label path of a child element that `path.children` does not know."""
-        below = path.element(label)
-        if self.remembered < self.limit:
-            self.remembered += 1
-            path.children[label] = below
-        return below
-
-    def states(self) -> Iterator[State[Accept]]:
-        waiting = list(self.starts.values())
-        while waiting:
-            state = waiting.pop()
-            yield state
-            waiting += [*state.elements.values(), *state.attributes.values()]
-            waiting += [s for s in (state.texts, state.self_below, state.loop) if s is not None]
+    return active

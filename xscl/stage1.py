@@ -11,15 +11,15 @@ that the pattern itself relates, with all filters on the way satisfied. Variable
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from lxml import etree
 
 from xscl import ast
-from xscl.constants import Atom, ConstantIndex, Subject, atom_of
+from xscl.constants import Atom, Check, ConstantIndex, Subject, atom_of
 from xscl.filters import Node, Value, compile_filter, compile_value, text_of
-from xscl.nfa import Automaton, LabelPath
-from xscl.positions import positions
+from xscl.nfa import Automaton, Row, State, StateSet
 from xscl.treepattern import Definition
 from xscl.walk import Walk
 
@@ -50,7 +50,8 @@ class Witness:
     """Rows of one document, as parallel columns.
 
     `value` is the code of node2's value, None where nobody joins it or where it is NaN, which equals
-    nothing. `text` and `num` are the value itself and its number, where predicates read them.
+    nothing. `text` and `num` are the value itself and its number, by the row's place in the columns,
+    where predicates read them; NaN is left out.
     """
 
     var1: list[int] = field(default_factory=list)
@@ -58,157 +59,213 @@ class Witness:
     node1: list[int] = field(default_factory=list)
     node2: list[int] = field(default_factory=list)
     value: list[int | None] = field(default_factory=list)
-    text: list[str | None] = field(default_factory=list)
-    num: list[float | None] = field(default_factory=list)
+    text: dict[int, str] = field(default_factory=dict)
+    num: dict[int, float] = field(default_factory=dict)
 
 
-Filter = tuple[int, Callable[[Node], bool]]
-"""A filter's number, equal for equal filters, and its test."""
+class Tried:
+    """A filter that no index serves. Equal ones are one object, so it is tried once a node."""
+
+    __slots__ = ("__weakref__", "holds")
+
+    def __init__(self, expr: ast.Expr) -> None:
+        self.holds = compile_filter(expr)
+
+
+Tests = tuple[tuple[int, Tried | Check], ...]
+"""Filters, each with the number of its step."""
+
+
+class Entry:
+    """What is kept of an edge: variables, its group, and the filters that the group does not
+    decide. `atom` is the constant by which the group finds it."""
+
+    __slots__ = ("atom", "group", "id", "tests", "var1", "var2")
+
+    def __init__(
+        self, edge: Edge, group: Group, tests: Tests, atom: tuple[str, str | float] | None
+    ) -> None:
+        self.id = edge.id
+        self.var1 = edge.var1
+        self.var2 = edge.var2
+        self.group = group
+        self.tests = tests
+        self.atom = atom
 
 
 class Group:
-    """Edges with one path and one value, apart from the filters on the path.
+    """Edges with one path, one value and one way to be found, whatever their filters otherwise.
 
-    Without filters there is one edge. With filters, a *trigger* is a step and the constants with
-    which the filters there compare one subject: only edges whose constant is satisfied are looked
-    at, in `by_constant`. Edges without such a constant are in `edges` and looked at each time.
+    With a *trigger*, a step and the index of the constants with which filters there compare one
+    subject, only edges whose constant is satisfied are looked at, in `by_constant`. The others are
+    in `entries` and looked at each time.
+
+    `fixed`: var1, filters and trigger are followed by no `//`, so that they stand a known number of
+    nodes above the one where the path ends, which the automaton has found. For the others the
+    labels of the open nodes say where. `simple`: the automaton says all there is to say.
     """
 
     __slots__ = (
-        "by_constant",
-        "depth",
-        "edges",
-        "evaluate",
-        "filtered",
-        "steps",
-        "trigger",
-        "value",
+        *("by_constant", "depth", "entries", "evaluate", "filtered", "fixed", "key", "length"),
+        *("place", "read", "simple", "state", "steps", "trigger", "value", "valued"),
     )
 
     def __init__(
-        self, edge: Edge, steps: tuple[ast.Step, ...], trigger: tuple[int, ConstantIndex] | None
+        self,
+        edge: Edge,
+        key: object,
+        state: State,
+        fixed: bool,
+        filtered: bool,
+        trigger: tuple[int, ConstantIndex] | None,
     ) -> None:
-        self.steps = steps
+        definition = edge.definition
+        self.key = key
+        self.state = state
         self.depth = edge.depth
-        self.value = edge.definition.value if edge.evaluated else False
+        self.valued = edge.valued
+        self.read = edge.read
+        self.value = definition.value if edge.evaluated else False
         self.evaluate = _evaluator(edge)
-        self.filtered = steps != edge.definition.steps
+        self.length = len(definition.steps)
+        # Filters and names: kept only where they are looked at again.
+        self.steps = () if fixed else definition.steps
+        self.filtered = filtered
+        self.fixed = fixed
         self.trigger = trigger
-        self.edges: list[Edge] = []
-        self.by_constant: dict[int, list[Edge]] = {}
+        self.place = 0 if trigger is None else self.at(trigger[0] + 1)
+        self.simple = fixed and not (filtered or edge.read) and (not edge.valued or not self.value)
+        self.entries: dict[int, Entry] = {}
+        self.by_constant: dict[int, Entry | dict[int, Entry]] = {}
 
-    def __len__(self) -> int:
-        return len(self.edges) + len(self.by_constant)
+    def at(self, depth: int) -> int:
+        """Where a place of a fixed group is among the open nodes, of which the path's end is last."""
+        return depth - self.length - 1 if depth else 0
 
+    def row(self, entry: Entry) -> Row:
+        # The row is for a node that is not opened: its parent is the last of the open nodes.
+        return (self.depth and self.at(self.depth) + 1, entry.var1, entry.var2, self.valued)
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A group at a label path: the depths of var1, or with a trigger those of its step."""
+    def enter(self, here: StateSet) -> None:
+        if self.simple:
+            here.simple.update((entry.id, self.row(entry)) for entry in self.entries.values())
+        else:
+            here.general[self] = None
 
-    group: Group
-    depths: tuple[int, ...]
+    def leave(self, here: StateSet) -> None:
+        here.general.pop(self, None)
 
 
 class Matcher:
     """The edges of all registered queries over one shared automaton. Not thread-safe."""
 
-    def __init__(self, edges: Iterable[Edge] = (), label_paths: int = 50_000) -> None:
-        self.automaton: Automaton[Group] = Automaton(label_paths)
-        self.edges: dict[int, Edge] = {}
-        self.filters: dict[int, list[list[Filter]]] = {}
-        """By edge and step, the filters there; only for edges with filters."""
-        self._tests: dict[ast.Expr, Filter] = {}
-        self._groups: dict[object, Group] = {}
-        self._places: dict[int, tuple[object, int | None]] = {}
-        self._indexes: dict[Subject, ConstantIndex] = {}
+    def __init__(self, edges: Iterable[Edge] = (), limit: int = 200_000) -> None:
+        self.automaton = Automaton(limit)
+        self.edges: dict[int, Entry] = {}
+        self.standing: dict[tuple[Group, tuple[str, ...]], tuple[int, ...]] = {}
+        """Where var1 of a group that is not fixed stands on a label path; `Walk` fills it."""
+        self._tests: WeakValueDictionary[ast.Expr, Tried] = WeakValueDictionary()
+        self._indexes: WeakValueDictionary[Subject, ConstantIndex] = WeakValueDictionary()
         for edge in edges:
             self.add(edge)
 
     def add(self, edge: Edge) -> None:
-        self.edges[edge.id] = edge
+        """From the next document on, match an edge too. Costs the same however many there are."""
         definition = edge.definition
-        tests = [[self._test(f) for f in step.filters] for step in definition.steps]
         steps = definition.steps
-        found = None
-        if any(tests):
-            self.filters[edge.id] = tests
-            steps = tuple(replace(step, filters=()) for step in steps)
-            found = _trigger(definition)
+        filters = [(i, f, atom_of(f)) for i, step in enumerate(steps) for f in step.filters]
+        places = [edge.depth, *(i + 1 for i, _, _ in filters)]
+        fixed = _fixed(steps, places)
+        atoms = [(i, atom) for i, _, atom in filters if atom is not None]
+        step, atom = min(atoms, key=lambda found: found[1].selectivity(), default=(0, None))
+        index = None if atom is None else self._index(atom.subject)
+        tests = tuple(
+            (i, self._test(part, other))
+            for i, part, other in filters
+            if not (fixed and other is atom is not None)
+        )
+        state = self.automaton.reach(definition.stream, steps)
         value = (definition.value,) if edge.evaluated else ()
-        subject = (found[0], found[1].subject) if found else bool(any(tests))
-        key = (definition.stream, steps, edge.depth, value, subject)
-        trigger = None
-        if found is not None:
-            step, atom = found
-            index = self._indexes.setdefault(atom.subject, ConstantIndex(atom.subject))
-            trigger = (step, index)
-        group = self._groups.get(key)
+        key = (edge.depth, value, edge.valued, edge.read, step, index, bool(filters), fixed)
+        group: Group | None = (state.accepts or {}).get(key)
         if group is None:
-            group = self._groups[key] = Group(edge, steps, trigger)
-            self.automaton.add(definition.stream, steps, group)
-        number = None
-        if found is not None and trigger is not None:
-            number = trigger[1].add(found[1].op, found[1].constant)
-            group.by_constant.setdefault(number, []).append(edge)
-        else:
-            group.edges.append(edge)
-        self._places[edge.id] = (key, number)
+            trigger = None if index is None else (step, index)
+            group = Group(edge, key, state, fixed, bool(filters), trigger)
+            self.automaton.accept(state, key, group)
+        entry = Entry(edge, group, tests, None if atom is None else (atom.op, atom.constant))
+        self.edges[edge.id] = entry
+        if atom is not None and index is not None:
+            number = index.add(atom.op, atom.constant)
+            _put(group.by_constant, number, entry)
+            return
+        group.entries[edge.id] = entry
+        if group.simple:
+            row = group.row(entry)
+            self.automaton.tell(state, lambda here: here.simple.update({entry.id: row}))
 
     def remove(self, edge_id: int) -> None:
-        edge = self.edges.pop(edge_id)
-        self.filters.pop(edge_id, None)
-        key, number = self._places.pop(edge_id)
-        group = self._groups[key]
-        if number is None:
-            group.edges.remove(edge)
+        """From the next document on, match an edge no longer."""
+        entry = self.edges.pop(edge_id)
+        group = entry.group
+        if entry.atom is not None and group.trigger is not None:
+            _take(group.by_constant, group.trigger[1].remove(*entry.atom), edge_id)
         else:
-            group.by_constant[number].remove(edge)
-            if not group.by_constant[number]:
-                del group.by_constant[number]
-            found = _trigger(edge.definition)
-            assert found is not None
-            index = self._indexes[found[1].subject]
-            index.remove(found[1].op, found[1].constant)
-            if not index:
-                del self._indexes[found[1].subject]
-        if not group:
-            del self._groups[key]
-            self.automaton.remove(edge.definition.stream, group.steps, group)
+            del group.entries[edge_id]
+            if group.simple:
+                self.automaton.tell(group.state, lambda here: here.simple.pop(edge_id, None))
+        if not (group.entries or group.by_constant):
+            self.automaton.refuse(group.state, group.key)
+            if not group.fixed:
+                self.standing.clear()
 
-    def _test(self, expr: ast.Expr) -> Filter:
-        known = self._tests.get(expr)
-        if known is None:
-            known = self._tests[expr] = (len(self._tests), compile_filter(expr))
-        return known
-
-    def match(self, root: etree._Element, streams: tuple[str, ...]) -> Witness:
-        """The witness of one document that flows through `streams`."""
-        witness = Witness()
+    def match(
+        self, root: etree._Element, streams: tuple[str, ...], witness: Witness | None = None
+    ) -> Witness:
+        """The witness of one document that flows through `streams`, added to one that is given."""
+        witness = Witness() if witness is None else witness
         start = self.automaton.root(streams)
         if start is not None:
             Walk(self, witness).document(root, start)
         return witness
 
-    def plans(self, path: LabelPath[Group]) -> list[Plan]:
-        """What to look at in a node of a label path; worked out once for each."""
-        labels = path.labels()
-        plans = []
-        for group in path.accepts:
-            depth = group.depth if group.trigger is None else group.trigger[0] + 1
-            plans.append(Plan(group, tuple(sorted(positions(labels, group.steps, depth)))))
-        path.plans = plans
-        return plans
+    def _index(self, subject: Subject) -> ConstantIndex:
+        found = self._indexes.get(subject)
+        if found is None:
+            found = self._indexes[subject] = ConstantIndex(subject)
+        return found
+
+    def _test(self, expr: ast.Expr, atom: Atom | None) -> Tried | Check:
+        if atom is not None:
+            return Check(self._index(atom.subject), atom.op, atom.constant)
+        found = self._tests.get(expr)
+        if found is None:
+            found = self._tests[expr] = Tried(expr)
+        return found
 
 
-def _trigger(definition: Definition) -> tuple[int, Atom] | None:
-    """The filter that decides whether a definition is looked at: its step and its atom."""
-    atoms = [
-        (i, atom)
-        for i, step in enumerate(definition.steps)
-        for part in step.filters
-        if (atom := atom_of(part)) is not None
-    ]
-    return min(atoms, key=lambda found: found[1].selectivity(), default=None)
+def _fixed(steps: tuple[ast.Step, ...], places: Iterable[int]) -> bool:
+    """Whether all these places, apart from 0, are a fixed number of nodes above the path's end."""
+    lowest = min((place for place in places if place), default=len(steps))
+    return all(step.axis == "/" for step in steps[lowest:]) and all(
+        step.test.kind != "self" for step in steps
+    )
+
+
+def _put(found: dict[int, Entry | dict[int, Entry]], number: int, entry: Entry) -> None:
+    """Most constants are those of one edge, which needs no dictionary."""
+    there = found.setdefault(number, entry)
+    if isinstance(there, dict):
+        there[entry.id] = entry
+    elif there is not entry:
+        found[number] = {there.id: there, entry.id: entry}
+
+
+def _take(found: dict[int, Entry | dict[int, Entry]], number: int, edge_id: int) -> None:
+    there = found[number]
+    if isinstance(there, dict):
+        del there[edge_id]
+    if isinstance(there, Entry) or not there:
+        del found[number]
 
 
 def _evaluator(edge: Edge) -> Callable[[Node], Value] | None:

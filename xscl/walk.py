@@ -3,182 +3,253 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lxml import etree
+from xxhash import xxh3_64_intdigest
 
-from xscl.constants import ConstantIndex
-from xscl.document import DOCUMENT_NODE, ELEMENT_BITS, TEXT_NODE, text_children, value_code
+from xscl.constants import Check, ConstantIndex, holds
+from xscl.document import (
+    DOCUMENT_NODE,
+    ELEMENT_BITS,
+    TEXT_NODE,
+    count_below,
+    string_value,
+    text_children,
+    value_code,
+)
 from xscl.filters import Node, Value, as_text
 from xscl.functions import to_number
-from xscl.nfa import LabelPath
+from xscl.nfa import StateSet
 from xscl.positions import positions
 
 if TYPE_CHECKING:
-    from xscl.stage1 import Edge, Filter, Group, Matcher, Plan, Witness
+    from xscl.stage1 import Entry, Group, Matcher, Tried, Witness
+
+Computed = dict[object, tuple[int | None, str, float]]
+"""Code, text and number of the values of one node, by what is computed of it."""
+
+
+STANDING = 10_000
+"""Label paths for which it is remembered where a variable stands."""
 
 
 class Walk:
     """One pass over one document, in document order."""
 
-    __slots__ = ("chain", "matcher", "nodes", "passed", "satisfied", "witness")
+    __slots__ = (
+        "chain",
+        "computed",
+        "label",
+        "matcher",
+        "nodes",
+        "passed",
+        "satisfied",
+        "values",
+        "witness",
+    )
 
     def __init__(self, matcher: Matcher, witness: Witness) -> None:
         self.matcher = matcher
         self.witness = witness
-        # The nodes from the document down to the current one: as contexts, and as numbers.
+        # The open nodes from the document down, as contexts and as numbers. The last one is the node
+        # that is looked at where it has a `label`; the others are elements.
         self.chain: list[Node | None] = [None]
         self.nodes: list[int] = [DOCUMENT_NODE]
-        self.passed: dict[tuple[int, int], bool] = {}
+        self.label = ""
+        # What is known of nodes by their numbers, so that nothing is computed twice.
+        self.passed: dict[tuple[Tried, int], bool] = {}
+        self.values: dict[tuple[ConstantIndex, int], Sequence[str | float]] = {}
         self.satisfied: dict[tuple[ConstantIndex, int], set[int]] = {}
 
-    def document(self, root: etree._Element, start: LabelPath[Group]) -> None:
-        automaton = self.matcher.automaton
-        index = 0
-        tag = str(root.tag)
-        path = start.children.get(tag) or automaton.child(start, tag)
-        stack = []
-        if self._enter(root, path, 0):
-            stack.append((iter(root), path))
-        else:
-            return
-        while stack:
-            siblings, path = stack[-1]
-            element = next(siblings, None)
-            if element is None:
-                stack.pop()
-                self.chain.pop()
-                self.nodes.pop()
-                continue
-            index += 1
-            label = element.tag
-            if not isinstance(label, str):
-                if path.wants_texts:
-                    kind = "#comment" if label is etree.Comment else "#instruction"
-                    self._leaf(path.other(kind), element.text or "", index)
-                continue
-            below = path.children.get(label) or automaton.child(path, label)
-            if self._enter(element, below, index):
-                stack.append((iter(element), below))
-            elif len(element):
-                index += sum(1 for _ in element.iterdescendants())
+    def document(self, root: etree._Element, start: StateSet) -> None:
+        """Witness all nodes. The loop is what every element costs, so it calls nothing of ours."""
+        chain, nodes = self.chain, self.nodes
+        witness, digest = self.witness, xxh3_64_intdigest
+        add_var1, add_var2 = witness.var1.append, witness.var2.append
+        add_node1, add_node2 = witness.node1.append, witness.node2.append
+        add_value = witness.value.append
+        stack: list[tuple[Iterator[etree._Element], StateSet]] = []
+        siblings: Iterator[etree._Element] = iter((root,))
+        above, known = start, start.children
+        index = -1
+        while True:
+            for element in siblings:
+                index += 1
+                try:
+                    here = known[element.tag]
+                except KeyError:
+                    here = self.matcher.automaton.child(above, element.tag)
+                inner = len(element)
+                if not here.idle:
+                    code = None
+                    for back, var1, var2, valued in here.rows:
+                        if valued and code is None:
+                            text = string_value(element) if inner else element.text or ""
+                            code = digest(text.encode())
+                        add_var1(var1)
+                        add_var2(var2)
+                        add_node1(nodes[back])
+                        add_node2(index)
+                        add_value(code if valued else None)
+                    if here.busy:
+                        self._busy(here, element, index)
+                if inner:
+                    if here.wants_below:
+                        stack.append((siblings, above))
+                        chain.append(element)
+                        nodes.append(index)
+                        siblings, above, known = iter(element), here, here.children
+                        break
+                    index += count_below(element)
+            else:
+                if not stack:
+                    return
+                siblings, above = stack.pop()
+                known = above.children
+                chain.pop()
+                nodes.pop()
 
-    def _enter(self, element: etree._Element, path: LabelPath[Group], index: int) -> bool:
-        """Witness an element with its attributes and texts. Whether to go on below it."""
+    def _leaf(self, here: StateSet, label: str, text: str, number: int) -> None:
+        """Witness an attribute or text, below the element that is the last open node."""
+        witness, nodes = self.witness, self.nodes
+        code = value_code(text) if here.rows else None
+        for back, var1, var2, valued in here.rows:
+            witness.var1.append(var1)
+            witness.var2.append(var2)
+            witness.node1.append(nodes[back])
+            witness.node2.append(number)
+            witness.value.append(code if valued else None)
+
+        if here.general:
+            self._general(here, text, label, number)
+
+    def _busy(self, here: StateSet, element: etree._Element, number: int) -> None:
+        """Witness an element for the other edges, and its attributes and texts."""
+        if here.general:
+            label = element.tag
+            self._general(here, element, label if isinstance(label, str) else "#other", number)
+        if not (here.wants_attributes or here.wants_texts):
+            return
+        automaton = self.matcher.automaton
         self.chain.append(element)
-        self.nodes.append(index)
-        if path.accepts:
-            self._emit(path)
-        if path.wants_attributes:
-            for ordinal, (name, value) in enumerate(element.items(), 1):
-                found = self._attribute_path(path, str(name))
+        self.nodes.append(number)
+        if here.wants_attributes:
+            known = here.attributes
+            for ordinal, (key, value) in enumerate(element.items(), 1):
+                name = str(key)
+                found = known[name] if name in known else automaton.attribute(here, name)
                 if found is not None:
-                    self._leaf(found, str(value), index | ordinal << ELEMENT_BITS)
-        if path.wants_texts:
-            if path.texts is None:
-                path.texts = path.text()
+                    self._leaf(found, f"@{name}", str(value), number | ordinal << ELEMENT_BITS)
+        if here.wants_texts:
+            found = here.texts or automaton.text(here)
             for ordinal, text in enumerate(text_children(element), 1):
-                self._leaf(path.texts, text, index | (TEXT_NODE | ordinal) << ELEMENT_BITS)
-        if path.wants_below and len(element):
-            return True
+                self._leaf(found, "#text", text, number | (TEXT_NODE | ordinal) << ELEMENT_BITS)
         self.chain.pop()
         self.nodes.pop()
-        return False
 
-    def _attribute_path(self, path: LabelPath[Group], name: str) -> LabelPath[Group] | None:
-        if name in path.attributes:
-            return path.attributes[name]
-        found = path.attribute(name)
-        automaton = self.matcher.automaton
-        if automaton.remembered < automaton.limit:
-            automaton.remembered += 1
-            path.attributes[name] = found
-        return found
-
-    def _leaf(self, path: LabelPath[Group], text: str, node: int) -> None:
-        if path.accepts:
-            self.chain.append(text)
-            self.nodes.append(node)
-            self._emit(path)
-            self.chain.pop()
-            self.nodes.pop()
-
-    def _emit(self, path: LabelPath[Group]) -> None:
-        """Witness the node at the end of the chain for every edge that accepts it."""
-        plans: list[Plan] = path.plans if path.plans is not None else self.matcher.plans(path)
-        values: dict[object, tuple[int | None, str, float]] = {}
-        for plan in plans:
-            group = plan.group
+    def _general(self, here: StateSet, context: Node, label: str, number: int) -> None:
+        """Witness a node for the edges that ask for more than its label path."""
+        self.chain.append(context)
+        self.nodes.append(number)
+        self.label = label
+        computed: Computed = {}
+        for group in here.general:
+            entries: Iterable[Entry] = group.entries.values()
             if group.trigger is not None:
-                for edge in self._triggered(group, plan.depths):
-                    self._edge(path, group, edge, values)
-            elif group.filtered:
-                for edge in group.edges:
-                    self._edge(path, group, edge, values)
-            else:
-                for edge in group.edges:
-                    self._rows(group, edge, plan.depths, values)
+                if group.fixed and not self._satisfied(group.trigger[1], group.place):
+                    continue
+                entries = self._triggered(group)
+            for entry in entries:
+                depths = self._depths(group, entry)
+                if depths:
+                    self._rows(group, entry, depths, computed)
+        self.chain.pop()
+        self.nodes.pop()
 
-    def _triggered(self, group: Group, depths: tuple[int, ...]) -> list[Edge]:
+    def _labels(self) -> tuple[str, ...]:
+        """The labels from the root down to the node that is looked at."""
+        above = [str(node.tag) for node in self.chain[1:-1] if isinstance(node, etree._Element)]
+        return (*above, self.label)
+
+    def _satisfied(self, index: ConstantIndex, depth: int) -> set[int]:
+        """The constants that the subject satisfies at an open node."""
+        key = (index, self.nodes[depth])
+        known = self.satisfied.get(key)
+        if known is None:
+            context = self.chain[depth]
+            assert context is not None
+            known = self.satisfied[key] = index.satisfied(index.values(context))
+        return known
+
+    def _triggered(self, group: Group) -> list[Entry]:
         """The edges of a group whose constant the document satisfies."""
         assert group.trigger is not None
-        index = group.trigger[1]
-        found: dict[int, Edge] = {}
+        step, index = group.trigger
+        depths: Iterable[int] = (group.place,)
+        if not group.fixed:
+            depths = positions(self._labels(), group.steps, step + 1)
+        found: dict[int, Entry] = {}
         for depth in depths:
-            key = (index, self.nodes[depth])
-            satisfied = self.satisfied.get(key)
-            if satisfied is None:
-                context = self.chain[depth]
-                assert context is not None
-                satisfied = self.satisfied[key] = index.satisfied(context)
-            for number in satisfied:
-                for edge in group.by_constant.get(number, ()):
-                    found[edge.id] = edge
+            for number in group.by_constant.keys() & self._satisfied(index, depth):
+                there = group.by_constant[number]
+                if isinstance(there, dict):
+                    found.update(there)
+                else:
+                    found[there.id] = there
         return list(found.values())
 
-    def _edge(
-        self,
-        path: LabelPath[Group],
-        group: Group,
-        edge: Edge,
-        values: dict[object, tuple[int | None, str, float]],
-    ) -> None:
-        """Witness an edge with filters, where they hold."""
-        tests = self.matcher.filters[edge.id]
-        depths = positions(
-            path.labels(),
-            edge.definition.steps,
-            edge.depth,
-            lambda step, depth: self._passes(tests[step], depth),
-        )
-        if depths:
-            self._rows(group, edge, tuple(sorted(depths)), values)
+    def _depths(self, group: Group, entry: Entry) -> Sequence[int]:
+        """Where var1 of an edge stands when the last of the open nodes is var2."""
+        if group.fixed:
+            for step, test in entry.tests:
+                if not self._passes(test, group.at(step + 1)):
+                    return ()
+            return (group.at(group.depth),)
+        if group.filtered:
+            by_step: dict[int, list[Tried | Check]] = {}
+            for step, test in entry.tests:
+                by_step.setdefault(step, []).append(test)
+            return sorted(
+                positions(
+                    self._labels(),
+                    group.steps,
+                    group.depth,
+                    lambda step, depth: all(self._passes(t, depth) for t in by_step.get(step, ())),
+                )
+            )
+        standing = self.matcher.standing
+        key = (group, self._labels())
+        known = standing.get(key)
+        if known is None:
+            known = tuple(sorted(positions(key[1], group.steps, group.depth)))
+            if len(standing) >= STANDING:
+                standing.clear()
+            standing[key] = known
+        return known
 
-    def _rows(
-        self,
-        group: Group,
-        edge: Edge,
-        depths: tuple[int, ...],
-        values: dict[object, tuple[int | None, str, float]],
-    ) -> None:
+    def _rows(self, group: Group, entry: Entry, depths: Sequence[int], computed: Computed) -> None:
         code: int | None = None
         text: str | None = None
-        number: float | None = None
+        number = math.nan
         if group.evaluate is not None:
-            computed = values.get(group.value)
-            if computed is None:
-                computed = values[group.value] = self._value(group.evaluate)
-            code, text, number = computed
+            known = computed.get(group.value)
+            if known is None:
+                known = computed[group.value] = self._value(group.evaluate)
+            code, text, number = known
         witness, nodes = self.witness, self.nodes
         for depth in depths:
-            witness.var1.append(edge.var1)
-            witness.var2.append(edge.var2)
+            if group.read and text is not None:
+                row = len(witness.var1)
+                witness.text[row] = text
+                if number == number:
+                    witness.num[row] = number
+            witness.var1.append(entry.var1)
+            witness.var2.append(entry.var2)
             witness.node1.append(nodes[depth])
             witness.node2.append(nodes[-1])
-            witness.value.append(code if edge.valued else None)
-            witness.text.append(text if edge.read else None)
-            witness.num.append(number if edge.read and number == number else None)
+            witness.value.append(code if group.valued else None)
 
     def _value(self, evaluate: Callable[[Node], Value]) -> tuple[int | None, str, float]:
         """Code, text and number of the current node's value; NaN equals nothing and has no code."""
@@ -190,15 +261,24 @@ class Walk:
             return value_code(text), text, to_number(text)
         return (None if math.isnan(value) else value_code(text)), text, value
 
-    def _passes(self, tests: list[Filter], depth: int) -> bool:
-        """Whether filters hold. They are shared by queries, so each is evaluated once per node."""
-        for number, test in tests:
-            key = (number, self.nodes[depth])
-            passed = self.passed.get(key)
-            if passed is None:
-                context = self.chain[depth]
-                assert context is not None
-                passed = self.passed[key] = test(context)
-            if not passed:
-                return False
-        return True
+    def _passes(self, test: Tried | Check, depth: int) -> bool:
+        """Whether a filter holds at an open node."""
+        if isinstance(test, Check):
+            return holds(test, self._values(test.index, depth))
+        key = (test, self.nodes[depth])
+        passed = self.passed.get(key)
+        if passed is None:
+            context = self.chain[depth]
+            assert context is not None
+            passed = self.passed[key] = test.holds(context)
+        return passed
+
+    def _values(self, index: ConstantIndex, depth: int) -> Sequence[str | float]:
+        """What a subject is at an open node."""
+        key = (index, self.nodes[depth])
+        values = self.values.get(key)
+        if values is None:
+            context = self.chain[depth]
+            assert context is not None
+            values = self.values[key] = index.values(context)
+        return values

@@ -84,13 +84,17 @@ def test_every_path_selects_what_lxml_selects(seed: int) -> None:
             assert [code for _, code in rows] == [value_code(text) for text in texts]
 
 
-def test_label_paths_are_remembered_within_a_bound_and_matched_beyond_it() -> None:
-    matcher = Matcher([edge(1, "//b")], label_paths=10)
+@pytest.mark.parametrize("limit", [1, 10, 100_000])
+def test_what_is_remembered_is_bounded_and_forgetting_changes_nothing(limit: int) -> None:
     tags = [f"t{i}" for i in range(100)]
-    xml = "<r>" + "".join(f"<{t}><b/></{t}>" for t in tags) + "</r>"
-    witness = matcher.match(parse_document(xml.encode()), ("S",))
-    assert len(witness.node2) == 100
-    assert matcher.automaton.remembered == 10
+    paths = [f"//{t}/b" for t in tags[:50]]
+    matcher = Matcher([edge(n, path) for n, path in enumerate(paths, 1)], limit=limit)
+    xml = "<r>" + "".join(f"<{t}><b/><c/></{t}>" for t in tags) + "</r>"
+    for _ in range(2):
+        witness = matcher.match(parse_document(xml.encode()), ("S",))
+        assert sorted(witness.var2) == list(range(1, 51))
+        assert len(set(witness.node2)) == 50
+        assert matcher.automaton.remembered <= max(limit, 20)
 
 
 def test_removing_a_pattern_leaves_the_automaton_as_it_was() -> None:

@@ -1,0 +1,54 @@
+"""Runs of bounds and keywords against looking at all of them."""
+
+from __future__ import annotations
+
+import operator
+import random
+
+import pytest
+
+from xscl import runs
+from xscl.runs import Bounds, Keywords
+
+RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_SHORT", 4)
+    rng = random.Random(seed)
+    bounds = Bounds()
+    there: dict[int, float] = {}
+    for number in range(400):
+        if there and rng.random() < 0.4:
+            gone = rng.choice(sorted(there))
+            bounds.remove(there.pop(gone), gone)
+        else:
+            there[number] = rng.choice([rng.randrange(20), float("inf"), -0.0])
+            bounds.add(there[number], number)
+        value = rng.choice([*map(float, range(-1, 21)), float("nan"), float("inf"), -0.0])
+        for op, holds in RELATIONS.items():
+            found: set[int] = set()
+            bounds.find(op, value, found)
+            assert found == {n for n, bound in there.items() if holds(value, bound)}
+
+
+@pytest.mark.parametrize(("factor", "longest"), [(8, 1 << 17), (2, 16), (1, 1)])
+def test_keywords(factor: int, longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_FACTOR", factor)
+    monkeypatch.setattr(runs, "_LONGEST", longest)
+    rng = random.Random(factor)
+    there: dict[str | float, int] = {}
+    keywords = Keywords(there)
+    for number in range(600):
+        word = "".join(rng.choice("abé") for _ in range(rng.randint(1, 5)))
+        if word in there:
+            del there[word]
+            keywords.remove()
+        else:
+            there[word] = number
+            keywords.add(word)
+        text = "".join(rng.choice("abé ") for _ in range(rng.randint(0, 30)))
+        found: set[int] = set()
+        keywords.find(text, found)
+        assert found == {n for w, n in there.items() if str(w) in text}

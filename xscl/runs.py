@@ -1,0 +1,96 @@
+"""Bounds and keywords in runs: large sets that are searched often and change a little at a time.
+
+A sorted list, or an Aho-Corasick automaton, is fast to search and slow to change. Here it is cut
+into runs, each much longer than the one after it: what is new goes into the last, and a run that
+has grown too long for its place is merged into the one before (the logarithmic method of Bentley
+and Saxe, 1980).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Mapping
+
+import ahocorasick_rs
+
+_SHORT = 512
+_FACTOR = 8
+_LONGEST = 1 << 17
+"""Words in one automaton at most: that of a million takes seconds to build."""
+
+
+class Bounds:
+    """Numbers with which values are compared, each with the number of its constant."""
+
+    __slots__ = ("_long", "_short")
+
+    def __init__(self) -> None:
+        self._long: list[tuple[float, int]] = []
+        self._short: list[tuple[float, int]] = []
+
+    def add(self, bound: float, number: int) -> None:
+        insort(self._short, (bound, number))
+        if len(self._short) > _SHORT + len(self._long) // 64:
+            self._long += self._short
+            self._long.sort()
+            self._short = []
+
+    def remove(self, bound: float, number: int) -> None:
+        for run in (self._long, self._short):
+            at = bisect_left(run, (bound, number))
+            if run[at : at + 1] == [(bound, number)]:
+                del run[at]
+
+    def find(self, op: str, value: float, found: set[int]) -> None:
+        """Adds the constants to which a value stands in this relation."""
+        if value != value:
+            return
+        for run in (self._long, self._short):
+            if op in (">=", "<"):
+                at = bisect_right(run, (value, math.inf))
+            else:
+                at = bisect_left(run, (value, -1))
+            found.update(n for _, n in (run[:at] if op[0] == ">" else run[at:]))
+
+
+class Keywords:
+    """Words that are searched for in texts. `numbers` says which are there, and their numbers."""
+
+    __slots__ = ("_automata", "_dead", "_numbers", "_runs")
+
+    def __init__(self, numbers: Mapping[str | float, int]) -> None:
+        self._numbers = numbers
+        self._runs: list[list[str]] = []
+        self._automata: list[ahocorasick_rs.AhoCorasick | None] = []
+        self._dead = 0
+
+    def add(self, word: str) -> None:
+        """A word that `numbers` has now."""
+        runs = self._runs
+        runs.append([word])
+        self._automata.append(None)
+        while len(runs) > 1 and len(runs[-2]) < min(_FACTOR * len(runs[-1]), _LONGEST):
+            last = runs.pop()
+            runs[-1] += last
+            self._automata[-2:] = [None]
+
+    def remove(self) -> None:
+        """A word that `numbers` has no longer. It is still found, until half of all words are so."""
+        self._dead += 1
+        if self._dead > len(self._numbers):
+            words = [str(word) for word in self._numbers]
+            self._runs = [words[i : i + _LONGEST] for i in range(0, len(words), _LONGEST)]
+            self._automata = [None] * len(self._runs)
+            self._dead = 0
+
+    def find(self, text: str, found: set[int]) -> None:
+        """Adds the numbers of the words that a text holds."""
+        for i, words in enumerate(self._runs):
+            automaton = self._automata[i]
+            if automaton is None:
+                automaton = self._automata[i] = ahocorasick_rs.AhoCorasick(words)
+            for at, _, _ in automaton.find_matches_as_indexes(text, overlapping=True):
+                number = self._numbers.get(words[at])
+                if number is not None:
+                    found.add(number)
