@@ -10,6 +10,7 @@ from types import TracebackType
 import xscl
 from broker.catalog import compile_query
 from broker.engine import LATENESS, Engine
+from broker.join import MEMORY
 from broker.model import DeadLetter, Document, Match, to_microseconds
 from broker.store import Store
 from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
@@ -22,15 +23,21 @@ class Broker:
 
     `state` is a directory in which everything survives a crash; without it all is in memory.
     `lateness` says how much older than the newest document one may arrive (a timedelta, or
-    microseconds); what is older becomes a dead letter.
+    microseconds); what is older becomes a dead letter. `memory` is the number of documents whose
+    values are held in memory; older ones are read from the state when a value of theirs comes again.
     """
 
     def __init__(
-        self, state: str | Path | None = None, lateness: timedelta | int = LATENESS
+        self,
+        state: str | Path | None = None,
+        lateness: timedelta | int = LATENESS,
+        memory: int = MEMORY,
     ) -> None:
         if isinstance(lateness, timedelta):
             lateness = lateness // timedelta(microseconds=1)
-        self.engine = Engine(Store(state), lateness)
+        if lateness < 0 or memory < 1:
+            raise ValueError("lateness cannot be negative, nor memory less than one document")
+        self.engine = Engine(Store(state), lateness, memory)
 
     def __enter__(self) -> Broker:
         return self

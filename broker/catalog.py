@@ -3,22 +3,26 @@
 Queries with one join graph over the same variables are one *canonical query* with many
 subscribers, so that stage 2 never does the same work twice; each subscriber's windows and first
 document are checked when a match is handed to it. The ids of variables are never used again.
+
+A subscription is kept small, for there may be millions: its canonical text is all that is its own,
+and what delivery needs is shared with those of its shape. Trees are made again from the text.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from broker.sql import UNBOUNDED, has_edge
-from xscl import ast
+from broker.shapes import Compiled, Delivery, Select, compile_query, recall, windows_of
 from xscl.check import ResolvedQuery
-from xscl.joingraph import JoinGraph, join_graph
-from xscl.normal import NormalQuery, normalize, walk_operators
+from xscl.joingraph import JoinGraph
 from xscl.stage1 import Edge
-from xscl.template import Fitted, Template, template
-from xscl.treepattern import Definition, paths
+from xscl.template import Template
+from xscl.treepattern import Definition
+
+__all__ = ["Canonical", "Catalog", "Compiled", "Subscription", "compile_query", "windows_of"]
 
 
 @dataclass(slots=True)
@@ -36,90 +40,107 @@ class Canonical:
     definitions: tuple[Definition, ...]
     quantified: tuple[int, ...]
     constants: tuple[str | float, ...]
-    subscribers: dict[int, Subscription] = field(default_factory=dict)
+    _subscribers: Subscription | dict[int, Subscription] | None = None
+    """One needs no dictionary, and most have one."""
+    _asked: dict[tuple[int, ...], int] | None = None
+    """Windows, and by how many subscribers they are asked for, once there were two."""
+    _widest: tuple[int, ...] | None = None
 
-    def windows(self) -> list[int]:
+    @property
+    def subscribers(self) -> Mapping[int, Subscription]:
+        """By number, in the order of their registration."""
+        found = self._subscribers
+        if isinstance(found, dict):
+            return found
+        return {} if found is None else {found.number: found}
+
+    def join(self, subscription: Subscription) -> None:
+        before = self._subscribers
+        if before is None:
+            self._subscribers = subscription
+            return
+        if not isinstance(before, dict):
+            before = self._subscribers = {before.number: before}
+        if self._asked is None:
+            self._asked = dict(Counter(each.windows for each in before.values()))
+        before[subscription.number] = subscription
+        windows = subscription.windows
+        self._asked[windows] = self._asked.get(windows, 0) + 1
+        if self._widest is not None:
+            self._widest = tuple(map(max, self._widest, windows))
+
+    def leave(self, subscription: Subscription) -> None:
+        if not isinstance(self._subscribers, dict):
+            self._subscribers = None
+            return
+        del self._subscribers[subscription.number]
+        windows = subscription.windows
+        assert self._asked is not None
+        self._asked[windows] -= 1
+        if not self._asked[windows]:
+            del self._asked[windows]
+            if self._widest and any(map(int.__eq__, windows, self._widest)):
+                self._widest = None  # perhaps it alone asked for so much
+
+    def windows(self) -> tuple[int, ...]:
         """The widest window that any subscriber asks for, per operator and for the whole."""
-        return [max(w) for w in zip(*(s.windows for s in self.subscribers.values()), strict=True)]
+        if self._asked is None:
+            assert isinstance(self._subscribers, Subscription)
+            return self._subscribers.windows
+        if self._widest is None:
+            self._widest = tuple(map(max, zip(*self._asked, strict=True)))
+        return self._widest
 
     def first_doc(self) -> int:
-        return min(s.first_doc for s in self.subscribers.values())
+        """Document numbers grow, so the first subscriber has the lowest."""
+        return next(iter(self.subscribers.values())).first_doc
 
 
 @dataclass(slots=True)
 class Subscription:
-    """A registered query. `positions` are the template's positions of its graph's nodes.
-
-    `named` maps what SELECT names to positions: variables, or for `*` the numbers of the blocks.
-    """
+    """A registered query: its text, and how its matches become results (`delivery`)."""
 
     number: int
-    resolved: ResolvedQuery
+    id: str
+    text: str
+    publish: str | None
     first_doc: int
-    graph: JoinGraph
-    positions: tuple[int, ...]
     windows: tuple[int, ...]
-    named: dict[str, int]
+    delivery: Delivery
     nested: tuple[str, ...]
     canonical: Canonical
+    _kept: Compiled | None = None
+    """A query in another's FROM, which has no text of its own that says all."""
 
     @property
-    def id(self) -> str:
-        return self.resolved.id
+    def compiled(self) -> Compiled:
+        """The query compiled again, from a small cache."""
+        return self._kept or recall(self.id, self.text)
+
+    @property
+    def resolved(self) -> ResolvedQuery:
+        return self.compiled.resolved
+
+    @property
+    def graph(self) -> JoinGraph:
+        return self.compiled.graph
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        return self.delivery.positions
+
+    @property
+    def named(self) -> dict[str, int]:
+        return self.delivery.named
+
+    @property
+    def select(self) -> Select:
+        return self.delivery.select
 
     @property
     def reads(self) -> set[str]:
         """The streams that its result is derived from."""
-        return {node.definition.stream for node in self.graph.nodes}
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A query on its way to become a subscription: everything that needs no catalog."""
-
-    resolved: ResolvedQuery
-    normal: NormalQuery
-    graph: JoinGraph
-    fitted: Fitted
-    named: dict[str, int]
-    nested: tuple[Compiled, ...]
-
-    @property
-    def reads(self) -> set[str]:
-        """The streams that its result is derived from."""
-        return {node.definition.stream for node in self.graph.nodes}.union(
-            *(inner.reads for inner in self.nested)
-        )
-
-
-def compile_query(resolved: ResolvedQuery) -> Compiled:
-    """All passes from a checked query to its template."""
-    normal = normalize(resolved)
-    names = selected_variables(resolved.query)
-    graph = join_graph(normal, names)
-    fitted = template(graph)
-    places = [fitted.positions[i] for i in graph.selected]
-    named = dict(zip(names or map(str, range(len(places))), places, strict=True))
-    nested = tuple(compile_query(inner) for inner in normal.nested)
-    return Compiled(resolved, normal, graph, fitted, named, nested)
-
-
-def selected_variables(query: ast.Query) -> list[str]:
-    """The variables that SELECT names, in order; none for `*`."""
-    if query.select is None:
-        return []
-    select = query.select
-    exprs = _expressions(select) if isinstance(select, ast.Element) else [i.expr for i in select]
-    names = dict.fromkeys(path.variable for expr in exprs for path in paths(expr))
-    return [name for name in names if name is not None]
-
-
-def _expressions(element: ast.Element) -> Iterator[ast.Expr]:
-    for part in [*(p for _, parts in element.attributes for p in parts), *element.content]:
-        if isinstance(part, ast.Element):
-            yield from _expressions(part)
-        elif not isinstance(part, str):
-            yield part
+        return {definition.stream for definition in self.canonical.definitions}
 
 
 class Catalog:
@@ -135,12 +156,15 @@ class Catalog:
         """Streams that queries publish, and the ids of those queries."""
         self.read: Counter[str] = Counter()
         """Streams that queries read, with the number of canonical queries that do."""
-        self._uses: Counter[int] = Counter()
-        self._edge_ids: dict[tuple[int, int], int] = {}
+        self._uses = array("q", [0])
+        """By edge, the number of canonical queries that use it."""
+        self._edge_ids: dict[int, int] = {}
+        """By var1 and var2, in one number."""
+        self._spans: Counter[int] = Counter()
+        """How long a match may be, with the number of subscriptions that say so."""
         self._by_key: dict[object, Canonical] = {}
         self._nested_users: Counter[str] = Counter()
         self._last_hidden = 0
-        self._next_edge = 1
         self._next_canonical = 1
         self.new_variables: list[tuple[int, str]] = []
         self.dirty: set[int] = set()
@@ -151,26 +175,29 @@ class Catalog:
     def add(self, compiled: Compiled, number: int, first_doc: int) -> Subscription:
         """Register a query, and with it those in its FROM, which equal ones share."""
         for inner in compiled.nested:
-            self._nested_users[inner.resolved.id] += 1
-            if inner.resolved.id not in self.subscriptions:
+            self._nested_users[inner.id] += 1
+            if inner.id not in self.subscriptions:
                 self._last_hidden -= 1
                 self.add(inner, self._last_hidden, first_doc)
         canonical = self._canonical(compiled)
+        shape, literals = compiled.shape, compiled.literals
         subscription = Subscription(
-            number=number,
-            resolved=compiled.resolved,
-            first_doc=first_doc,
-            graph=compiled.graph,
-            positions=compiled.fitted.positions,
-            windows=windows_of(compiled.graph),
-            named=compiled.named,
-            nested=tuple(inner.resolved.id for inner in compiled.nested),
-            canonical=canonical,
+            number,
+            compiled.id,
+            compiled.text,
+            compiled.publish,
+            first_doc,
+            shape.windows(literals),
+            shape.deliver(literals),
+            tuple([inner.id for inner in compiled.nested]),
+            canonical,
+            compiled if number < 0 else None,
         )
-        canonical.subscribers[number] = subscription
+        canonical.join(subscription)
+        self._spans[subscription.windows[-1]] += 1
         self.subscriptions[subscription.id] = subscription
-        if compiled.resolved.query.publish is not None:
-            self.published[compiled.resolved.query.publish] = subscription.id
+        if compiled.publish is not None:
+            self.published[compiled.publish] = subscription.id
         self.dirty.add(canonical.number)
         return subscription
 
@@ -180,67 +207,54 @@ class Catalog:
             self._nested_users[inner] -= 1
             if not self._nested_users[inner]:
                 self.remove(inner)
-        if subscription.resolved.query.publish is not None:
-            del self.published[subscription.resolved.query.publish]
+        if subscription.publish is not None:
+            del self.published[subscription.publish]
+        span = subscription.windows[-1]
+        self._spans[span] -= 1
+        if not self._spans[span]:
+            del self._spans[span]
         canonical = subscription.canonical
-        del canonical.subscribers[subscription.number]
+        canonical.leave(subscription)
         self.dirty.add(canonical.number)
         if not canonical.subscribers:
             del self.canonical[canonical.number]
-            del self._by_key[self._key(canonical)]
+            del self._by_key[_key(canonical)]
             for edge in canonical.edges:
                 self._release(edge)
-            self.read.subtract({d.stream for d in canonical.definitions})
+            for stream in {definition.stream for definition in canonical.definitions}:
+                self.read[stream] -= 1
         return subscription
 
     def _canonical(self, compiled: Compiled) -> Canonical:
-        graph, shape = compiled.graph, compiled.fitted.template
-        number = self.templates.setdefault(shape, len(self.templates))
-        definitions: list[Definition] = [graph.nodes[0].definition] * len(graph.nodes)
-        for node, position in zip(graph.nodes, compiled.fitted.positions, strict=True):
-            definitions[position] = node.definition
-        variables = tuple(self.variable(d) for d in definitions)
-        quantified = tuple(self.variable(d) for _, d in graph.quantified)
-        selected = frozenset(compiled.fitted.positions[i] for i in graph.selected)
-        constants = compiled.fitted.constants
-        key = (number, variables, selected, quantified, repr(constants))
-        canonical = self._by_key.get(key)
-        if canonical is None:
-            edges = list(self._edges(shape, variables, definitions))
-            for (_, defined), base, variable in zip(
-                graph.quantified, shape.quantified, quantified, strict=True
-            ):
-                depth = len(definitions[base].steps)
-                edges.append(self._edge(variables[base], variable, defined, depth, False, True))
-            self._uses.update(edges)
-            self.read.update({d.stream for d in definitions})
-            canonical = Canonical(
-                number=self._next_canonical,
-                template=number,
-                variables=variables,
-                selected=selected,
-                edges=tuple(edges),
-                definitions=tuple(definitions),
-                quantified=quantified,
-                constants=constants,
-            )
+        shape, literals = compiled.shape, compiled.literals
+        number = self.templates.setdefault(shape.template, len(self.templates))
+        size = len(shape.template.nodes)
+        found = [self.variable(text) for text in shape.texts(literals)]
+        fresh = Canonical(
+            number=self._next_canonical,
+            template=number,
+            variables=tuple(found[:size]),
+            selected=shape.selected,
+            edges=(),
+            definitions=(),
+            quantified=tuple(found[size:]),
+            constants=shape.constants(literals),
+        )
+        canonical = self._by_key.setdefault(_key(fresh), fresh)
+        if canonical is fresh:
             self._next_canonical += 1
-            self._by_key[key] = canonical
+            definitions = shape.definitions(literals)
+            canonical.definitions = definitions[:size]
+            canonical.edges = self._edges(compiled, canonical, definitions[size:])
+            for edge in canonical.edges:
+                self._uses[edge] += 1
+            for stream in shape.streams:
+                self.read[stream] += 1
             self.canonical[canonical.number] = canonical
         return canonical
 
-    def _key(self, canonical: Canonical) -> object:
-        return (
-            canonical.template,
-            canonical.variables,
-            canonical.selected,
-            canonical.quantified,
-            repr(canonical.constants),
-        )
-
-    def variable(self, definition: Definition) -> int:
+    def variable(self, text: str) -> int:
         """The id of a variable, by its definition; a new one is given where it is new."""
-        text = definition.text()
         number = self.variables.get(text)
         if number is None:
             number = self.variables[text] = len(self.variables) + 1
@@ -248,20 +262,21 @@ class Catalog:
         return number
 
     def _edges(
-        self, shape: Template, variables: tuple[int, ...], definitions: list[Definition]
-    ) -> Iterable[int]:
-        for position, (_, parent) in enumerate(shape.nodes):
-            if has_edge(shape, position):
-                var1 = 0 if parent is None else variables[parent]
-                depth = 0 if parent is None else len(definitions[parent].steps)
-                yield self._edge(
-                    var1,
-                    variables[position],
-                    definitions[position],
-                    depth,
-                    shape.valued(position),
-                    shape.read(position),
-                )
+        self, compiled: Compiled, canonical: Canonical, quantified: tuple[Definition, ...]
+    ) -> tuple[int, ...]:
+        variables, definitions = canonical.variables, canonical.definitions
+        edges = []
+        for position, parent, valued, read in compiled.shape.edges:
+            var1 = 0 if parent is None else variables[parent]
+            depth = 0 if parent is None else len(definitions[parent].steps)
+            defined = definitions[position]
+            edges.append(self._edge(var1, variables[position], defined, depth, valued, read))
+        for base, variable, defined in zip(
+            compiled.shape.template.quantified, canonical.quantified, quantified, strict=True
+        ):
+            depth = len(definitions[base].steps)
+            edges.append(self._edge(variables[base], variable, defined, depth, False, True))
+        return tuple(edges)
 
     def _edge(
         self, var1: int, var2: int, defined: Definition, depth: int, valued: bool, read: bool
@@ -271,18 +286,18 @@ class Catalog:
         One that is asked for more than before is upgraded, so that no edge is witnessed twice; the
         rows from before serve only queries that asked for less.
         """
-        edge_id = self._edge_ids.get((var1, var2))
+        pair = var1 << 32 | var2
+        edge_id = self._edge_ids.get(pair)
         if edge_id is None:
-            edge_id = self._edge_ids[var1, var2] = self._next_edge
-            self._next_edge += 1
-            known = None
+            edge_id = self._edge_ids[pair] = len(self._uses)
+            self._uses.append(0)
         else:
             known = self.edges[edge_id]
+            if known.valued >= valued and known.read >= read:
+                return edge_id
             valued, read = valued or known.valued, read or known.read
-        edge = Edge(edge_id, var1, var2, defined, depth, valued, read)
-        if edge != known:
-            self.edges[edge_id] = edge
-            self.changed.add(edge_id)
+        self.edges[edge_id] = Edge(edge_id, var1, var2, defined, depth, valued, read)
+        self.changed.add(edge_id)
         return edge_id
 
     def _release(self, edge_id: int) -> None:
@@ -290,16 +305,19 @@ class Catalog:
         if not self._uses[edge_id]:
             edge = self.edges.pop(edge_id)
             self.changed.add(edge_id)
-            del self._uses[edge_id]
-            del self._edge_ids[edge.var1, edge.var2]
+            del self._edge_ids[edge.var1 << 32 | edge.var2]
 
     def widest_window(self) -> int:
         """The longest time that any match may span, in microseconds."""
-        return max((s.windows[-1] for s in self.subscriptions.values()), default=0)
+        return max(self._spans, default=0)
 
 
-def windows_of(graph: JoinGraph) -> tuple[int, ...]:
-    """Windows by operator, then WITHIN; the last also says how long a whole match may be."""
-    own = [UNBOUNDED if o.window is None else o.window for o in walk_operators(graph.operators)]
-    whole = UNBOUNDED if graph.within is None else graph.within
-    return (*own, min([whole, *own[-1:]]))
+def _key(canonical: Canonical) -> object:
+    constants = canonical.constants
+    return (
+        canonical.template,
+        canonical.variables,
+        canonical.selected,
+        canonical.quantified,
+        repr(constants) if constants else "",
+    )

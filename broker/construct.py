@@ -20,6 +20,8 @@ Environment = Mapping[str, Node]
 """The node that each variable of SELECT stands for in a match."""
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PLAIN = re.compile(r"[ !#-%'-;=?-~]*").fullmatch
+"""Text that stands for itself in content and in quotation marks."""
 _TAG_NAME = re.compile(r"<[^\s/>]+")
 
 
@@ -31,11 +33,15 @@ def element(name: str, attributes: Iterable[tuple[str, str]], content: str) -> s
 
 def quote(value: str) -> str:
     """An attribute value in quotation marks, blanks kept as they are."""
+    if _PLAIN(value):
+        return f'"{value}"'
     return quoteattr(clean(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
 def text_xml(text: str) -> str:
     """Text as XML; a carriage return would otherwise be read as a line feed."""
+    if _PLAIN(text):
+        return text
     return escape(clean(text), {"\r": "&#13;"})
 
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from broker.catalog import Compiled, Subscription
 from broker.clock import Clock
-from broker.join import Joiner
+from broker.join import MEMORY, Joiner
 from broker.model import DeadLetter, Match
 from broker.publish import Candidate, Publisher, Stored
 from broker.registry import Registry
@@ -60,13 +59,13 @@ class _Found:
 class Engine:
     """The catalog of subscriptions over a store, and the processing of batches."""
 
-    def __init__(self, store: Store, lateness: int = LATENESS) -> None:
+    def __init__(self, store: Store, lateness: int = LATENESS, memory: int = MEMORY) -> None:
         self.store = store
         self.lateness = lateness
         self.registry = Registry(store)
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher
-        self.joiner = Joiner(store, self.catalog)
+        self.joiner = Joiner(store, self.catalog, memory)
         self._batches = 0
         self.clock = Clock()
         self._next_doc = store.number("next_doc", 1)
@@ -110,6 +109,7 @@ class Engine:
                 self._advance()
                 self.clock.lap("store")
         except BaseException:
+            self.joiner.reset()
             self._next_doc, self._next_match, self._highest, self._applied = before
             raise
         self.clock.lap("commit")
@@ -203,20 +203,14 @@ class Engine:
         witnessed = witness_rows(run, rows)
         self.store.insert("rl", witnessed)
         self.clock.lap("store")
-        if revised or not witnessed.num_rows:
+        if revised:
+            self.joiner.replace(revised, witnessed)
             return []
-        self.store.connection.register("arrow_batch", witnessed)
-        self.store.run("CREATE OR REPLACE TEMP TABLE rr AS SELECT * FROM arrow_batch")
-        self.store.connection.unregister("arrow_batch")
-        present = set(pc.unique(witnessed.column("var2")).to_pylist())
-        span = (min(a.start for a in run), max(a.end for a in run))
-        return self._evaluate((run[0].doc, run[-1].doc), span, present)
+        return self._evaluate(witnessed)
 
-    def _evaluate(
-        self, docs: tuple[int, int], span: tuple[int, int], present: set[int]
-    ) -> list[_Found]:
-        """Run the conjunctive query of each template that the batch can touch."""
-        candidates = self.joiner.candidates(docs, span, present)
+    def _evaluate(self, rows: pa.Table) -> list[_Found]:
+        """The matches that the documents of these witness rows complete."""
+        candidates = self.joiner.candidates(rows)
         self.clock.lap("join")
         if not candidates:
             return []
@@ -224,7 +218,7 @@ class Engine:
         publisher.load({doc for _, candidate in candidates for doc in candidate.docs})
         found = []
         for canonical, candidate in candidates:
-            shape = self.joiner.templates[canonical.template]
+            shape = self.joiner.templates.shapes[canonical.template]
             blocks = [block for block, _ in shape.nodes]
             wanted = [
                 s
@@ -337,6 +331,7 @@ class Engine:
         horizon = self._highest - self.lateness - self.catalog.widest_window()
         if horizon > -UNBOUNDED:
             self.store.run('DELETE FROM rl WHERE "end" < ?', [horizon])
+            self.joiner.expire(horizon)
             # The identity stays, so that a repeated document is still known as one.
             self.store.run(
                 'UPDATE documents SET xml = NULL WHERE "end" < ? AND xml IS NOT NULL', [horizon]

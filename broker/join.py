@@ -1,120 +1,247 @@
-"""The templates' queries over the match relations: parameters in RT, candidates out."""
+"""Stage 2's search: witness rows of a batch in, candidate matches out.
+
+Posting lists find the pairs of documents that share a value, and signatures say which canonical
+queries such a pair satisfies. That decides most queries (`broker/plan.py`). For all others it says
+which documents can take part, and the template's conjunctive query decides, over the slice of RL
+that holds those documents. Only a template whose blocks no value joins connect reads all of RL.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
 from broker.catalog import Canonical, Catalog
+from broker.history import History
+from broker.plan import Plan, connected, decided_in_memory
+from broker.postings import Postings, within
 from broker.publish import Candidate
-from broker.residual import constants, register_functions
-from broker.sql import conjunctive_query, create_parameter_table, parameter_table, reported
+from broker.records import Layout, Reader, Record
+from broker.signatures import Signatures
+from broker.sql import UNBOUNDED
 from broker.store import Store
-from xscl.template import Template
+from broker.templates import Needed, Templates
+
+Found = tuple[Canonical, Candidate]
+
+MEMORY = 1_000_000
+"""Documents that the posting lists hold, unless told otherwise; about a kilobyte each."""
+
+_KNOWN = 10_000
 
 
 class Joiner:
-    """Keeps a parameter relation RT per template, and runs the templates that a batch can touch."""
+    """Finds the candidate matches that a batch completes."""
 
-    def __init__(self, store: Store, catalog: Catalog) -> None:
+    def __init__(self, store: Store, catalog: Catalog, memory: int = MEMORY) -> None:
         self.store = store
+        self.memory = memory
         self.catalog = catalog
-        self.templates: list[Template] = []
-        self._sql: dict[tuple[int, int], str] = {}
-        self._template_of: dict[int, int] = {}
-        self._variables_at: dict[tuple[int, int], set[int]] = {}
-        self._functions = False
-        self._widest: list[int] = []
+        self.signatures = Signatures()
+        self.templates = Templates(store, catalog)
+        self._postings: Postings | None = None
+        self._reader = Reader()
+        self._history = History(store, self._reader)
+        self._plans: dict[int, Plan] = {}
+        self._chained: dict[int, tuple[int, list[list[tuple[int, int]]]]] = {}
+        self._alone: dict[int, dict[int, Plan]] = {}
+        self._alone_in: dict[Layout, tuple[Plan, ...]] = {}
 
-    def candidates(
-        self, docs: tuple[int, int], span: tuple[int, int], present: set[int]
-    ) -> list[tuple[Canonical, Candidate]]:
-        """Candidate matches with a document of the current batch (RR).
-
-        `docs` are the numbers of its first and last document, `span` its first start and last
-        end, `present` the variables that it witnessed.
-        """
-        found: list[tuple[Canonical, Candidate]] = []
-        for number, shape in enumerate(self.templates):
-            for pivot in range(shape.blocks):
-                if self._touched(number, shape, pivot, present):
-                    found += self._candidates(number, shape, pivot, docs, span)
-        return found
-
-    def _touched(self, number: int, shape: Template, pivot: int, present: set[int]) -> bool:
-        position = next(p for p in reversed(shape.block_positions(pivot)))
-        return not self._variables_at.get((number, position), frozenset()).isdisjoint(present)
-
-    def _candidates(
-        self, number: int, shape: Template, pivot: int, docs: tuple[int, int], span: tuple[int, int]
-    ) -> list[tuple[Canonical, Candidate]]:
-        sql = self._sql.get((number, pivot))
-        if sql is None:
-            sql = self._sql[number, pivot] = conjunctive_query(shape, number, pivot)
-        parameters = {
-            "first": docs[0],
-            "last": docs[1],
-            "low": span[0] - self._widest[number],
-            "high": span[1] + self._widest[number],
-        }
-        parameters = {name: value for name, value in parameters.items() if f"${name}" in sql}
-        found = self.store.connection.execute(sql, parameters).fetchall()
-        blocks, size = shape.blocks, len(shape.nodes)
-        listed = [p for p in range(size) if reported(shape, p)]
-        result = []
-        for row in found:
-            docs, nodes = row[1 : blocks + 1], row[blocks + 1 : blocks + 1 + size]
-            lists = {p: tuple(x) for p, x in zip(listed, row[blocks + 1 + size :], strict=True)}
-            result.append((self.catalog.canonical[row[0]], Candidate(docs, nodes, lists)))
-        return result
+    # -- subscriptions -----------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Bring RT up to date with the subscriptions."""
+        """Take note of how the subscriptions have changed, and have the posting lists ready."""
         for shape, number in self.catalog.templates.items():
-            if number == len(self.templates):
-                self.templates.append(shape)
-                self._widest.append(0)
-                self.store.run(create_parameter_table(shape, number))
-                if shape.residuals and not self._functions:
-                    register_functions(self.store.connection)
-                    self._functions = True
+            if number == len(self.templates.shapes):
+                self.templates.add(shape)
         dirty, self.catalog.dirty = self.catalog.dirty, set()
-        if not dirty:
-            return
-        fresh: dict[int, list[Canonical]] = {}
-        for cq in dirty:
-            canonical = self.catalog.canonical.get(cq)
-            if cq in self._template_of:
-                table = parameter_table(self._template_of.pop(cq))
-                self.store.run(f"DELETE FROM {table} WHERE cq = ?", [cq])
-            if canonical is not None:
-                fresh.setdefault(canonical.template, []).append(canonical)
-                self._template_of[cq] = canonical.template
-        for number, rows in fresh.items():
-            self.store.insert(
-                parameter_table(number), _parameter_rows(self.templates[number], rows)
+        for number in dirty:
+            canonical = self.catalog.canonical.get(number)
+            self.templates.changed(number, canonical)
+            if canonical is None:
+                self._forget(number)
+            elif number in self._plans:
+                self._plans[number].renew()
+                self.signatures.forget()
+            elif number not in self._chained:
+                self._add(canonical)
+        if self._postings is None:
+            self._postings = self._load()
+
+    def _add(self, canonical: Canonical) -> None:
+        shape = self.templates.shapes[canonical.template]
+        if decided_in_memory(shape):
+            plan = self._plans[canonical.number] = Plan(canonical, shape)
+            if shape.blocks == 2:
+                self.signatures.add(plan)
+            else:
+                self._alone.setdefault(canonical.variables[-1], {})[canonical.number] = plan
+                self._alone_in.clear()
+        elif shape.blocks > 1 and connected(shape):
+            pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+            for a, b in shape.joins:
+                blocks = (shape.nodes[a][0], shape.nodes[b][0])
+                if blocks[0] != blocks[1]:
+                    variables = (canonical.variables[a], canonical.variables[b])
+                    pairs.setdefault(blocks, []).append(variables)
+            self._chained[canonical.number] = (canonical.template, list(pairs.values()))
+            for joined in pairs.values():
+                self.signatures.add_candidates(canonical.template, joined)
+
+    def _forget(self, number: int) -> None:
+        plan = self._plans.pop(number, None)
+        if plan is not None and plan.kind:
+            self.signatures.remove(plan)
+        elif plan is not None:
+            self._alone[plan.canonical.variables[-1]].pop(number)
+            self._alone_in.clear()
+        template, pairs = self._chained.pop(number, (0, []))
+        for joined in pairs:
+            self.signatures.remove_candidates(template, joined)
+
+    # -- documents ---------------------------------------------------------------------------
+
+    @property
+    def postings(self) -> Postings:
+        assert self._postings is not None, "refresh() comes first"
+        return self._postings
+
+    def reset(self) -> None:
+        """Drop what is in memory of the documents: it may not be what the store holds."""
+        self._postings = None
+
+    def _load(self) -> Postings:
+        postings = Postings(self.signatures)
+        self._history = History(self.store, self._reader)
+        for record in self._history.newest(self.memory):
+            postings.insert(record)
+        return postings
+
+    def expire(self, horizon: int) -> None:
+        """Forget documents that ended before the horizon."""
+        if self._postings is not None:
+            self._postings.expire(horizon)
+            self._history.expire(horizon)
+
+    def _keep_bound(self) -> None:
+        """Let the oldest quarter go where there are more documents than the bound."""
+        records = self.postings.records
+        if len(records) > self.memory:
+            ends = sorted(record.end for record in records.values())
+            floor = ends[len(ends) - self.memory * 3 // 4 - 1] + 1
+            gone = [record for record in records.values() if record.end < floor]
+            self._history.let_go(gone, floor)
+            self.postings.remove([record.doc for record in gone])
+
+    def _recall(self, records: Sequence[Record]) -> list[Record]:
+        """Bring back, for this batch, what shares a value with these and was let go."""
+        if self._history.floor == -UNBOUNDED:
+            return []
+        codes = {code for record in records for code in record.codes if code}
+        widest = max(self.templates.widest, default=0)
+        low = min((record.start for record in records), default=0) - widest
+        known = self.postings.records.keys() | {record.doc for record in records}
+        recalled = self._history.having(codes, low, known)
+        for record in recalled:
+            self.postings.insert(record)
+        return recalled
+
+    def replace(self, docs: Sequence[int], rows: pa.Table) -> None:
+        """Revised documents take the place of what was stored of them."""
+        self.postings.remove(docs)
+        for record in self._reader.read(rows):
+            self.postings.insert(record)
+
+    def candidates(self, rows: pa.Table) -> list[Found]:
+        """Candidate matches with a document of the batch whose witness rows these are."""
+        records = self._reader.read(rows)
+        recalled = self._recall(records)
+        needed = Needed()
+        found: list[Found] = []
+        for record in records:
+            found += self._of_one(record, needed)
+            found += self._of_two(record, needed)
+            self.postings.insert(record)
+        recalled += self._reach(needed)
+        regular = {r.doc for r in records if r.layout.regular}
+        regular |= {doc for doc in needed.docs if self.postings.records[doc].layout.regular}
+        for number, candidate in self.templates.candidates(records, rows, needed):
+            # What signatures decide they have decided already.
+            if number not in self._plans or not regular.issuperset(candidate.docs):
+                found.append((self.catalog.canonical[number], candidate))
+        self.postings.remove([record.doc for record in recalled])
+        self._keep_bound()
+        return found
+
+    def _of_one(self, record: Record, needed: Needed) -> list[Found]:
+        """Queries of one block."""
+        layout = record.layout
+        plans = self._alone_in.get(layout)
+        if plans is None:
+            if len(self._alone_in) > _KNOWN:
+                self._alone_in.clear()
+            plans = self._alone_in[layout] = tuple(
+                plan
+                for variable in layout.nodes
+                for plan in self._alone.get(variable, {}).values()
+                if layout.nodes.keys() >= set(plan.canonical.variables)
             )
-            for canonical in rows:
-                # Never narrowed again: it only says what need not be read.
-                self._widest[number] = max(self._widest[number], canonical.windows()[-1])
-                for position, variable in enumerate(canonical.variables):
-                    self._variables_at.setdefault((number, position), set()).add(variable)
+        found: list[Found] = []
+        for plan in plans:
+            if not layout.regular:
+                needed.templates.add(plan.canonical.template)
+            elif plan.admits(record, record):
+                found += [(plan.canonical, c) for c in plan.candidates((record,))]
+        return found
 
+    def _of_two(self, record: Record, needed: Needed) -> list[Found]:
+        """Queries of two blocks: this document and an older one."""
+        found: list[Found] = []
+        told: set[tuple[int, int, bool]] = set()
+        for hit in self.postings.probe(record):
+            verdict = hit.verdict
+            for template in verdict.templates:
+                olds = within(hit, record, self.templates.widest[template], "")
+                self._leave(needed, template, record, olds)
+            for kind, plans, window in verdict.kinds:
+                for old in within(hit, record, window, kind):
+                    left, right = (old, record) if hit.right else (record, old)
+                    if not (record.layout.regular and old.layout.regular):
+                        for plan in plans:
+                            self._leave(needed, plan.canonical.template, record, (old,))
+                        continue
+                    for plan in plans:
+                        key = (plan.canonical.number, old.doc, hit.right)
+                        if plan.admits(left, right) and key not in told:
+                            told.add(key)
+                            for candidate in plan.candidates((left, right)):
+                                found.append((plan.canonical, candidate))
+        return found
 
-def _parameter_rows(shape: Template, rows: list[Canonical]) -> pa.Table:
-    size = len(shape.nodes)
-    windows = [c.windows() for c in rows]
-    columns = {
-        "cq": pa.array([c.number for c in rows], pa.int64()),
-        "first_doc": pa.array([c.first_doc() for c in rows], pa.int64()),
-    }
-    for p in range(size):
-        columns[f"v{p}"] = pa.array([c.variables[p] for c in rows], pa.int32())
-        columns[f"s{p}"] = pa.array([p in c.selected for c in rows], pa.bool_())
-    for i in range(len(shape.quantified)):
-        columns[f"u{i}"] = pa.array([c.quantified[i] for c in rows], pa.int32())
-    for i, kind in constants(shape):
-        arrow = pa.float64() if kind == "DOUBLE" else pa.string()
-        columns[f"k{i}"] = pa.array([c.constants[i] for c in rows], arrow)
-    for i in range(len(windows[0])):
-        columns[f"w{i}"] = pa.array([w[i] for w in windows], pa.int64())
-    return pa.table(columns)
+    def _leave(self, needed: Needed, template: int, new: Record, olds: Iterable[Record]) -> None:
+        """Let a template's query decide about pairs."""
+        docs = {old.doc for old in olds}
+        if docs:
+            needed.templates.add(template)
+            needed.docs |= docs
+            needed.docs.add(new.doc)
+
+    def _reach(self, needed: Needed) -> list[Record]:
+        """Add the documents that longer patterns reach from those found, value join by value join.
+        Returns those that had to be brought back."""
+        recalled: list[Record] = []
+        fresh = set(needed.docs)
+        longest = max((self.templates.shapes[t].blocks for t in needed.templates), default=0)
+        for _ in range(longest - 2):
+            reached: set[int] = set()
+            records = [self.postings.records[doc] for doc in fresh]
+            recalled += self._recall(records)
+            for record in records:
+                for hit in self.postings.probe(record):
+                    for template in hit.verdict.templates & needed.templates:
+                        window = self.templates.widest[template]
+                        reached |= {old.doc for old in within(hit, record, window, "")}
+            fresh = reached - needed.docs
+            needed.docs |= fresh
+        return recalled

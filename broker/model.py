@@ -10,13 +10,15 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 MICROSECONDS = 1_000_000
 _LARGEST = 2**60 / MICROSECONDS
 """Seconds; a timestamp and the widest window still add up in 64 bits."""
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -30,6 +32,7 @@ def to_microseconds(time: datetime | float) -> int:
     return round(time * MICROSECONDS)
 
 
+@lru_cache(maxsize=10_000)
 def iso_time(microseconds: int) -> str:
     """ISO 8601 in UTC, with as many decimals as it needs."""
     try:
@@ -97,12 +100,14 @@ class Match:
 
     def dumps(self) -> str:
         """A text from which `loads` makes the same match."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        plain = {name: getattr(self, name) for name in _MATCH_FIELDS}
+        plain["documents"] = [(d.id, d.stream, d.timestamp) for d in self.documents]
+        return _encode(plain)
 
     @classmethod
     def loads(cls, text: str) -> Match:
         plain = json.loads(text)
-        documents = tuple(DocumentRef(**d) for d in plain.pop("documents"))
+        documents = tuple(DocumentRef(*d) for d in plain.pop("documents"))
         return cls(documents=documents, nodes=tuple(plain.pop("nodes")), **plain)
 
     def to_json(self) -> dict[str, Any]:
@@ -122,11 +127,14 @@ class Match:
         }
 
 
+_MATCH_FIELDS = [field.name for field in fields(Match)]
+
+
 def match_id(
     query: str, text: str, documents: Sequence[tuple[str, str]], nodes: Sequence[int]
 ) -> str:
     """The id of a match: a function of the query, its documents (source, id) and nodes."""
-    key = json.dumps([query, text, documents, nodes], ensure_ascii=False, separators=(",", ":"))
+    key = _encode([query, text, documents, nodes])
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

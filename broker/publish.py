@@ -60,6 +60,8 @@ class Publisher:
         self._fetch = fetch
         self._stored: dict[int, Stored] = {}
         self._elements: dict[int, list[etree._Element]] = {}
+        self._texts: dict[tuple[int, int], str] = {}
+        self._copies: dict[tuple[int, int], str] = {}
 
     def load(self, docs: set[int]) -> None:
         missing = sorted(docs - self._stored.keys())
@@ -78,7 +80,10 @@ class Publisher:
         return elements[node & ELEMENT_MASK]
 
     def _text(self, doc: int, node: int) -> str:
-        return text_at(self._element(doc, node), node)
+        text = self._texts.get((doc, node))
+        if text is None:
+            text = self._texts[doc, node] = text_at(self._element(doc, node), node)
+        return text
 
     def confirmed(
         self,
@@ -111,20 +116,20 @@ class Publisher:
     ) -> Match:
         """The match that a candidate is for one subscriber."""
         stored = [self._stored[d] for d in candidate.docs]
-        graph, positions = subscription.graph, subscription.positions
-        nodes = tuple(candidate.nodes[positions[i]] or 0 for i in graph.selected)
+        delivery, positions = subscription.delivery, subscription.delivery.positions
+        nodes = tuple([candidate.nodes[positions[i]] or 0 for i in delivery.selected])
         values: dict[str, list[str]] = {}
-        for name, index in graph.variables:
+        for name, index in delivery.variables:
             position = positions[index]
             doc = candidate.docs[blocks[position]]
             texts = [self._text(doc, n) for n in sorted(candidate.at(position))]
             values[name] = list(dict.fromkeys(texts))
         start, end = min(s.start for s in stored), max(s.end for s in stored)
-        query = subscription.resolved
+        id, text = subscription.id, subscription.text
         return Match(
-            id=match_id(query.id, query.text, [(s.source, s.id) for s in stored], nodes),
-            query=query.id,
-            stream=query.query.publish,
+            id=match_id(id, text, [(s.source, s.id) for s in stored], nodes),
+            query=id,
+            stream=subscription.publish,
             start=start,
             end=end,
             documents=tuple(DocumentRef(s.id, s.streams[0], s.end) for s in stored),
@@ -141,25 +146,30 @@ class Publisher:
         start: int,
         end: int,
     ) -> str:
-        env = {
-            name: self._context(candidate.docs[blocks[p]], candidate.nodes[p] or 0)
-            for name, p in subscription.named.items()
-        }
-        select, namespaces = subscription.resolved.query.select, subscription.resolved.namespaces
-        if isinstance(select, ast.Element):
-            return construct(select, env, namespaces)
+        places = [
+            (name, candidate.docs[blocks[p]], candidate.nodes[p] or 0)
+            for name, p in subscription.delivery.named.items()
+        ]
+        select, namespaces = subscription.delivery.select, subscription.delivery.namespaces
         if select is None:
-            places = [(candidate.docs[blocks[p]], p) for p in subscription.named.values()]
-            content = [self._copy(doc, candidate.nodes[p] or 0) for doc, p in places]
+            content = [self._copy(doc, node) for _, doc, node in places]
         else:
+            env = {name: self._context(doc, node) for name, doc, node in places}
+            if isinstance(select, ast.Element):
+                return construct(select, env, namespaces)
             content = [item_xml(item, env, namespaces) for item in select]
         times = (("start", iso_time(start)), ("end", iso_time(end)))
         return element("result", (("query", subscription.id), *times), "".join(content))
 
     def _copy(self, doc: int, node: int) -> str:
         """A copy of a node; an attribute becomes an element of its name."""
-        ordinal = node >> ELEMENT_BITS
-        if ordinal and not ordinal & TEXT_NODE:
-            name = attribute_name(self._element(doc, node), node)
-            return element(name, (), text_xml(self._text(doc, node)))
-        return node_xml(self._context(doc, node))
+        copy = self._copies.get((doc, node))
+        if copy is None:
+            ordinal = node >> ELEMENT_BITS
+            if ordinal and not ordinal & TEXT_NODE:
+                name = attribute_name(self._element(doc, node), node)
+                copy = element(name, (), text_xml(self._text(doc, node)))
+            else:
+                copy = node_xml(self._context(doc, node))
+            self._copies[doc, node] = copy
+        return copy

@@ -36,7 +36,7 @@ class ResidualSql:
     """Turns residuals into conditions.
 
     `node(p)` and `column(p)` are the SQL of the node at a position, and the alias that carries its
-    value; `document(block)` the alias whose `doc` is the block's document.
+    value; `document(block)` the alias whose `doc` is the block's document; `stored` is RL or a slice.
     """
 
     def __init__(
@@ -44,10 +44,12 @@ class ResidualSql:
         template: Template,
         node: Callable[[int], str],
         document: Callable[[int], str],
+        stored: str = "rl",
     ) -> None:
         self.template = template
         self.node = node
         self.document = document
+        self.stored = stored
 
     def condition(self, part: ast.Expr) -> str:
         match part:
@@ -83,7 +85,7 @@ class ResidualSql:
                 f"q{i}.var1 = t.v{base}",
                 f"q{i}.var2 = t.u{i}",
             ]
-        sources = ", ".join(f"rl q{i}" for i in used)
+        sources = ", ".join(f"{self.stored} q{i}" for i in used)
         return f"EXISTS (SELECT 1 FROM {sources} WHERE {' AND '.join([*conditions, condition])})"
 
     def _reference(self, path: ast.Path, column: str) -> str:

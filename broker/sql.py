@@ -83,10 +83,10 @@ class _Aliases:
         return f"e{self.edges(block)[0]}"
 
 
-def conjunctive_query(template: Template, number: int, pivot: int) -> str:
+def conjunctive_query(template: Template, number: int, pivot: int, stored: str = "rl") -> str:
     """The SQL whose rows are candidate matches with `pivot` as first new block.
 
-    Parameters: `$first` and `$last` are the numbers of the batch's own documents; no row outside `$low` to
+    `stored` is RL, or the slice of it that can take part. Parameters: `$first` and `$last` are the numbers of the batch's own documents; no row outside `$low` to
     `$high` is within the widest window of the batch. Columns: `cq`, a document per
     block, per position the node if it is selected, per joined position the list of its nodes.
     """
@@ -94,7 +94,7 @@ def conjunctive_query(template: Template, number: int, pivot: int) -> str:
     sources = [f"{parameter_table(number)} t"]
     conditions: list[str] = []
     for block in range(template.blocks):
-        relation = "rr" if block == pivot else "rl"
+        relation = "rr" if block == pivot else stored
         document = aliases.document(block)
         for position in aliases.edges(block):
             parent = template.nodes[position][1]
@@ -115,7 +115,7 @@ def conjunctive_query(template: Template, number: int, pivot: int) -> str:
         conditions += [f"{document}.doc <> {aliases.document(b)}.doc" for b in range(block)]
     conditions += [f"e{a}.value = e{b}.value" for a, b in template.joins]
     conditions += _time(template, aliases)
-    residual = ResidualSql(template, aliases.node, aliases.document)
+    residual = ResidualSql(template, aliases.node, aliases.document, stored)
     conditions += [residual.condition(part) for part in template.residuals]
     columns = ["t.cq"]
     columns += [f"{aliases.document(b)}.doc AS d{b}" for b in range(template.blocks)]

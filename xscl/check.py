@@ -18,6 +18,7 @@ from xscl.check_joins import join_warnings
 from xscl.check_query import check_query
 from xscl.cycles import find_cycles
 from xscl.errors import Diagnostic, Span, XsclError
+from xscl.growth import growing
 from xscl.lexer import capped
 from xscl.nearest import known_names
 from xscl.printer import format_query, quoted
@@ -68,17 +69,18 @@ def check(files: Sequence[ast.File]) -> Program:
     warnings: list[Diagnostic] = []
     queries: list[ResolvedQuery] = []
     checked: list[_Checked] = []
-    for file in files:
-        scope = _File(file, errors, warnings)
-        for statement in file.statements:
-            if isinstance(statement, ast.LetDuration):
-                scope.let_duration(statement)
-            elif isinstance(statement, ast.LetNamespace):
-                scope.let_namespace(statement)
-            else:
-                resolved, streams = scope.query(statement)
-                queries.append(resolved)
-                checked.append(_Checked(resolved.id, resolved.query, streams))
+    with growing(sum(len(file.statements) for file in files)):
+        for file in files:
+            scope = _File(file, errors, warnings)
+            for statement in file.statements:
+                if isinstance(statement, ast.LetDuration):
+                    scope.let_duration(statement)
+                elif isinstance(statement, ast.LetNamespace):
+                    scope.let_namespace(statement)
+                else:
+                    resolved, streams = scope.query(statement)
+                    queries.append(resolved)
+                    checked.append(_Checked(resolved.id, resolved.query, streams))
     errors += _duplicates(checked)
     errors += _cycles(checked)
     if errors:

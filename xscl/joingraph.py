@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from xscl import ast
 from xscl.normal import NormalQuery, Operator
 from xscl.treepattern import (
+    NOWHERE,
     Definition,
     PatternNode,
     TreePattern,
@@ -108,7 +109,7 @@ def _by_index(path: ast.Path, query: NormalQuery, index: dict[int, int]) -> ast.
     if path.variable.startswith("?"):
         return path
     node = query.operands[int(path.variable[1:])]
-    return replace(path, variable=f"#{index[id(node)]}")
+    return ast.Path(f"#{index[id(node)]}", path.steps, span=NOWHERE)
 
 
 def _standing_on(node: PatternNode, index: dict[int, int], query: NormalQuery) -> int:

@@ -18,6 +18,7 @@ from xscl.check import ResolvedQuery
 from xscl.functions import FUNCTIONS
 from xscl.printer import format_expression, format_query
 from xscl.treepattern import (
+    NOWHERE,
     PatternNode,
     TreePattern,
     add_path,
@@ -215,7 +216,7 @@ class _Residual:
             base = normal.variables[path.variable]
             steps = resolved_steps(path.steps, normal.resolved.namespaces)
             filters, steps = without_self(steps)
-            here = ast.Path(None, (), span=path.span)
+            here = ast.Path(None, (), span=NOWHERE)
             value = map_paths(expr, lambda _: here)
             computed = None if value == here else value
             normal.quantified.append(Quantified(base, filters, steps, computed))
@@ -224,9 +225,9 @@ class _Residual:
             node = _value_node(normal, expr, path, False)
             normal.operands.append(node)
             name = f"#{len(normal.operands) - 1}"
-        reference = ast.Path(name, (), span=expr.span)
+        reference = ast.Path(name, (), span=NOWHERE)
         # A computed number stays one by its form, so that comparisons know.
-        return ast.Call("number", (reference,), span=expr.span) if is_number(expr) else reference
+        return ast.Call("number", (reference,), span=NOWHERE) if is_number(expr) else reference
 
 
 def _is_condition(expr: ast.Expr) -> bool:
@@ -248,7 +249,7 @@ def _local(part: ast.Expr) -> ast.Expr | None:
             inner = _local(part.part)
             return None if inner is None else ast.Not(inner, span=part.span)
     used = list(paths(part))
-    here = ast.Path(None, (), span=part.span)
+    here = ast.Path(None, (), span=NOWHERE)
     bare = map_paths(part, lambda _: here)
     if not any(path.steps for path in used):
         return bare
@@ -263,10 +264,10 @@ def _value_node(normal: NormalQuery, expr: ast.Expr, path: ast.Path, numeric: bo
     """The node whose value one side of a value join is, perhaps computed."""
     node = _bound(normal, path)
     normal.joined.append((format_expression(path), node))
-    here = ast.Path(None, (), span=path.span)
+    here = ast.Path(None, (), span=NOWHERE)
     value = map_paths(expr, lambda _: here)
     if numeric and not is_number(value):
-        value = ast.Call("number", (value,), span=expr.span)
+        value = ast.Call("number", (value,), span=NOWHERE)
     if value == here:
         return node
     block = normal.blocks[normal.block_of(node)]

@@ -9,16 +9,14 @@ statements.
 
 from __future__ import annotations
 
-import gc
-
 from xscl import ast
 from xscl.errors import Source, Span, XsclError
 from xscl.foreign import CLAUSE, COMMENT, PATTERN, Habits
+from xscl.growth import growing
 from xscl.lexer import Failure, not_xml
 from xscl.nearest import did_you_mean
 from xscl.parser_query import QueryParser
 
-_LARGE = 1 << 16
 _TRAILING = {
     "]": "there is no [ that it closes",
     ")": "there is no ( that it closes",
@@ -43,15 +41,8 @@ def parse(text: str, name: str = "<query>") -> ast.File:
     source = Source(name, text)
     if wrong := not_xml(source):
         raise XsclError(wrong)
-    if len(text) < _LARGE or not gc.isenabled():
+    with growing(text.count(";")):
         return _Parser(source).file()
-    # A tree has no cycles: looking for them again and again while a large one grows costs three
-    # times as much as reading it.
-    gc.disable()
-    try:
-        return _Parser(source).file()
-    finally:
-        gc.enable()
 
 
 class _Parser(QueryParser):

@@ -13,12 +13,12 @@ else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xscl import ast
 from xscl.joingraph import JoinGraph
 from xscl.normal import Operator
-from xscl.treepattern import map_leaves, paths
+from xscl.treepattern import NOWHERE, map_leaves, paths
 
 Shape = tuple[
     tuple[tuple[int, int | None, bool], ...],  # per node: block, parent, computed value of parent
@@ -64,30 +64,55 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A graph in its template: for each of its nodes the position, and its constants in order."""
+    """A graph in its template: for each of its nodes the position and the text of its definition,
+    and its constants in order."""
 
     template: Template
     positions: tuple[int, ...]
+    texts: tuple[str, ...]
     constants: tuple[str | float, ...]
 
 
 def template(graph: JoinGraph) -> Fitted:
-    """The template of a graph, and how the graph fits it."""
-    shape = tuple((node.block, node.parent) for node in graph.nodes)
+    """The template of a graph, and how the graph fits it.
+
+    Nodes that the shape alone cannot tell apart take their positions in the order of their
+    definitions, so that graphs that differ only in the order in which they are written fit alike.
+    """
+    texts = tuple([node.definition.text() for node in graph.nodes])
+    order = _by_definition(graph, texts)
+    rank = {node: i for i, node in enumerate(order)}
+    shape = tuple(
+        (node.block, None if node.parent is None else rank[node.parent])
+        for node in (graph.nodes[i] for i in order)
+    )
+    ranked = sorted((min(rank[a], rank[b]), max(rank[a], rank[b])) for a, b in graph.joins)
     operators = _operator_shape(graph.operators)
-    key = (shape, graph.joins)
+    key = (shape, tuple(ranked))
     known = _cache.get(key)
     if known is None:
         if len(_cache) > 100_000:
             _cache.clear()
-        known = _cache[key] = _canonical(shape, graph.joins)
-    nodes, joins, positions = known
+        known = _cache[key] = _canonical(shape, ranked)
+    nodes, joins, placed = known
+    positions = tuple([placed[rank[i]] for i in range(len(order))])
     constants: list[str | float] = []
     residuals = tuple(_residual(part, positions, constants) for part in graph.residuals)
     quantified = tuple(positions[base] for base, _ in graph.quantified)
-    return Fitted(
-        Template(nodes, joins, operators, residuals, quantified), positions, tuple(constants)
-    )
+    fits = Template(nodes, joins, operators, residuals, quantified)
+    return Fitted(fits, positions, texts, tuple(constants))
+
+
+def _by_definition(graph: JoinGraph, texts: Sequence[str]) -> list[int]:
+    """The graph's nodes block by block, parents first, and else by their definitions."""
+    depth: list[int] = []
+    for node in graph.nodes:
+        depth.append(0 if node.parent is None else depth[node.parent] + 1)
+    keys = [
+        (node.block, level, text)
+        for node, level, text in zip(graph.nodes, depth, texts, strict=True)
+    ]
+    return sorted(range(len(keys)), key=keys.__getitem__)
 
 
 def _residual(part: ast.Expr, positions: tuple[int, ...], constants: list[str | float]) -> ast.Expr:
@@ -96,12 +121,12 @@ def _residual(part: ast.Expr, positions: tuple[int, ...], constants: list[str | 
     def change(leaf: ast.Expr) -> ast.Expr:
         if isinstance(leaf, ast.String | ast.Number):
             sigil = "$" if isinstance(leaf, ast.String) else "%"
-            reference = ast.Path(f"{sigil}{len(constants)}", (), span=leaf.span)
+            reference = ast.Path(f"{sigil}{len(constants)}", (), span=NOWHERE)
             constants.append(leaf.value)
             # A number stays one by its form, so that comparisons know.
-            return reference if sigil == "$" else ast.Call("number", (reference,), span=leaf.span)
+            return reference if sigil == "$" else ast.Call("number", (reference,), span=NOWHERE)
         if isinstance(leaf, ast.Path) and leaf.variable and leaf.variable[0] == "#":
-            return replace(leaf, variable=f"#{positions[int(leaf.variable[1:])]}")
+            return ast.Path(f"#{positions[int(leaf.variable[1:])]}", leaf.steps, span=NOWHERE)
         return leaf
 
     return map_leaves(part, change)

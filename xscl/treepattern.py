@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xscl import ast
+from xscl.errors import Source, Span
 from xscl.printer import format_expression
+
+NOWHERE = Span(Source("", ""), 0, 0)
+"""The place of everything in normal form: errors are told of before, and a place would keep the
+whole text in memory for as long as the query is registered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,10 @@ class PatternNode:
 
     def own_step(self) -> ast.Step:
         assert self.step is not None
-        return replace(self.step, filters=canonical_filters(self.filters))
+        if not self.filters:
+            return self.step
+        filters = canonical_filters(self.filters)
+        return ast.Step(self.step.axis, self.step.test, None, filters, span=NOWHERE)
 
 
 @dataclass(slots=True)
@@ -69,7 +77,7 @@ class TreePattern:
 
 
 def format_steps(steps: tuple[ast.Step, ...]) -> str:
-    return format_expression(ast.Path(None, steps, span=steps[0].span), True).removeprefix(".")
+    return format_expression(ast.Path(None, steps, span=NOWHERE), True).removeprefix(".")
 
 
 def conjuncts(expr: ast.Expr | None) -> list[ast.Expr]:
@@ -82,7 +90,8 @@ def conjuncts(expr: ast.Expr | None) -> list[ast.Expr]:
 
 def canonical_filters(filters: Iterable[ast.Expr]) -> tuple[ast.Expr, ...]:
     """A conjunction has no order and no repetition."""
-    return tuple(sorted(set(filters), key=repr))
+    distinct = set(filters)
+    return tuple(distinct) if len(distinct) < 2 else tuple(sorted(distinct, key=repr))
 
 
 def tree_pattern(
@@ -118,7 +127,7 @@ def _extend(
         if step.test.kind == "self" and step.axis == "/":
             assert node is not None
         else:
-            bare = ast.Step(step.axis, resolve_test(step.test, namespaces), span=step.span)
+            bare = ast.Step(step.axis, resolve_test(step.test, namespaces), span=NOWHERE)
             node = PatternNode(node, bare)
             nodes.append(node)
         if step.variable is not None:
@@ -172,18 +181,24 @@ def resolve_test(test: ast.Test, namespaces: Mapping[str, str]) -> ast.Test:
 
 
 def resolve_names(expr: ast.Expr, namespaces: Mapping[str, str]) -> ast.Expr:
-    """The expression with namespace URIs for prefixes."""
-    return map_paths(expr, lambda path: replace(path, steps=resolved_steps(path.steps, namespaces)))
+    """The expression with namespace URIs for prefixes, and without places."""
+
+    def resolved(path: ast.Path) -> ast.Path:
+        return ast.Path(path.variable, resolved_steps(path.steps, namespaces), span=NOWHERE)
+
+    return map_paths(expr, resolved)
 
 
 def resolved_steps(
     steps: Sequence[ast.Step], namespaces: Mapping[str, str]
 ) -> tuple[ast.Step, ...]:
     return tuple(
-        replace(
-            step,
-            test=resolve_test(step.test, namespaces),
-            filters=tuple(resolve_names(f, namespaces) for f in step.filters),
+        ast.Step(
+            step.axis,
+            resolve_test(step.test, namespaces),
+            step.variable,
+            tuple([resolve_names(f, namespaces) for f in step.filters]),
+            span=NOWHERE,
         )
         for step in steps
     )
@@ -207,22 +222,40 @@ def without_self(
 
 
 def map_paths(expr: ast.Expr, change: Callable[[ast.Path], ast.Expr]) -> ast.Expr:
-    """The expression with every outermost path replaced."""
-    return map_leaves(expr, lambda leaf: change(leaf) if isinstance(leaf, ast.Path) else leaf)
+    """The expression with every outermost path replaced, and without places."""
+
+    def leaf(part: ast.Expr) -> ast.Expr:
+        match part:
+            case ast.Path():
+                return change(part)
+            case ast.String():
+                return ast.String(part.value, span=NOWHERE)
+            case ast.Number():
+                return ast.Number(part.value, span=NOWHERE)
+            case _:
+                return part
+
+    return map_leaves(expr, leaf)
 
 
 def map_leaves(expr: ast.Expr, change: Callable[[ast.Expr], ast.Expr]) -> ast.Expr:
-    """The expression with every path and constant replaced."""
+    """The expression with every path and constant replaced, and without places."""
     match expr:
         case ast.Call():
-            return replace(expr, args=tuple(map_leaves(a, change) for a in expr.args))
-        case ast.And() | ast.Or():
-            return replace(expr, parts=tuple(map_leaves(p, change) for p in expr.parts))
-        case ast.Arithmetic() | ast.Comparison():
+            arguments = tuple([map_leaves(a, change) for a in expr.args])
+            return ast.Call(expr.name, arguments, span=NOWHERE)
+        case ast.Comparison():
             left, right = map_leaves(expr.left, change), map_leaves(expr.right, change)
-            return replace(expr, left=left, right=right)
+            return ast.Comparison(expr.op, left, right, span=NOWHERE)
+        case ast.And():
+            return ast.And(tuple([map_leaves(p, change) for p in expr.parts]), span=NOWHERE)
+        case ast.Or():
+            return ast.Or(tuple([map_leaves(p, change) for p in expr.parts]), span=NOWHERE)
+        case ast.Arithmetic():
+            left, right = map_leaves(expr.left, change), map_leaves(expr.right, change)
+            return ast.Arithmetic(expr.op, left, right, span=NOWHERE)
         case ast.Not():
-            return ast.Not(map_leaves(expr.part, change), span=expr.span)
+            return ast.Not(map_leaves(expr.part, change), span=NOWHERE)
         case _:
             return change(expr)
 
@@ -248,7 +281,7 @@ def fold(pattern: TreePattern, kept: Sequence[PatternNode]) -> None:
         if node.parent is not None and node.value is None:
             step = node.own_step()
             below = node.parent.filters
-            below.append(ast.Path(None, (step,), span=step.span))
+            below.append(ast.Path(None, (step,), span=NOWHERE))
     pattern.nodes = [n for n in pattern.nodes if id(n) in needed]
 
 

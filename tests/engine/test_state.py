@@ -253,11 +253,9 @@ with Broker(state) as broker, open(out, "a") as received:
         received.flush()
         broker.acknowledge(matches)
     deliver(broker.undelivered(10**6))
-    for start in range(0, 300, 5):
-        deliver(broker.process([
-            Document(str(n), timestamp=float(n), xml=f"<i><t>{n % 7}</t></i>", seq=n)
-            for n in range(start, start + 5)
-        ]))
+    for n in range(300):
+        document = Document(str(n), timestamp=float(n), xml=f"<i><t>{n % 7}</t></i>", seq=n)
+        deliver(broker.process([document]))
 print("done")
 """
 

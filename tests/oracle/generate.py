@@ -42,10 +42,13 @@ Event = Subscribe | Unsubscribe | Batch
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`lateness` in microseconds."""
+    """`lateness` in microseconds. `hot` and `memory` are bounds of the engine's index, which must
+    change nothing: documents from which on a value is hot, and documents held in memory."""
 
     lateness: int
     events: tuple[Event, ...]
+    hot: int = 8
+    memory: int = 1_000_000
 
     @property
     def queries(self) -> int:
@@ -54,7 +57,7 @@ class Case:
 
     def __repr__(self) -> str:
         return (
-            f"Case(lateness={self.lateness}, events=(\n  "
+            f"Case(lateness={self.lateness}, hot={self.hot}, memory={self.memory}, events=(\n  "
             + ",\n  ".join(map(repr, self.events))
             + "))"
         )
@@ -95,7 +98,7 @@ def case(r: Random, level: Level = "core") -> Case:
                 events.append(standing[-1])
         events.append(batch)
     lateness = r.choice((WEEK, WEEK, 4 * SECOND, 2 * SECOND, SECOND, 0))
-    return Case(lateness, tuple(events))
+    return Case(lateness, tuple(events), r.choice((2, 3, 8)), r.choice((1, 2, 4, 1_000_000)))
 
 
 def _subscribe(maker: Maker, ids: tuple[str, ...]) -> Subscribe:
@@ -110,7 +113,8 @@ def steady(r: Random, level: Level = "core", queries: int = 4, derived: bool = F
     fresh = documents(r, level, r.randint(2, 7))
     maker = Maker(r, level, fresh, derived)
     first = _subscribe(maker, tuple(f"q{k + 1}" for k in range(queries)))
-    return Case(WEEK, (first, *cut(r, fresh)))
+    cuts = cut(r, fresh)
+    return Case(WEEK, (first, *cuts), r.choice((2, 3, 8)), r.choice((1, 2, 4, 1_000_000)))
 
 
 def replayed(r: Random, stream: list[Arrival]) -> list[Arrival]:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from lxml import etree
 
 import xscl
-from broker import Broker, Document
+from broker import Broker, Document, postings
 from broker.model import Match
 from tests.oracle.generate import Batch, Case, Event, Subscribe
 from tests.oracle.generate_documents import STREAMS
@@ -56,8 +57,13 @@ def expected(case: Case) -> Answer:
 
 
 def observed(case: Case, restart_before: Callable[[int], bool] | None = None) -> Answer:
-    """What the engine says. With `restart_before`, it keeps its state in a directory, and is closed
+    """What the engine says, under the case's bounds of its index. With `restart_before`, it keeps its state in a directory, and is closed
     and opened again before the events that this names by their number."""
+    with patch.object(postings, "HOT", case.hot):
+        return _opened(case, restart_before)
+
+
+def _opened(case: Case, restart_before: Callable[[int], bool] | None) -> Answer:
     if restart_before is None:
         return _observed(case, None, lambda _: False)
     with tempfile.TemporaryDirectory() as state:
@@ -65,7 +71,7 @@ def observed(case: Case, restart_before: Callable[[int], bool] | None = None) ->
 
 
 def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bool]) -> Answer:
-    broker = Broker(state, lateness=case.lateness)
+    broker = Broker(state, lateness=case.lateness, memory=case.memory)
     answer: list[list[Found]] = []
     seen: set[str] = set()
     names = Names()
@@ -74,7 +80,7 @@ def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bo
         for number, event in enumerate(case.events):
             if restart_before(number):
                 broker.close()
-                broker = Broker(state, lateness=case.lateness)
+                broker = Broker(state, lateness=case.lateness, memory=case.memory)
                 names.listen(broker)
             matches, ids = _put(broker, event, names)
             repeated = seen.intersection(ids)

@@ -1,0 +1,164 @@
+"""What does a subscription cost in CPU and memory, and does that grow with how many there are?
+
+    python bench/register.py [--quick] [--most 1000000]
+
+Two workloads. *joins*: two blocks over an item of five leaves, one to five value joins between
+distinct leaves, FOLLOWED BY, windows of many lengths (the dissertation, section 6.6.1); there are
+only 1,545 such join graphs, so that many subscribers share a canonical query. *constants*: "author
+X and keyword Y, followed within a day by the same link", each with constants of its own.
+
+Each row is a process of its own with a state directory. Per subscription: parsing, checking, and
+registering (the passes, the catalogue, stage 1, the store), in microseconds of CPU; the growth of
+the process's memory, the tables of stage 2 included. Beside it what the passes alone cost where
+each query is compiled by itself, as if none were like another. At that size: adding one and removing
+one, with bringing stage 2 up to date; and starting again from the state directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import xscl
+from broker import Broker, shapes
+from broker.shapes import run_passes
+from xscl.growth import growing
+
+AT_ONCE = 10_000
+CHANGES = 20
+ALONE = 500
+
+
+def joins(number: int) -> str:
+    rng = random.Random(number)
+    count = rng.randint(1, 5)
+    left = sorted(rng.sample(range(5), count))
+    right = rng.sample(range(5), count)
+    window = rng.choice(["INFINITY", "1 day", f"{rng.randrange(1, 1_000_000)} s"])
+    equal = " AND ".join(f"a{i} = b{j}" for i, j in zip(left, right, strict=True))
+    first = "".join(f"[./leaf{i}->a{i}]" for i in left)
+    second = "".join(f"[./leaf{j}->b{j}]" for j in sorted(right))
+    return f"q{number}: S//item->a{first} FOLLOWED BY {{{equal}, {window}}} S//item->b{second};\n"
+
+
+def constants(number: int) -> str:
+    return (
+        f"q{number}: S//item->a[./author = 'Stranger {number}']"
+        f"[contains(./title, 'theme{number}')][./link->l]"
+        " FOLLOWED BY {l = m, 1 day} S//item->b[./link->m];\n"
+    )
+
+
+WORKLOADS: dict[str, Callable[[int], str]] = {"joins": joins, "constants": constants}
+HEAD = (
+    f"{'workload':10}{'number':>10}{'parse':>7}{'check':>7}{'register':>10}{'in all':>8}"
+    f"{'by itself':>11}{'KB each':>9}{'canonical':>11}{'add ms':>8}{'remove ms':>11}"
+    f"{'restart s':>11}{'us each':>9}{'KB each':>9}"
+)
+
+
+def memory() -> int:
+    """Bytes of this process that are in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def by_itself(query: Callable[[int], str]) -> float:
+    """Microseconds of the passes over a query, when no shape is shared."""
+    program = xscl.check([xscl.parse("".join(map(query, range(ALONE))))])
+    begin = time.process_time()
+    for resolved in program.queries:
+        run_passes(resolved)
+    return (time.process_time() - begin) / ALONE * 1e6
+
+
+def register(name: str, count: int, state: str) -> str:
+    """Everything but the restart, as the first columns of the row."""
+    query = WORKLOADS[name]
+    alone = by_itself(query)
+    shapes.forget()
+    before = memory()
+    parsing = checking = registering = 0.0
+    with Broker(state) as broker:
+        for start in range(0, count, AT_ONCE):
+            text = "".join(map(query, range(start, min(count, start + AT_ONCE))))
+            with growing(AT_ONCE):
+                begin = time.process_time()
+                file = xscl.parse(text)
+                parsed = time.process_time()
+                program = xscl.check([file])
+                checked = time.process_time()
+                broker.engine.subscribe([shapes.compile_query(q) for q in program.queries])
+                parsing += parsed - begin
+                checking += checked - parsed
+                registering += time.process_time() - checked
+                del file, program
+        begin = time.process_time()
+        broker.engine.joiner.refresh()
+        registering += time.process_time() - begin
+        grown = memory() - before
+        canonical = len(broker.engine.catalog.canonical)
+        adding = removing = 0.0
+        for number in range(count, count + CHANGES):
+            begin = time.process_time()
+            broker.subscribe(query(number))
+            broker.engine.joiner.refresh()
+            added = time.process_time()
+            broker.unsubscribe(f"q{number - count // 2}")
+            broker.engine.joiner.refresh()
+            adding += added - begin
+            removing += time.process_time() - added
+    phases = [seconds / count * 1e6 for seconds in (parsing, checking, registering)]
+    return (
+        f"{name:10}{count:10,}{phases[0]:7.0f}{phases[1]:7.0f}{phases[2]:10.0f}{sum(phases):8.0f}"
+        f"{alone:11.0f}{grown / count / 1024:9.2f}{canonical:11,}"
+        f"{adding / CHANGES * 1e3:8.2f}{removing / CHANGES * 1e3:11.2f}"
+    )
+
+
+def restart(count: int, state: str) -> str:
+    before, begin = memory(), time.process_time()
+    with Broker(state) as broker:
+        broker.engine.joiner.refresh()
+        seconds = time.process_time() - begin
+        assert len(broker.engine.catalog.subscriptions) == count
+        grown = memory() - before
+    return f"{seconds:11.1f}{seconds / count * 1e6:9.0f}{grown / count / 1024:9.2f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="at most 10,000")
+    parser.add_argument("--most", type=int, default=1_000_000)
+    parser.add_argument("--only", choices=WORKLOADS)
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        step, name, count, state = given.one
+        print(
+            register(name, int(count), state) if step == "register" else restart(int(count), state)
+        )
+        return
+    most = 10_000 if given.quick else given.most
+    print(f"CPU time; by subscription in microseconds\n\n{HEAD}")
+    for name in [given.only] if given.only else WORKLOADS:
+        count = 1_000
+        while count <= most:
+            with tempfile.TemporaryDirectory() as state:
+                for step in ("register", "restart"):
+                    command = [sys.executable, __file__, "--one", step, name, str(count), state]
+                    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+                    print(done.stdout.rstrip("\n"), end="", flush=True)
+            print(flush=True)
+            count *= 10
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""What stage 2 holds of a document in memory: its interval, its witnessed nodes, its values.
+
+In come witness rows of the match relations; out come `Record`s, one per document. Documents of one
+kind (the items of a feed) have the same rows up to their values, so those are kept once, as a
+`Layout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_ROW = 32
+"""Bytes of a row in the key of a layout: var1, var2, node1, node2."""
+
+_KNOWN_LAYOUTS = 100_000
+
+
+class Layout:
+    """The rows of a document's witness without their values.
+
+    `nodes` maps a variable to its nodes, each with the rows that may carry its value; `variables`
+    are var2 by row, and `values` the same as pairs. A layout is *regular* if each variable that others hang from
+    stands for one node. Then the nodes of a tree pattern are independent of each other, and what
+    holds for each value join alone holds for all of them together.
+    """
+
+    __slots__ = ("nodes", "regular", "singles", "values", "variables")
+
+    def __init__(self, rows: Iterable[tuple[int, int, int, int]]) -> None:
+        nodes: dict[int, dict[int, list[int]]] = {}
+        tops: dict[int, set[int]] = {}
+        variables = []
+        for row, (var1, var2, node1, node2) in enumerate(rows):
+            nodes.setdefault(var2, {}).setdefault(node2, []).append(row)
+            variables.append(var2)
+            if var1:
+                tops.setdefault(var1, set()).add(node1)
+        self.variables: Final = tuple(variables)
+        self.singles: Final = tuple([(variable,) for variable in variables])
+        self.values: Final = tuple(enumerate(variables))
+        self.regular: Final = all(
+            len(own) == 1 and own.issuperset(nodes.get(variable, own))
+            for variable, own in tops.items()
+        )
+        for variable, own in tops.items():
+            nodes.setdefault(variable, {node: [] for node in own})
+        self.nodes: Final = {
+            variable: tuple((node, tuple(rows)) for node, rows in found.items())
+            for variable, found in nodes.items()
+        }
+
+
+class Record:
+    """A live document. `codes` are the values by row, 0 where a row has none that joins."""
+
+    __slots__ = ("base", "codes", "doc", "end", "layout", "start")
+
+    def __init__(
+        self, doc: int, base: int, start: int, end: int, layout: Layout, codes: tuple[int, ...]
+    ) -> None:
+        self.doc = doc
+        self.base = base
+        self.start = start
+        self.end = end
+        self.layout = layout
+        self.codes = codes
+
+    def having(self, code: int) -> tuple[int, ...]:
+        """The variables with a value."""
+        codes, layout = self.codes, self.layout
+        if codes.count(code) == 1:
+            return layout.singles[codes.index(code)]
+        return tuple(dict.fromkeys([v for row, v in layout.values if codes[row] == code]))
+
+    def code(self, rows: tuple[int, ...]) -> int:
+        """The value of a node that these rows are about, 0 if it joins nothing."""
+        return next((code for row in rows if (code := self.codes[row])), 0)
+
+
+class Reader:
+    """Makes records of witness rows; remembers the layouts that it has seen."""
+
+    def __init__(self) -> None:
+        self._layouts: dict[bytes, Layout] = {}
+
+    def read(self, rows: pa.Table) -> list[Record]:
+        """The records of match-relation rows in which each document's rows stand together."""
+        if not rows.num_rows:
+            return []
+        doc = _numbers(rows, "doc")
+        first = np.concatenate(([0], np.flatnonzero(np.diff(doc)) + 1))
+        own = [_numbers(rows, name)[first].tolist() for name in ("doc", "base", "start", "end")]
+        table = np.empty((rows.num_rows, 4), np.int64)
+        for i, name in enumerate(("var1", "var2", "node1", "node2")):
+            table[:, i] = _numbers(rows, name)
+        codes = pc.fill_null(rows.column("value"), 0).to_numpy().tolist()
+        return self.records(own, table.tobytes(), codes, [*first.tolist(), rows.num_rows])
+
+    def records(
+        self, own: list[list[int]], raw: bytes, codes: list[int], bounds: list[int]
+    ) -> list[Record]:
+        """Records from columns: `own` are doc, base, start, end by document, `bounds` where each
+        document's rows begin, and the end of the last, `raw` the rows themselves."""
+        known = self._layouts
+        if len(known) > _KNOWN_LAYOUTS:
+            known.clear()
+        result = []
+        low = bounds[0]
+        for doc, base, start, end, high in zip(*own, bounds[1:], strict=True):
+            key = raw[low * _ROW : high * _ROW]
+            layout = known.get(key)
+            if layout is None:
+                layout = known[key] = Layout(_rows(key))
+            result.append(Record(doc, base, start, end, layout, tuple(codes[low:high])))
+            low = high
+        return result
+
+
+def whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows in order of their documents, cut anew so that no document is cut."""
+    rest: pa.Table | None = None
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        rows = table if rest is None else pa.concat_tables([rest, table])
+        doc = _numbers(rows, "doc")
+        cut = int(np.searchsorted(doc, doc[-1])) if len(doc) else 0
+        yield rows.slice(0, cut)
+        rest = rows.slice(cut)
+    if rest is not None:
+        yield rest
+
+
+def _numbers(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[np.int64] = rows.column(name).to_numpy()
+    return numbers
+
+
+def _rows(key: bytes) -> Iterable[tuple[int, int, int, int]]:
+    return [(a, b, c, d) for a, b, c, d in np.frombuffer(key, np.int64).reshape(-1, 4).tolist()]

@@ -1,0 +1,111 @@
+"""Posting lists and signatures tell what comparing every two documents would, hot values or not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from unittest.mock import patch
+
+import pytest
+
+from broker import postings as module
+from broker.catalog import Canonical
+from broker.plan import Plan
+from broker.postings import Postings, within
+from broker.records import Layout, Record
+from broker.signatures import Signatures
+from xscl.template import Template
+
+TOP = 100
+
+
+def record(r: Random, doc: int, start: int, end: int, variables: int, repeats: bool) -> Record:
+    """A document with some of the variables, each below one node, and few different values."""
+    rows: list[tuple[int, int, int, int]] = []
+    codes = []
+    for variable in range(1, variables + 1):
+        for _ in range(r.choice((0, 1, 1, 2)) if repeats else r.choice((0, 1, 1, 1))):
+            rows.append((TOP, variable, 0, len(rows) + 1))
+            codes.append(r.choice((0, 11, 11, 12, 13, 14)))
+    return Record(doc, doc, start, end, Layout(rows), tuple(codes))
+
+
+def plan(r: Random, number: int, variables: int) -> Plan:
+    """A query of one to three joins between distinct leaves."""
+    k = r.randint(1, min(3, variables))
+    lefts = r.sample(range(1, variables + 1), k)
+    rights = r.sample(range(1, variables + 1), k)
+    nodes = [(0, None), *[(0, 0)] * k, (1, None), *[(1, k + 1)] * k]
+    joins = tuple((i + 1, i + k + 2) for i in range(k))
+    shape = Template(tuple(nodes), joins, (r.choice(("FOLLOWED BY", "JOIN")), 0, 1))
+    own = (TOP, *lefts, TOP, *rights)
+    made = Plan(Canonical(number, 0, own, frozenset((0, k + 1)), (), (), (), ()), shape)
+    made.window = r.choice((0, 3, 10, 2**62))
+    return made
+
+
+def satisfied(made: Plan, left: Record, right: Record) -> bool:
+    """Whether a pair satisfies the joins, the order and the window of a query."""
+    codes = [
+        {
+            v: {c for row, w in d.layout.values if w == v and (c := d.codes[row])}
+            for v in d.layout.variables
+        }
+        for d in (left, right)
+    ]
+    joined = all(codes[0].get(u, set()) & codes[1].get(v, set()) for u, v in made.pairs())
+    length = max(left.end, right.end) - min(left.start, right.start)
+    follows = made.kind == "JOIN" or left.end < right.start
+    return joined and length <= made.window and follows
+
+
+def told(lists: Postings, new: Record) -> Counter[tuple[int, int, bool]]:
+    found: Counter[tuple[int, int, bool]] = Counter()
+    for hit in lists.probe(new):
+        for kind, plans, window in hit.verdict.kinds:
+            for old in within(hit, new, window, kind):
+                for each in plans:
+                    if each.admits(*((old, new) if hit.right else (new, old))):
+                        found[each.canonical.number, old.doc, hit.right] += 1
+    return found
+
+
+@pytest.mark.parametrize("hot", [2, 3, 8])
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize("seed", range(25))
+def test_a_probe_tells_what_comparing_all_pairs_would(seed: int, repeats: bool, hot: int) -> None:
+    r = Random(f"{seed} {repeats} {hot}")
+    variables = r.randint(2, 5)
+    signatures = Signatures()
+    lists = Postings(signatures)
+    plans: dict[int, Plan] = {}
+    live: dict[int, Record] = {}
+    with patch.object(module, "HOT", hot):
+        for doc in range(1, 60):
+            if r.random() < 0.25:
+                number = len(plans) + doc * 100
+                plans[number] = plan(r, number, variables)
+                signatures.add(plans[number])
+            if plans and r.random() < 0.08:
+                signatures.remove(plans.pop(r.choice(list(plans))))
+            if live and r.random() < 0.15:
+                gone = r.sample(list(live), r.randint(1, min(4, len(live))))
+                lists.remove([*gone, 10_000])
+                for each in gone:
+                    del live[each]
+            start = doc // 2 if r.random() < 0.7 else r.randint(0, 40)
+            length = 0 if r.random() < 0.8 else r.randint(0, 4)
+            new = record(r, doc, start, start + length, variables, repeats)
+            expected = Counter(
+                (number, old.doc, right)
+                for number, each in plans.items()
+                for old in live.values()
+                for right in (True, False)
+                if satisfied(each, *((old, new) if right else (new, old)))
+            )
+            found = told(lists, new)
+            assert found.keys() == expected.keys(), (doc, found - expected, expected - found)
+            assert repeats or found == expected
+            lists.insert(new)
+            live[doc] = new
+    assert len(lists.records) == len(live)

@@ -1,0 +1,321 @@
+"""Registering very many queries: shapes are shared and change nothing; memory, restarts, streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import xscl
+from broker import Broker, Document, Match, XsclError, shapes
+from broker.catalog import Canonical, compile_query
+from broker.shapes import Compiled, compile_text
+from tests.oracle.generate import Subscribe, case
+from xscl.check import ResolvedQuery
+from xscl.holes import cut
+
+STRINGS = ("'a'", "'b'", '"it\'s"', "'50 %s'", "''", "' 5 '", "'x [7 s]'", "'(3'", "'z'")
+NUMBERS = ("0", "1", "-1", "2.5", "-0", "100000000000000000000", "0.0001")
+WINDOWS = ("0 s", "1 day", "2 days", "90 s", "1.5 ms", "7 weeks", "36 h")
+
+
+@pytest.fixture(autouse=True)
+def no_shapes() -> Iterator[None]:
+    """Each test starts as a process does."""
+    shapes.forget()
+    yield
+    shapes.forget()
+
+
+def checked(text: str) -> list[ResolvedQuery]:
+    return list(xscl.check([xscl.parse(text)]).queries)
+
+
+def content(query: Compiled) -> object:
+    """All that registration and delivery take of a compiled query, by node of its join graph."""
+    shape, literals = query.shape, query.literals
+    delivery = shape.deliver(literals)
+    definitions, texts = shape.definitions(literals), shape.texts(literals)
+    assert texts == [definition.text() for definition in definitions]
+    size = len(shape.template.nodes)
+    template = shape.template
+    return (
+        [definitions[p] for p in delivery.positions],
+        definitions[size:],
+        sorted(delivery.positions) == list(range(size)),
+        template.operators,
+        len(template.joins),
+        shape.constants(literals),
+        shape.windows(literals),
+        {delivery.positions.index(p) for p in shape.selected},
+        (delivery.selected, delivery.variables, delivery.select),
+        {name: delivery.positions.index(p) for name, p in delivery.named.items()},
+        {prefix: delivery.namespaces[prefix] for prefix in delivery.namespaces},
+        (query.id, query.text, query.publish, query.reads),
+        [content(inner) for inner in query.nested],
+    )
+
+
+def alone(query: ResolvedQuery) -> Compiled:
+    shapes.forget()
+    compiled = compile_query(query)
+    shapes.forget()
+    return compiled
+
+
+def varied(r: Random, text: str) -> str:
+    """The text with other literals."""
+    choices = {"s": STRINGS, "n": NUMBERS, "w": WINDOWS}
+    fixed, literals = cut(text)
+    kinds, *pieces = fixed.split("\0")
+    out = pieces[0]
+    for kind, old, piece in zip(kinds, literals, pieces[1:], strict=True):
+        out += (old if r.random() < 0.3 else r.choice(choices[kind])) + piece
+    return out
+
+
+QUERIES = """
+S//item[./author = 'X'][contains(./title, 'y')][./price < -5][contains(./title, 'z')];
+S//item->a[./author = 'X'][contains(./title, 'Y')][./link->l]
+    FOLLOWED BY {l = m, 1 day} S//item->b[./link->m];
+S//item->a[contains(./t, 'b')][contains(./t, 'a')][./l->l] JOIN {l = m, 5 s} S//item[./l->m];
+S//item->a[./t = 5][./t = '5'][./t->l] JOIN {l = m AND l/x != 4, INFINITY} S//item[./t->m] WITHIN 2 h;
+SELECT concat(x, ' 7 '), y AS n, 5 FROM S//i[./a->x][./b->y] WHERE x > 3 OR y = 'k' OR x - 2 < 1;
+SELECT <out a="1 {x}">{concat('p', x)} text</out> FROM S//i[./a->x[. = 'q']] WITHIN 3 days;
+SELECT <out>at 5 it's {concat('p', x)}</out> FROM S//i[./a->x[. = 'q']];
+S//book->x1[./author->x2'] FOLLOWED BY {x2' = x5' AND x2' != 'X', 4 s} S//blog[./author->x5'];
+(SELECT * FROM S//i[. = 'a'])//i->x[./t->t] FOLLOWED BY {t = u, 1 h} S//i[./t->u] PUBLISH made;
+S//a[./b[. = 'x'][. = 'w']][./c[contains(., 'x') and contains(., 'w')]/d->d] JOIN {d = e, 1 s} S//a->e;
+S//i->x[./t->t] JOIN {NOT (x/a[. = 'k'] = y/b) AND x/a[. = 'l'] = y/b, 9 s} S//i->y[./t->u];
+S//a-1[./b-2 = 3]->v FOLLOWED BY {number(v) = 4 AND v = w} S//c.5->w[./d5 >= 6.25]
+"""
+
+
+def literals_of(r: Random) -> list[str]:
+    """Canonical texts of queries of many kinds."""
+    found = [
+        query.text
+        for text in QUERIES.replace("[./b-2 = 3]->v", "->v[./b-2 = 3]").split(";")
+        for query in checked(text)
+    ]
+    for level in ("core", "full"):
+        for _ in range(45):
+            for event in case(r, level).events:  # type: ignore[arg-type]
+                if isinstance(event, Subscribe):
+                    found += [query.text for query in checked(event.text)]
+    return found
+
+
+def test_a_shared_shape_gives_what_the_query_by_itself_gives() -> None:
+    r = Random(20261121)
+    shared = 0
+    for text in literals_of(r):
+        queries = []
+        for _ in range(6):
+            try:
+                queries += checked(varied(r, text))
+            except XsclError:  # a constant that is no regular expression, for one
+                continue
+        expected = [content(alone(query)) for query in queries]
+        shapes.forget()
+        for query, content_alone in zip(queries, expected, strict=True):
+            compiled = compile_query(query)
+            assert content(compiled) == content_alone
+            shared += bool(compiled.literals)
+            again = compile_text(query.id, query.text)
+            assert content(again) == content_alone
+    assert shared > 500
+
+
+@pytest.mark.parametrize("number", range(11))
+def test_which_queries_share(number: int) -> None:
+    """Nested queries, and numbers in the text of a constructor, are what does not share."""
+    text = QUERIES.replace("[./b-2 = 3]->v", "->v[./b-2 = 3]").split(";")[number]
+    for _ in range(3):
+        (query,) = checked(text)
+        compiled = compile_query(query)
+    assert bool(compiled.literals) == (number not in (6, 8, 9, 10))
+
+
+def test_a_digit_in_a_name_is_no_constant() -> None:
+    one, other = "S//a[. = 'x']->leaf1[./b-1]", "S//a[. = 'x']->leaf2[./b-2]"
+    texts = [checked(t.replace("[. = 'x']", "", 1) + "[. = 'x']")[0].text for t in (one, other)]
+    assert cut(texts[0])[0] != cut(texts[1])[0]
+
+
+def test_a_string_and_a_number_are_two_shapes() -> None:
+    for _ in range(3):
+        for text in ("S//a[./b = 5]", "S//a[./b = '5']", "S//a[./b = -5]"):
+            (query,) = checked(text)
+            compiled = compile_query(query)
+            assert compiled.shape.definitions(compiled.literals)[0].text() == text
+
+
+def test_prefixes_of_other_namespaces_are_other_shapes() -> None:
+    for uri in ("urn:1", "urn:1", "urn:1", "urn:2", "urn:2", "urn:2"):
+        (query,) = checked(f"LET NAMESPACE p = '{uri}'; S//p:a[./p:b = 'x']")
+        compiled = compile_query(query)
+        assert compiled.shape.texts(compiled.literals) == [f"S//{uri}:a[./{uri}:b = 'x']"]
+
+
+def test_the_order_of_writing_does_not_part_canonical_queries() -> None:
+    """Nodes that a template cannot tell apart stand in one order, whatever the query's."""
+    left, right = ("a", "b", "c"), ("d", "e", "f")
+    broker = Broker()
+    r = Random(1)
+    for number in range(40):
+        pairs = r.sample(list(zip(left, right, strict=True)), 3)
+        one, other = r.sample(left, 3), r.sample(right, 3)
+        broker.subscribe(
+            f"q{number}: S//i{''.join(f'[./{x}->{x}]' for x in one)} FOLLOWED BY"
+            f" {{{' AND '.join(f'{x} = {y}' for x, y in pairs)}}}"
+            f" S//i{''.join(f'[./{x}->{x}]' for x in other)};"
+        )
+    assert len(broker.engine.catalog.canonical) == 1
+
+
+# -- brokers -----------------------------------------------------------------------------------
+
+
+def author(number: int, days: int = 1) -> str:
+    return (
+        f"s{number}: SELECT x, concat('for {number}: ', t) AS n FROM"
+        f" S//i->x[./a = 'A{number}'][contains(./t, 'w{number}')][./t->t][./l->l]"
+        f" FOLLOWED BY {{l = m, {days} days}} S//i->y[./l->m];"
+    )
+
+
+def documents(number: int, at: float = 0.0) -> list[Document]:
+    made = f"<i><a>A{number}</a><t>of w{number}</t><l>{number}</l></i>"
+    return [
+        Document(f"{number}.{k}", "S", at + k, made if k == 0 else f"<i><l>{number}</l></i>")
+        for k in range(2)
+    ]
+
+
+def told(matches: list[Match]) -> list[tuple[str, str]]:
+    return [(match.id, match.result) for match in matches]
+
+
+def test_matches_do_not_depend_on_sharing_nor_on_a_restart(tmp_path: Path) -> None:
+    """The same ids and results from a query compiled by itself, by a shape, and restored."""
+    expected = []
+    for number in range(5):
+        shapes.forget()
+        broker = Broker()
+        broker.subscribe(author(number))
+        (match,) = broker.process(documents(number))
+        assert f"<n>for {number}: of w{number}</n>" in match.result
+        expected.append((match.id, match.result))
+    shapes.forget()
+    with Broker(tmp_path) as broker:
+        broker.subscribe("\n".join(map(author, range(5))))
+        texts = broker.subscriptions
+    shapes.forget()
+    with Broker(tmp_path) as broker:
+        assert broker.subscriptions == texts
+        found = [match for n in range(5) for match in broker.process(documents(n, 10.0 * n))]
+        assert [match.id for match in found] == [id for id, _ in expected]
+        assert all(f"for {n}: of w{n}" in match.result for n, match in enumerate(found))
+
+
+def test_a_restored_subscription_continues(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        broker.subscribe(author(1) + author(2) + author(3))
+        broker.process(documents(2)[:1])
+    with Broker(tmp_path) as broker:
+        broker.subscribe(author(2) + author(3, days=2))
+        assert [m.query for m in broker.process(documents(2)[1:])] == ["s2"]
+        broker.process(documents(3, 5.0)[:1])
+        broker.unsubscribe("s1")
+    with Broker(tmp_path) as broker:
+        assert sorted(broker.subscriptions) == ["s2", "s3"]
+        assert [m.query for m in broker.process(documents(3, 5.0)[1:])] == ["s3"]
+
+
+def test_a_nested_query_is_restored(tmp_path: Path) -> None:
+    text = (
+        "LET NAMESPACE p = 'urn:p'; out: (SELECT t FROM S//p:i[./p:t->t][. != 'none'])//p:t->x"
+        " FOLLOWED BY {x = y, 1 h} T//p:t->y;"
+    )
+    made = "<p:i xmlns:p='urn:p'><p:t>v</p:t></p:i>"
+    with Broker(tmp_path) as broker:
+        broker.subscribe(text)
+        broker.process([Document("1", "S", 0.0, made)])
+    with Broker(tmp_path) as broker:
+        found = broker.process([Document("2", "T", 1.0, "<t xmlns='urn:p'>v</t>")])
+        assert [match.query for match in found] == ["out"]
+
+
+def canonical(broker: Broker) -> Canonical:
+    (found,) = broker.engine.catalog.canonical.values()
+    return found
+
+
+def test_windows_of_a_canonical_query_are_the_widest_of_those_who_are_there() -> None:
+    broker = Broker()
+    r = Random(7)
+    standing: dict[str, tuple[int, int]] = {}
+    for number in range(300):
+        if standing and r.random() < 0.45:
+            gone = r.choice(sorted(standing))
+            del standing[gone]
+            broker.unsubscribe(gone)
+        else:
+            inner, whole = r.randint(1, 4), r.randint(1, 4)
+            standing[f"q{number}"] = (inner, whole)
+            broker.subscribe(
+                f"q{number}: S//a->x FOLLOWED BY {{x = y, {inner} s}} S//b->y WITHIN {whole} s"
+            )
+        catalog = broker.engine.catalog
+        spans = [min(pair) for pair in standing.values()]
+        assert catalog.widest_window() == 1_000_000 * max(spans, default=0)
+        if standing:
+            widest = max(inner for inner, _ in standing.values()), max(spans)
+            assert tuple(canonical(broker).windows()) == tuple(1_000_000 * w for w in widest)
+        else:
+            assert not catalog.canonical
+            assert not catalog.edges
+
+
+def test_a_cycle_is_found_whichever_query_closes_it() -> None:
+    reads = {"a": "b", "b": "c", "c": "d", "d": "S"}
+    for last in reads:
+        broker = Broker()
+        for stream, read in reads.items():
+            if stream != last:
+                broker.subscribe(f"{stream}: {'a' if read == 'S' else read}//x PUBLISH {stream}")
+        read = "a" if reads[last] == "S" else reads[last]
+        with pytest.raises(XsclError, match="streams derived from themselves: ") as caught:
+            broker.subscribe(f"{last}: {read}//x PUBLISH {last}")
+        assert [d.code for d in caught.value.diagnostics] == ["publish-cycle"]
+        broker.subscribe(f"{last}: S//x PUBLISH {last}")
+        assert set(broker.subscriptions) == set(reads)
+
+
+def test_renewed_queries_may_exchange_their_streams() -> None:
+    broker = Broker()
+    broker.subscribe("a: S//x PUBLISH p; b: p//x PUBLISH q;")
+    broker.subscribe("a: q//x PUBLISH p; b: S//x PUBLISH q;")
+    assert broker.engine.catalog.published == {"p": "a", "q": "b"}
+    broker.subscribe("a: S//x PUBLISH q; b: S//x PUBLISH p;")
+    assert broker.engine.catalog.published == {"q": "a", "p": "b"}
+
+
+def test_no_place_of_a_text_stays_in_memory() -> None:
+    """What is registered must not keep the text of the file that it came in."""
+    broker = Broker()
+    mark = "-- " + "only a comment " * 3
+    broker.subscribe(f"{mark}\n" + author(1) + author(2) + author(3) + QUERIES.splitlines()[1])
+    held = [
+        repr(edge.definition.steps[-1].span.source) for edge in broker.engine.catalog.edges.values()
+    ]
+    held += [
+        repr(item.span.source)
+        for s in broker.engine.catalog.subscriptions.values()
+        for item in s.delivery.select or ()  # type: ignore[union-attr]
+    ]
+    assert held
+    assert not any("only a comment" in source for source in held)
