@@ -1,0 +1,95 @@
+"""The broker's own join as a system of the benchmarks: posting lists and signatures.
+
+What the engine runs in a batch between stage 1 and the commit, except that the matches of a list of
+documents are counted and not listed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from bench.workload import Batch, Query, Workload
+from broker.catalog import Canonical
+from broker.plan import Plan
+from broker.postings import Postings, within
+from broker.records import Reader
+from broker.signatures import Signatures, Verdict
+from broker.sql import UNBOUNDED
+from xscl.template import Template
+
+
+class Ours:
+    """Registers the canonical queries, and counts by verdict, of which there are few."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.signatures = Signatures()
+        self.postings = Postings(self.signatures)
+        self._reader = Reader()
+        self._queries: dict[int, Query] = {}
+        for number, query in enumerate(workload.distinct, 1):
+            self._queries[number] = query
+            self.signatures.add(_plan(workload, query, number))
+        self._verdicts: Counter[Verdict] = Counter()
+        self._counts: Counter[int] = Counter()
+
+    def add(self, batch: Batch) -> None:
+        count = len(batch.doc)
+        if not count:
+            return
+        first = np.concatenate(([0], np.flatnonzero(np.diff(batch.doc)) + 1))
+        doc = batch.doc[first]
+        timestamps = batch.timestamps[doc - batch.first].tolist()
+        docs = doc.tolist()
+        rows = np.empty((count, 4), np.int64)
+        for i, column in enumerate((batch.var1, batch.var2, batch.node1, batch.node2)):
+            rows[:, i] = column
+        records = self._reader.records(
+            [docs, docs, timestamps, timestamps],
+            rows.tobytes(),
+            batch.value.tolist(),
+            [*first.tolist(), count],
+        )
+        postings, verdicts = self.postings, self._verdicts
+        for record in records:
+            start = record.start
+            for hit in postings.probe(record):
+                verdict, olds = hit.verdict, hit.records
+                if verdict.narrowest >= UNBOUNDED and olds and olds[-1].end < start:
+                    verdicts[verdict] += len(olds)
+                    continue
+                ((kind, plans, _),) = verdict.kinds
+                for plan in plans:
+                    found = within(hit, record, plan.window, kind)
+                    self._counts[plan.canonical.number] += len(found)
+            postings.insert(record)
+
+    def counts(self) -> dict[Query, int]:
+        counts = Counter(self._counts)
+        for verdict, found in self._verdicts.items():
+            for _, plans, _ in verdict.kinds:
+                for plan in plans:
+                    counts[plan.canonical.number] += found
+        return {self._queries[number]: found for number, found in counts.items()}
+
+
+def _plan(workload: Workload, query: Query, number: int) -> Plan:
+    """A query, registered without its text: the nodes of both blocks, roots first."""
+    nodes: list[tuple[int, int | None]] = []
+    variables: list[int] = []
+    position: dict[tuple[int, int], int] = {}
+    for side in (0, 1):
+        edges = workload.edges(query, side)
+        for node in dict.fromkeys([0, *(n for edge in edges for n in edge)]):
+            above = next((a for a, n in edges if n == node), None)
+            position[side, node] = len(nodes)
+            nodes.append((side, None if above is None else position[side, above]))
+            variables.append(workload.variable(query, side, node))
+    leaves = workload.documents.schema.leaves
+    joins = tuple((position[0, leaves[a]], position[1, leaves[b]]) for a, b in query.joins)
+    shape = Template(tuple(nodes), joins, ("FOLLOWED BY", 0, 1))
+    selected = frozenset({position[0, 0], position[1, 0]})
+    plan = Plan(Canonical(number, 0, tuple(variables), selected, (), (), (), ()), shape)
+    plan.window = query.window
+    return plan
