@@ -54,9 +54,10 @@ class Ours:
         postings, verdicts = self.postings, self._verdicts
         for record in records:
             start = record.start
+            sure = postings.latest < start
             for hit in postings.probe(record):
                 verdict, olds = hit.verdict, hit.records
-                if verdict.narrowest >= UNBOUNDED and olds and olds[-1].end < start:
+                if verdict.narrowest >= UNBOUNDED and olds and (sure or olds[-1].end < start):
                     verdicts[verdict] += len(olds)
                     continue
                 ((kind, plans, _),) = verdict.kinds

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from broker.catalog import Catalog, Compiled, windows_of
+from broker.plan import connected, decided_in_memory
 from broker.sql import UNBOUNDED, conjunctive_query, operators, parameter_table
 from xscl.errors import Span
 from xscl.printer import format_expression
@@ -132,10 +133,18 @@ def template_stage(query: Compiled, catalog: Catalog) -> str:
 def sql_stage(query: Compiled, catalog: Catalog) -> str:
     """The conjunctive query over RL, RR and RT, one for each block that may be the new one."""
     number = catalog.subscriptions[query.resolved.id].canonical.template
-    parts = [
+    shape = query.fitted.template
+    if decided_in_memory(shape):
+        who = "posting lists and signatures decide; this query does so for irregular documents"
+    elif shape.blocks > 1 and connected(shape):
+        who = "this query decides, over the documents that posting lists let through"
+    else:
+        who = "this query decides, over all documents within the window"
+    parts = [f"-- {who}"]
+    parts += [
         f"-- new combinations whose first new block is {pivot}; RT is {parameter_table(number)}\n"
-        f"{conjunctive_query(query.fitted.template, number, pivot)};"
-        for pivot in range(query.fitted.template.blocks)
+        f"{conjunctive_query(shape, number, pivot)};"
+        for pivot in range(shape.blocks)
     ]
     return "\n".join(parts)
 

@@ -96,7 +96,8 @@ class Postings:
         """For which sets of variables there are such lists, by the first variable."""
         self._meetings: dict[MeetingKey, Meeting] = {}
         self._version = -1
-        self._latest = -(2**63)
+        self.latest = -(2**63)
+        """The highest end of any document that was ever there."""
         self._look_at = 1_000
 
     # -- documents come and go ---------------------------------------------------------------
@@ -125,13 +126,13 @@ class Postings:
                 of[code] = [entry, record] if entry.end <= record.end else [record, entry]
         if hot:
             own = self._meeting((record.layout, tuple(hot))).own
-            if record.end >= self._latest:
+            if record.end >= self.latest:
                 for records in own:
                     records.append(record)
             else:
                 for records in own:
                     _insert(records, record)
-        self._latest = max(self._latest, record.end)
+        self.latest = max(self.latest, record.end)
         self.records[record.doc] = record
 
     def _heat(self, code: int, records: list[Record]) -> None:
@@ -222,7 +223,7 @@ class Postings:
                         cold.append((code, row, entry if isinstance(entry, list) else (entry,)))
         # As left block only what comes later can follow; mostly nothing does.
         both = self.signatures.both_orders
-        sides = (True, False) if both or self._latest > new.end else (True,)
+        sides = (True, False) if both or self.latest > new.end else (True,)
         hits: list[Hit] = []
         if hot:
             meeting = self._meeting((new.layout, tuple(hot)))

@@ -23,18 +23,25 @@ _TAG = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]*>", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
-# Placeholders such as 0001-01-01 say that there is no date. Years beyond 9999 have no ISO form.
+# Placeholders such as 0001-01-01 and the very second 0 say that there is no date. Years beyond 9999
+# have no ISO form.
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = (datetime(1900, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _END = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+MAX_LINKS = 100
+"""Links of a feed that are looked at; a feed has a handful."""
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
     """A feed at one moment: `items` in the order of the document, newest first as a rule.
 
-    `problems` says what was malformed and recovered. With an `error` the document is not a feed,
-    and there are no items. `streams` are those that each of its items flows through.
+    `problems` says what was wrong and recovered; `malformed` that it was not well-formed XML. With
+    an `error` the document is not a feed, and there are no items. `streams` are those that each of
+    its items flows through.
+
+    `dialect` is "rss20", "atom10", "rss10", "json11" and so on, "" if unknown. `links` are pairs of
+    relation and address, as the feed gives them ("self", "next", "prev-archive", ...).
     """
 
     url: str
@@ -43,6 +50,13 @@ class Channel:
     items: tuple[Item, ...] = ()
     problems: tuple[str, ...] = ()
     error: str | None = None
+    malformed: bool = False
+    dialect: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+
+    def link(self, relation: str) -> str:
+        """The first address with this relation, "" if there is none."""
+        return next((href for name, href in self.links if name == relation), "")
 
 
 def parse_feed(
@@ -69,11 +83,8 @@ def parse_feed(
 class Draft:
     """A channel before its items were compared with each other: one for each entry, None if empty."""
 
-    url: str
-    title: str
+    channel: Channel
     items: tuple[Item | None, ...] = ()
-    problems: tuple[str, ...] = ()
-    error: str | None = None
 
 
 def draft(
@@ -91,27 +102,35 @@ def draft(
     )
     parsed = parse_document(body, content_type, max_seconds)
     if parsed.error is not None:
-        return Draft(url, "", (), parsed.problems, parsed.error)
+        return Draft(Channel(url, "", streams_of("", url), (), parsed.problems, parsed.error))
     feed = parsed.feed
     title = _text(feed, "title") or one_line(urlsplit(url).hostname or url)
     base = _base(final_url or url, one_line(_get(feed, "link")))
-    inherited = _authors(feed) if parsed.version.startswith("atom") else ()
+    inherited = _authors(feed) if parsed.version.startswith(("atom", "json")) else ()
     items = tuple(_item(entry, url, title, base, inherited, arrival) for entry in parsed.entries)
-    return Draft(url, title, items, parsed.problems)
+    channel = Channel(
+        url,
+        title,
+        streams_of(title, url),
+        problems=parsed.problems,
+        malformed=parsed.malformed,
+        dialect=parsed.version,
+        links=_links(feed, base),
+    )
+    return Draft(channel, items)
 
 
 def finish(drafted: Draft) -> Channel:
     """The second half of `parse_feed`: drop empty items, tell apart those that share a guid."""
-    streams = streams_of(drafted.title, drafted.url)
-    if drafted.error is not None:
-        return Channel(drafted.url, "", streams, (), drafted.problems, drafted.error)
-    problems = list(drafted.problems)
+    if drafted.channel.error is not None:
+        return drafted.channel
+    problems = list(drafted.channel.problems)
     items = [item for item in drafted.items if item is not None]
     empty = len(drafted.items) - len(items)
     if empty:
         problems.append(f"{empty} items say nothing at all and were left out")
     distinct = _with_distinct_ids(items, problems)
-    return Channel(drafted.url, drafted.title, streams, distinct, tuple(problems))
+    return replace(drafted.channel, items=distinct, problems=tuple(problems))
 
 
 # -- one item --------------------------------------------------------------------------------
@@ -120,49 +139,58 @@ def finish(drafted: Draft) -> Channel:
 def _item(
     entry: Any, url: str, channel_title: str, base: str, inherited: tuple[str, ...], arrival: int
 ) -> Item | None:
-    title = _text(entry, "title")
+    title = _text(entry, "title") or one_line(_get(entry, "itunes_title"))
     raw_guid = one_line(_get(entry, "id"))
     link = _link(entry, raw_guid, base)
-    summary = legal_text(_get(entry, "summary")).strip()
-    contents = [
-        legal_text(part["value"]).strip()
-        for part in dict.get(entry, "content", ())
-        if isinstance(part.get("value"), str)
-    ]
-    # Readers of one element find the text in `description`; `content` is there if it says more.
-    description = summary or next(filter(None, contents), "")
-    content = next((part for part in contents if part and part != description), "")
+    description, content = _texts(entry)
+    enclosures = _enclosures(entry, base)
     own_date = _date(entry)
-    if not (title or raw_guid or link or description):
+    if not (title or raw_guid or link or description or enclosures):
         return None
-    timestamp = arrival if own_date is None else own_date
     guid = raw_guid or link
     if not guid and title:
-        guid = f"{title} {iso8601(timestamp)}" if own_date is not None else title
-    if not guid:
+        guid = f"{title} {iso8601(own_date)}" if own_date is not None else title
+    if not guid and description:
         guid = "text:" + hashlib.blake2b(description.encode(), digest_size=16).hexdigest()
+    if not guid:
+        guid = enclosures[0]
+    source = dict.get(entry, "source") or {}
     return Item(
         channel_url=one_line(url),
         channel_title=channel_title,
         id=guid,
         guid=guid,
-        timestamp=timestamp,
+        timestamp=arrival if own_date is None else own_date,
         dated=own_date is not None,
         item_url=link,
         title=title,
-        authors=_authors(entry) or _authors(dict.get(entry, "source") or {}) or inherited,
+        authors=_authors(entry) or _authors(source) or inherited,
         categories=_distinct(
             one_line(tag.get("term") or tag.get("label") or "")
             for tag in dict.get(entry, "tags", ())
         ),
         description=description,
         content=content,
-        enclosures=_distinct(
-            _absolute(one_line(link.get("href") or ""), base)
-            for link in dict.get(entry, "links", ())
-            if link.get("rel") == "enclosure"
-        ),
+        enclosures=enclosures,
+        source_url=_source_url(source, base),
+        source_title=_text(source, "title"),
     )
+
+
+def _texts(entry: Any) -> tuple[str, str]:
+    """The description and the content.
+
+    Readers of one element find the text in the first; the second is there if it says more.
+    """
+    summary = legal_text(_get(entry, "summary")).strip()
+    contents = [
+        legal_text(part["value"]).strip()
+        for part in dict.get(entry, "content", ())
+        if isinstance(part.get("value"), str)
+    ]
+    contents.append(legal_text(_get(entry, "source_markdown")).strip())
+    description = summary or next(filter(None, contents), "")
+    return description, next((part for part in contents if part and part != description), "")
 
 
 def _with_distinct_ids(items: list[Item], problems: list[str]) -> tuple[Item, ...]:
@@ -215,6 +243,32 @@ def _authors(source: Any) -> tuple[str, ...]:
     return _distinct(people) or _distinct((one_line(_get(source, "author")),))
 
 
+def _enclosures(entry: Any, base: str) -> tuple[str, ...]:
+    """The files that come with an item: RSS and Atom enclosures, then those of Media RSS."""
+    listed = [
+        link.get("href") for link in dict.get(entry, "links", ()) if link.get("rel") == "enclosure"
+    ]
+    listed += [media.get("url") for media in dict.get(entry, "media_content", ())]
+    return _distinct(_absolute(one_line(url or ""), base) for url in listed)
+
+
+def _source_url(source: Any, base: str) -> str:
+    """The feed that an aggregated item came from: RSS's attribute, or Atom's "self" or site."""
+    links = {link.get("rel"): link.get("href") for link in reversed(dict.get(source, "links", ()))}
+    url = (
+        _get(source, "href") or links.get("self") or links.get("alternate") or _get(source, "link")
+    )
+    return _absolute(one_line(url), base)
+
+
+def _links(feed: Any, base: str) -> tuple[tuple[str, str], ...]:
+    pairs = (
+        (one_line(link.get("rel") or ""), _absolute(one_line(link.get("href") or ""), base))
+        for link in dict.get(feed, "links", ())[:MAX_LINKS]
+    )
+    return tuple(dict.fromkeys(pair for pair in pairs if all(pair)))
+
+
 def _distinct(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, values)))
 
@@ -258,7 +312,7 @@ def _date(entry: Any) -> int | None:
         if moment is None and (iso is None or _iso_date(iso.group()) is not None):
             parsed = dict.get(entry, f"{key}_parsed")
             moment = None if parsed is None else calendar.timegm(parsed) * 1_000_000
-        if moment is not None and _FIRST <= moment < _END:
+        if moment and _FIRST <= moment < _END:
             return moment
     return None
 

@@ -3,7 +3,8 @@
 In: a directory `ARCHIVE/<feed>/<UTC time>….xml`, each file a snapshot of that feed, its name
 starting with the time as `20210717T101303Z`. Out: document rows in order of first sight over all
 feeds: snapshots by time, items of one snapshot by their timestamp. An item that a later snapshot
-shows with other content comes again as a revision; unchanged ones do not come again.
+shows with other content comes again as a revision; unchanged ones do not come again, nor do those
+whose guid alone has changed (`identity`).
 
 A feed's source is the name of its directory. Its items flow through the stream of that name (made
 a name), the stream named after the feed's title, and the default stream.
@@ -20,6 +21,7 @@ from pathlib import Path
 from feeds.adapter import Channel
 from feeds.delta import DeltaReader
 from feeds.fetch import MAX_BYTES
+from feeds.identity import settle, trace
 from feeds.item import stream_name, streams_of
 from feeds.rows import DocumentRow, dead_row, item_row
 from feeds.unpack import BadEncoding, TooLarge, gunzip
@@ -68,7 +70,7 @@ def replay(archive: str | Path, report: Report | None = None) -> Iterator[Docume
     Problems of snapshots that were recovered are reported too. Rows have no `seq`: a source may
     drop repetitions by (source, id).
     """
-    seen: dict[tuple[str, str], tuple[bytes, int]] = {}
+    seen: dict[str, dict[str, _Seen]] = {}
     previous: dict[str, bytes] = {}
     readers: dict[str, DeltaReader] = {}
     for snapshot in snapshots(archive, report):
@@ -89,24 +91,34 @@ def replay(archive: str | Path, report: Report | None = None) -> Iterator[Docume
         if report:
             for problem in channel.problems:
                 report(place, f"parse: {problem}")
-        for row in sorted(_news(channel, snapshot, seen), key=lambda row: row.timestamp):
+        for row in sorted(
+            _news(channel, snapshot, seen.setdefault(snapshot.feed, {})),
+            key=lambda row: row.timestamp,
+        ):
             yield replace(row, arrival=snapshot.time)
 
 
-def _news(
-    channel: Channel, snapshot: Snapshot, seen: dict[tuple[str, str], tuple[bytes, int]]
-) -> Iterator[DocumentRow]:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An item as it was when it was last seen."""
+
+    hash: bytes
+    timestamp: int
+    trace: bytes
+
+
+def _news(channel: Channel, snapshot: Snapshot, seen: dict[str, _Seen]) -> Iterator[DocumentRow]:
     streams = streams_of(channel.title, snapshot.feed, stream_name(snapshot.feed))
-    for item in reversed(channel.items):
-        key = (snapshot.feed, item.id)
+    traces = {id: known.trace for id, known in seen.items()}
+    for item in reversed(settle(channel.items, traces)):
+        known = seen.get(item.id)
         digest = item.content_hash()
-        known = seen.get(key)
-        if known is not None and known[0] == digest:
+        if known is not None and known.hash == digest:
             continue
         revision = known is not None
         # An undated item keeps the time at which it was first seen.
-        timestamp = known[1] if known is not None and not item.dated else item.timestamp
-        seen[key] = (digest, timestamp)
+        timestamp = known.timestamp if known is not None and not item.dated else item.timestamp
+        seen[item.id] = _Seen(digest, timestamp, trace(item))
         yield item_row(
             replace(item, timestamp=timestamp),
             snapshot.feed,

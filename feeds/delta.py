@@ -45,7 +45,7 @@ class DeltaReader:
     def __init__(self, url: str) -> None:
         self._url = url
         self._frame = ""
-        self._title = ""
+        self._channel = Channel(url, "", ())
         self._known: dict[str, Item | None] = {}
 
     def parse(self, body: bytes, arrival: int) -> Channel:
@@ -60,14 +60,15 @@ class DeltaReader:
             drafted = draft(
                 (cut.head + "".join(new) + cut.tail).encode(), self._url, arrival=arrival
             )
-            if drafted.error or drafted.problems or len(drafted.items) != len(new):
+            channel = drafted.channel
+            if channel.error or channel.problems or len(drafted.items) != len(new):
                 return parse_feed(body, self._url, arrival=arrival)
-            self._title = drafted.title
+            self._channel = channel
             self._known.update(zip(new, drafted.items, strict=True))
         # Of the older ones none is kept, so the memory is as large as one document.
         self._known = {piece: self._known[piece] for piece in cut.pieces}
         items = tuple(_arrived(self._known[piece], arrival) for piece in cut.pieces)
-        return finish(Draft(self._url, self._title, items))
+        return finish(Draft(self._channel, items))
 
 
 def _arrived(item: Item | None, arrival: int) -> Item | None:

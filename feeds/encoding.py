@@ -3,7 +3,8 @@
 In: bytes and the HTTP Content-Type. Out: text without a byte order mark, and problems as strings.
 Feeds lie about their encoding, so what decodes as UTF-8 and may be UTF-8 is UTF-8 (text in another
 encoding practically never does); then come the byte order mark, the HTTP header and the XML
-declaration in the order of RFC 7303, and Windows-1252 as the last resort. Declared ISO-8859-1 is
+declaration in the order of RFC 7303, and Windows-1252 as the last resort. A few stray bytes in UTF-8,
+as pasted text brings them, are read as Windows-1252 by themselves. Declared ISO-8859-1 is
 read as Windows-1252, as browsers do: the difference is a range of control characters no text uses.
 """
 
@@ -28,6 +29,7 @@ _SNIFFS = (  # "<?xm" without a mark, XML 1.0 appendix F
 )
 _DECLARED = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._:\-]{1,40})[\"']")
 _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([A-Za-z0-9._:\-]{1,40})", re.IGNORECASE)
+_STRAY = re.compile("[\udc80-\udcff]")  # as surrogateescape writes a byte that is not UTF-8
 # Supersets that real text labelled with the smaller name needs.
 _WIDER = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030",
           "shift_jis": "cp932", "euc_kr": "cp949"}  # fmt: skip
@@ -64,7 +66,8 @@ def decode(body: bytes, content_type: str = "") -> tuple[str, tuple[str, ...]]:
             return text, ()
     for label in declared:
         codec = _codec(label)
-        if codec is None:
+        # Text in UTF-16 is full of zeros, so a document without any cannot mean it.
+        if codec is None or (codec.startswith(("utf-16", "utf-32")) and b"\0" not in body):
             continue
         try:
             text = body.decode(codec)
@@ -73,9 +76,25 @@ def decode(body: bytes, content_type: str = "") -> tuple[str, tuple[str, ...]]:
         if label != declared[-1] and _codec(declared[-1]) != codec:
             return text, (f"encoding: declared as {declared[-1]}, read as {label}",)
         return text, ()
+    mixed = _mostly_utf8(body)
+    if mixed is not None:
+        return mixed, ("encoding: not all of it is valid utf-8, the rest read as windows-1252",)
     stated = declared[-1] if declared else "utf-8"
     text = body.decode("cp1252", "replace")
     return text, (f"encoding: not valid {stated}, read as windows-1252",)
+
+
+def _mostly_utf8(body: bytes) -> str | None:
+    """The text, if more characters are UTF-8 than bytes are not; None otherwise."""
+    text = body.decode(errors="surrogateescape")
+    stray = len(_STRAY.findall(text))
+    if len(body) - len(text) <= stray:
+        return None
+    return _STRAY.sub(lambda found: _windows(ord(found.group()) - 0xDC00), text)
+
+
+def _windows(byte: int) -> str:
+    return bytes((byte,)).decode("cp1252", "replace")
 
 
 def _decode_as(body: bytes, codec: str) -> tuple[str, tuple[str, ...]]:

@@ -2,21 +2,20 @@
 
 In: a feed's address and what is known of its last fetch. Out: a `Fetched`, always; errors are data
 and say which stage failed. Requests are conditional; one connection at a time goes to a host and a
-few in all; time, size, redirects and the addresses that may be reached are limited.
+few in all; a host that asks for time gets it; time, size, redirects and the addresses that may be
+reached are limited.
 """
 
 from __future__ import annotations
 
+import http.cookiejar
 import importlib.metadata
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from datetime import UTC
-from email.utils import parsedate_to_datetime
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urljoin, urlsplit
@@ -24,16 +23,28 @@ from urllib.parse import unquote, urljoin, urlsplit
 import httpcore
 import httpx
 
+from feeds.crew import Crew
+from feeds.item import one_line
+from feeds.login import Login, NoLogin, split_login
 from feeds.network import BlockedAddress, Bounds, OutOfTime, Transport
-from feeds.unpack import BadEncoding, TooLarge, gunzip, unpack
+from feeds.schedule import retry_after
+from feeds.unpack import ACCEPTED, BadEncoding, TooLarge, gunzip, unpack
 
 Outcome = Literal["ok", "not modified", "gone", "missing", "busy", "failed"]
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_REDIRECTS = 5
+HOST_PAUSE = 900.0
+"""Seconds for which one busy feed keeps the others of its host waiting at most; it itself waits on."""
+MAX_VALIDATOR = 1_024
 _PERMANENT = frozenset((301, 308))
 _REDIRECTS = _PERMANENT | {302, 303, 307}
-_ACCEPT = "application/atom+xml, application/rss+xml, application/rdf+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"
+_ACCEPT = (
+    "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, "
+    "application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"
+)
+_LISTS = frozenset(("link", "cache-control"))
+_FORM = {b"Content-Type": b"application/x-www-form-urlencoded"}
 
 
 def user_agent() -> str:
@@ -47,11 +58,16 @@ def user_agent() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One feed to fetch: its address (URL or path), and the validators of its last answer, verbatim."""
+    """One feed to fetch: its address (URL or path), and the validators of its last answer, verbatim.
+
+    Not `private`, it is on no private address and in no file even if the fetcher allows such.
+    """
 
     url: str
     etag: str | None = None
     last_modified: str | None = None
+    login: Login | None = None
+    private: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +75,11 @@ class Fetched:
     """What came of a fetch.
 
     `outcome` is "ok" (with a `body`), "not modified", "gone" (410: do not ask again), "missing"
-    (404), "busy" (429 or 503; ask again after `retry_after` seconds where the server said so), or
-    "failed". `moved_to` is the address to ask from now on, after permanent redirects. `problem`
-    is there unless all went well.
+    (404), "busy" (429 or 503; ask again after `retry_after` seconds where the server said so; with
+    no `status` its host had said so before and was not asked), or "failed". `moved_to` is the
+    address to ask from now on, after permanent redirects. `private` says that only private
+    addresses were reached. `problem` is there unless all went well. Names of headers are in lower
+    case, their values as Latin-1.
     """
 
     url: str
@@ -73,18 +91,32 @@ class Fetched:
     moved_to: str | None = None
     retry_after: float | None = None
     problem: str | None = None
+    private: bool = False
 
     @property
     def etag(self) -> str | None:
-        return self.headers.get("etag")
+        return self._validator("etag")
 
     @property
     def last_modified(self) -> str | None:
-        return self.headers.get("last-modified")
+        return self._validator("last-modified")
+
+    def _validator(self, name: str) -> str | None:
+        """A validator of reasonable length; it is stored, and sent back each time."""
+        value = self.headers.get(name, "")
+        return value if 0 < len(value) <= MAX_VALIDATOR else None
 
 
 class _Failed(Exception):
     """A fetch that ends without a usable answer; the message is the reason."""
+
+
+class _Busy(Exception):
+    """The host has asked for time; `seconds` are left of it."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 class Fetcher(AbstractContextManager["Fetcher"]):
@@ -94,7 +126,8 @@ class Fetcher(AbstractContextManager["Fetcher"]):
     resolves to: for demonstrations, tests and feeds that the user typed in (`broker run --feeds`),
     never for addresses that came from elsewhere. A public server's redirect to a private address is
     refused in any case. `timeout` is for one network operation, `max_seconds` for a whole
-    fetch with its redirects. Proxies named in the environment are not used.
+    fetch with its redirects. `connections` is how many feeds are fetched at once. `proxies` are as
+    in `network.Transport`, none by default.
     """
 
     def __init__(
@@ -104,26 +137,31 @@ class Fetcher(AbstractContextManager["Fetcher"]):
         max_bytes: int = MAX_BYTES,
         timeout: float = 10.0,
         max_seconds: float = 30.0,
-        connections: int = 4,
+        connections: int = 16,
+        proxies: Mapping[str, str] | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._max_bytes = max_bytes
         self._timeout = timeout
         self._max_seconds = max_seconds
-        self._connections = connections
         self._now = now
         self._hosts: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._busy_until: dict[str, float] = {}
         self._hosts_lock = threading.Lock()
         self._bounds = Bounds()
         self._allow_private = allow_private
+        self._crew: Crew[tuple[object, Fetched]] = Crew(connections, "fetch")
+        no_cookies = http.cookiejar.DefaultCookiePolicy(allowed_domains=())
         self._client = httpx.Client(
-            transport=Transport(self._bounds, connections),
+            transport=Transport(self._bounds, connections, proxies),
             timeout=timeout,
             follow_redirects=False,
+            trust_env=False,
+            cookies=http.cookiejar.CookieJar(no_cookies),
             headers={
                 "User-Agent": user_agent(),
                 "Accept": _ACCEPT,
-                "Accept-Encoding": "gzip, deflate",
+                "Accept-Encoding": ACCEPTED,
             },
         )
 
@@ -131,99 +169,125 @@ class Fetcher(AbstractContextManager["Fetcher"]):
         self.close()
 
     def close(self) -> None:
+        self._crew.close()
         self._client.close()
 
-    def fetch_all(self, requests: Sequence[Request]) -> list[Fetched]:
-        """Fetch several feeds at once, hosts in parallel; the answers are in the order asked."""
-        by_host: defaultdict[str, list[int]] = defaultdict(list)
-        for index, request in enumerate(requests):
-            by_host[_host(request.url)].append(index)
-        answers: dict[int, Fetched] = {}
+    def start(self, request: Request, note: object) -> None:
+        """Fetch a feed as soon as its host and a connection are free; `next` gives the answer."""
+        self._crew.submit(_host(request.url), lambda: (note, self.fetch(request)))
 
-        def one_host(indices: Iterable[int]) -> None:
-            for index in indices:
-                answers[index] = self.fetch(requests[index])
-
-        with ThreadPoolExecutor(self._connections, "fetch") as pool:
-            list(pool.map(one_host, by_host.values()))
-        return [answers[index] for index in range(len(requests))]
+    def next(self, timeout: float | None = None) -> tuple[object, Fetched] | None:
+        """The next answer with the note of its request; None if none comes in `timeout` seconds."""
+        return self._crew.next(timeout)
 
     def fetch(self, request: Request) -> Fetched:
         """Fetch one feed. A path or a `file:` URL reads the local file, as the user asked."""
         path = local_path(request.url)
         if path is not None:
             return self._read(request, path)
-        with self._bounds.within(self._max_seconds, self._allow_private):
+        with self._bounds.within(self._max_seconds, self._allow_private and request.private):
             return self._follow(request)
+
+    def post(self, url: str, form: bytes, *, allow_private: bool) -> Fetched:
+        """Post a form, as to a hub; `ok` for any status that says so, with the answer's beginning.
+
+        A private address is reached only if the fetcher and the caller both allow it.
+        """
+        with self._bounds.within(self._max_seconds, self._allow_private and allow_private):
+            return self._follow(Request(url), form)
 
     # -- HTTP ----------------------------------------------------------------------------------
 
-    def _follow(self, request: Request) -> Fetched:
+    def _follow(self, request: Request, form: bytes | None = None) -> Fetched:
         url, moved_to, permanent = request.url, None, True
         try:
             for _ in range(MAX_REDIRECTS + 1):
                 _check_address(url, redirected=url != request.url)
-                status, headers, body = self._get(url, request)
-                if status not in _REDIRECTS or "location" not in headers:
-                    return self._answer(request, url, status, headers, body, moved_to)
+                status, headers, body = self._exchange(url, request, form)
+                followed = _REDIRECTS if form is None else {307, 308}
+                if status not in followed or "location" not in headers:
+                    answer = self._answer(request, url, status, headers, body)
+                    if permanent or answer.outcome != "gone":
+                        return answer if moved_to is None else _moved(answer, moved_to)
+                    raise _Failed("redirected to an address that is gone (410)")
                 permanent = permanent and status in _PERMANENT
-                url = urljoin(url, headers["location"])
+                # A login in a redirect is not one that the user gave us.
+                url = split_login(urljoin(url, headers["location"]))[0]
                 if permanent:
                     moved_to = url
             raise _Failed(f"more than {MAX_REDIRECTS} redirects")
-        except _Failed as error:
-            reason = str(error)
-        except TooLarge as error:
-            reason = f"response body too large: {error.size} bytes"
-        except BadEncoding as error:
-            reason = f"response body: {error}"
-        except OutOfTime:
-            reason = f"took more than {self._max_seconds:g} s"
-        except BlockedAddress as error:
-            reason = str(error)
-        except (httpx.TimeoutException, httpcore.TimeoutException):
-            reason = f"no answer within {self._timeout:g} s"
-        except (httpx.HTTPError, httpcore.NetworkError, httpcore.ProtocolError) as error:
-            reason = f"{type(error).__name__}: {error}".rstrip(": ")
-        except (httpx.InvalidURL, ValueError, UnicodeError) as error:
-            reason = f"not a valid URL: {error}"
-        return Fetched(request.url, "failed", url, problem=f"fetch: {reason}")
+        except _Busy as busy:
+            return Fetched(
+                request.url,
+                "busy",
+                url,
+                retry_after=busy.seconds,
+                problem="fetch: the server has asked for time",
+            )
+        except Exception as error:  # whatever a server does must not end the fetching of others
+            reason = self._reason(error)
+        return Fetched(request.url, "failed", url, problem=f"fetch: {reason[:300]}")
 
-    def _get(self, url: str, request: Request) -> tuple[int, dict[str, str], bytes]:
-        conditions: dict[bytes, bytes] = {}
-        if request.etag:
-            conditions[b"If-None-Match"] = request.etag.encode("latin-1", "replace")
-        if request.last_modified:
-            conditions[b"If-Modified-Since"] = request.last_modified.encode("latin-1", "replace")
+    def _reason(self, error: Exception) -> str:
+        match error:
+            case _Failed() | BlockedAddress() | NoLogin():
+                return str(error)
+            case TooLarge():
+                return f"response body too large: {error.size} bytes"
+            case BadEncoding():
+                return f"response body: {error}"
+            case OutOfTime():
+                return f"took more than {self._max_seconds:g} s"
+            case httpx.TimeoutException() | httpcore.TimeoutException():
+                return f"no answer within {self._timeout:g} s"
+            case httpx.InvalidURL() | ValueError():
+                return f"not a valid URL: {one_line(str(error))}"
+            case _:
+                return f"{type(error).__name__}: {one_line(str(error))}".rstrip(": ")
+
+    def _exchange(
+        self, url: str, request: Request, form: bytes | None
+    ) -> tuple[int, dict[str, str], bytes]:
+        fields = dict(_FORM) if form is not None else _conditions(request)
+        if request.login is not None and request.login.is_for(url):
+            fields[b"Authorization"] = request.login.header()
+        method = "GET" if form is None else "POST"
         with (
-            self._host_lock(url),
-            self._client.stream("GET", url, headers=conditions) as response,
+            self._alone(url),
+            self._client.stream(method, url, headers=fields, content=form) as response,
         ):
-            self._bounds.reached(response)
-            # As Latin-1 all bytes survive, so that validators go back as they came.
-            headers = {
-                name.decode("latin-1").lower(): value.decode("latin-1")
-                for name, value in response.headers.raw
-            }
-            if "location" in headers:
-                headers["location"] = response.headers["location"]
-            if response.status_code != 200:
-                return response.status_code, headers, b""
+            headers = _headers(response)
+            status = response.status_code
+            if form is not None and status < 300:
+                return 200, headers, b""
+            if status != 200:
+                return status, headers, b""
             body = unpack(response.iter_raw(), headers.get("content-encoding", ""), self._max_bytes)
-            return response.status_code, headers, body
+            return status, headers, body
+
+    @contextmanager
+    def _alone(self, url: str) -> Iterator[None]:
+        """Be the only one to talk to a host, unless it has asked to be left alone."""
+        host = _host(url)
+        with self._hosts_lock:
+            lock = self._hosts[host]
+        if not lock.acquire(timeout=self._bounds.limit(self._max_seconds) or 0.0):
+            raise OutOfTime
+        try:
+            left = self._busy_until.get(host, 0.0) - self._now()
+            if left > 0:
+                raise _Busy(left)
+            self._busy_until.pop(host, None)
+            yield
+        finally:
+            lock.release()
 
     def _answer(
-        self,
-        request: Request,
-        url: str,
-        status: int,
-        headers: dict[str, str],
-        body: bytes,
-        moved_to: str | None,
+        self, request: Request, url: str, status: int, headers: dict[str, str], body: bytes
     ) -> Fetched:
         outcome: Outcome = "failed"
         problem: str | None = f"fetch: HTTP status {status}"
-        retry_after = None
+        wait = None
         if status == 200:
             outcome, problem = "ok", None
         elif status == 304:
@@ -232,36 +296,31 @@ class Fetcher(AbstractContextManager["Fetcher"]):
             outcome, problem = "gone", "fetch: the feed is gone (410)"
         elif status == 404:
             outcome, problem = "missing", "fetch: not found (404)"
+        elif status in (401, 407):
+            problem = f"fetch: a login is needed, or not accepted ({status})"
         elif status in (429, 503):
-            outcome = "busy"
-            retry_after = self._retry_after(headers.get("retry-after", ""))
-            problem = f"fetch: the server is busy ({status})"
-        # A redirect counts as a move once it led to the feed.
-        address = moved_to if outcome in ("ok", "not modified") else None
+            outcome, problem = "busy", f"fetch: the server is busy ({status})"
+            wait = retry_after(headers.get("retry-after", ""), self._now())
+            if wait:
+                self._busy_until[_host(url)] = self._now() + min(wait, HOST_PAUSE)
         return Fetched(
-            request.url, outcome, url, status, body, headers, address, retry_after, problem
+            request.url,
+            outcome,
+            url,
+            status,
+            body,
+            headers,
+            retry_after=wait,
+            problem=problem,
+            private=self._bounds.private,
         )
-
-    def _retry_after(self, value: str) -> float | None:
-        """Seconds to wait, from a number of seconds or a date (RFC 9110, 10.2.3)."""
-        value = value.strip()
-        if value.isascii() and value.isdigit():
-            return float(value[:9])
-        try:
-            moment = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return max(0.0, moment.timestamp() - self._now())
-
-    def _host_lock(self, url: str) -> threading.Lock:
-        with self._hosts_lock:
-            return self._hosts[_host(url)]
 
     # -- local files ---------------------------------------------------------------------------
 
     def _read(self, request: Request, path: Path) -> Fetched:
+        if not request.private:
+            problem = f"read: {path}: a file of this machine, not allowed here"
+            return Fetched(request.url, "failed", request.url, problem=problem)
         try:
             if not path.is_file():
                 reason = "is a directory" if path.is_dir() else "no such file"
@@ -282,14 +341,45 @@ class Fetcher(AbstractContextManager["Fetcher"]):
             reason = error.strerror or str(error)
         else:
             return Fetched(request.url, "ok", request.url, body=body, headers={"etag": etag})
-        return Fetched(request.url, "failed", request.url, problem=f"read: {path}: {reason}")
+        problem = f"read: {str(path)[:200]}: {reason}"
+        return Fetched(request.url, "failed", request.url, problem=problem)
 
 
 def local_path(address: str) -> Path | None:
     """The local file that an address names: a `file:` URL or a plain path; None for other URLs."""
     if address.lower().startswith("file:"):
-        return Path(unquote(urlsplit(address).path))
+        try:
+            return Path(unquote(urlsplit(address).path))
+        except ValueError:
+            return None
     return None if "://" in address else Path(address)
+
+
+def _moved(answer: Fetched, address: str) -> Fetched:
+    """A redirect counts as a move once it led to the feed."""
+    well = answer.outcome in ("ok", "not modified")
+    return replace(answer, moved_to=address) if well else answer
+
+
+def _conditions(request: Request) -> dict[bytes, bytes]:
+    """The validators as header fields, but for one that could not stand in a header."""
+    validators = {b"If-None-Match": request.etag, b"If-Modified-Since": request.last_modified}
+    return {
+        name: value.encode("latin-1", "replace")
+        for name, value in validators.items()
+        if value and all(character >= " " for character in value)
+    }
+
+
+def _headers(response: httpx.Response) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in response.headers.raw:
+        # As Latin-1 all bytes survive, so that validators go back as they came.
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers and name in _LISTS else value
+    if "location" in headers:
+        headers["location"] = response.headers["location"]
+    return headers
 
 
 def _host(url: str) -> str:
@@ -305,4 +395,4 @@ def _check_address(url: str, *, redirected: bool) -> None:
         verb = "redirected to" if redirected else "cannot fetch"
         raise _Failed(f"{verb} a '{scheme}:' address, only http and https are fetched")
     if not urlsplit(url).hostname:
-        raise _Failed(f"not a valid URL: no host in '{url}'")
+        raise _Failed(f"not a valid URL: no host in '{one_line(url)}'")

@@ -6,12 +6,14 @@ hash, and the stream names made of feed titles. No I/O, no clock, no feedparser.
 The document has these children in this order; one without a value is left out, except for
 `channel_url`, `channel_title`, `guid` and `timestamp`, which are always there:
 
-    <item>
+    <item dated="yes">
       <channel_url/> <channel_title/> <item_url/> <guid/> <title/> <author/>* <category/>*
-      <timestamp/> <description/> <content/> <enclosure/>*
+      <timestamp/> <description/> <content/> <enclosure/>* <source_url/> <source_title/>
     </item>
 
-All of it is plain text. HTML in `description` and `content` stays HTML, escaped.
+All of it is plain text. HTML in `description` and `content` stays HTML, escaped. `dated` says
+whether the timestamp is the item's own date ("yes") or its arrival ("no"). `source_url` and
+`source_title` name the feed that an aggregator took the item from.
 """
 
 from __future__ import annotations
@@ -62,11 +64,13 @@ class Item:
     description: str = ""
     content: str = ""
     enclosures: tuple[str, ...] = ()
+    source_url: str = ""
+    source_title: str = ""
 
     def to_xml(self) -> bytes:
         """The `<item>` document, UTF-8, without an XML declaration."""
         parts = [
-            "<item>",
+            f'<item dated="{"yes" if self.dated else "no"}">',
             _element("channel_url", self.channel_url),
             _element("channel_title", self.channel_title),
         ]
@@ -83,6 +87,10 @@ class Item:
         if self.content:
             parts.append(_element("content", self.content))
         parts += [_element("enclosure", enclosure) for enclosure in self.enclosures]
+        if self.source_url:
+            parts.append(_element("source_url", self.source_url))
+        if self.source_title:
+            parts.append(_element("source_title", self.source_title))
         parts.append("</item>")
         return "".join(parts).encode()
 
@@ -92,7 +100,7 @@ class Item:
         The channel's own URL and title are no part of it (a renamed feed does not edit its items),
         nor is an arrival time (an undated item arrives anew at every fetch).
         """
-        values = (
+        values: tuple[str, ...] = (
             self.guid,
             self.item_url,
             self.title,
@@ -103,11 +111,18 @@ class Item:
             self.content,
             "\0".join(self.enclosures),
         )
+        if self.source_url or self.source_title:
+            values += (self.source_url, self.source_title)
         return hashlib.blake2b("\1".join(values).encode(), digest_size=16).digest()
 
 
 def _element(name: str, text: str) -> str:
-    return f"<{name}>{text.translate(_ESCAPE)}</{name}>"
+    return f"<{name}>{escape(text)}</{name}>"
+
+
+def escape(text: str) -> str:
+    """Legal text as the content of an element; a carriage return survives the parser."""
+    return text.translate(_ESCAPE)
 
 
 def legal_text(text: str) -> str:
@@ -134,13 +149,15 @@ def stream_name(title: str, url: str = "") -> str:
     """A feed's title as an XML NCName, to name its stream; the host of `url` if the title gives none.
 
     Letters, digits, `_`, `-` and `.` stay, each run of anything else becomes one `_`, and the ends
-    are trimmed of punctuation. A name that would start with a digit gets a `_` in front.
+    are trimmed of punctuation. A name that would start with a digit gets a `_` in front, and so does
+    one that starts with `broker.`, as the broker's own streams do.
     """
     host_or_file = urlsplit(url).hostname if "://" in url else re.split(r"[/\\]", url)[-1]
     for text in (title, host_or_file or "", "feed"):
         name = _NOT_NAME.sub("_", unicodedata.normalize("NFC", text)).strip("_-.\u00b7")
         if name:
-            return f"_{name}" if _NO_NAME_START.match(name) else name
+            taken = _NO_NAME_START.match(name) or name.startswith("broker.")
+            return f"_{name}" if taken else name
     raise AssertionError("the last alternative is a name")
 
 

@@ -3,6 +3,7 @@
 In: requests of httpx. Out: connections to public addresses only (unless told otherwise), each of
 whose operations ends by the deadline of the fetch that asked for it. The check is made on the
 address that is connected to, so a name that resolves differently the next time gains nothing.
+Behind a proxy, which looks names up itself, the check is made on what the name means here.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import httpcore
 import httpx
+
+_PEER = "address_connected_to"
 
 
 class BlockedAddress(Exception):
@@ -48,13 +51,9 @@ class Bounds(threading.local):
             self.end = None
             self.private = False
 
-    def reached(self, response: httpx.Response) -> None:
-        """Take note of who answered; raises BlockedAddress if that is nobody we may talk to."""
-        peer = response.extensions["network_stream"].get_extra_info("server_addr")
-        if is_public(peer[0]):
-            self.private = False
-        elif not self.private:
-            raise BlockedAddress(f"{peer[0]} is a private address, not allowed here")
+    def reached(self, address: str) -> None:
+        """Take note of who answered."""
+        self.private = self.private and not is_public(address)
 
     def limit(self, timeout: float | None) -> float | None:
         """`timeout`, or what is left if that is less. Raises OutOfTime if nothing is left."""
@@ -76,20 +75,43 @@ class Bounds(threading.local):
 
 
 class Transport(httpx.BaseTransport):
-    """An httpx transport over a pool of connections of our own making."""
+    """An httpx transport over pools of connections of our own making.
 
-    def __init__(self, bounds: Bounds, connections: int) -> None:
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=httpx.create_ssl_context(),
-            max_connections=connections,
-            max_keepalive_connections=connections,
-            keepalive_expiry=15.0,
-            network_backend=_Backend(bounds),
+    Connections that may lead to private addresses are kept apart: one that a user's own feed holds
+    open must not serve a request that came from elsewhere. `proxies` maps "http" and "https" to a
+    proxy's URL, which may hold a login, and "no" to the hosts that are reached directly, as
+    `urllib.request.getproxies_environment` gives them. Raises ValueError for any other proxy.
+    """
+
+    def __init__(
+        self, bounds: Bounds, connections: int, proxies: Mapping[str, str] | None = None
+    ) -> None:
+        self._bounds = bounds
+        self._proxies = dict(proxies or {})
+        self._settings: dict[str, Any] = {
+            "ssl_context": httpx.create_ssl_context(),
+            "max_connections": connections,
+            "max_keepalive_connections": connections,
+            "keepalive_expiry": 15.0,
+        }
+        anywhere = _Backend(bounds, allow_private=True)
+        self._public = httpcore.ConnectionPool(
+            **self._settings, network_backend=_Backend(bounds, allow_private=False)
         )
+        self._private = httpcore.ConnectionPool(**self._settings, network_backend=anywhere)
+        self._proxied = {
+            scheme: self._proxy(self._proxies[scheme], anywhere)
+            for scheme in ("http", "https")
+            if self._proxies.get(scheme)
+        }
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         assert isinstance(request.stream, httpx.SyncByteStream)
-        response = self._pool.handle_request(
+        host = request.url.host
+        proxy = None if self._direct(host) else self._proxied.get(request.url.scheme)
+        address = None if proxy is None else self._meant(host, request.url.port or 0)
+        pool = proxy or (self._private if self._bounds.private else self._public)
+        response = pool.handle_request(
             httpcore.Request(
                 method=request.method,
                 url=httpcore.URL(
@@ -103,6 +125,10 @@ class Transport(httpx.BaseTransport):
                 extensions=request.extensions,
             )
         )
+        if proxy is None:
+            address = response.extensions["network_stream"].get_extra_info(_PEER)
+        if address is not None:
+            self._bounds.reached(address)
         return httpx.Response(
             status_code=response.status,
             headers=response.headers,
@@ -111,7 +137,40 @@ class Transport(httpx.BaseTransport):
         )
 
     def close(self) -> None:
-        self._pool.close()
+        for pool in (self._public, self._private, *self._proxied.values()):
+            pool.close()
+
+    def _proxy(self, url: str, backend: _Backend) -> httpcore.HTTPProxy:
+        try:
+            proxy = httpx.Proxy(url)
+        except (ValueError, httpx.InvalidURL):
+            raise ValueError("the proxy's address is not a URL") from None
+        if proxy.url.scheme not in ("http", "https") or not proxy.url.host:
+            raise ValueError(
+                f"a '{proxy.url.scheme}:' proxy without a host, or of a kind not known"
+            )
+        return httpcore.HTTPProxy(
+            str(proxy.url), proxy.raw_auth, **self._settings, network_backend=backend
+        )
+
+    def _direct(self, host: str) -> bool:
+        """Whether a host is reached without a proxy: it, or a domain that it is in, is listed."""
+        listed = (
+            name.strip().lower().lstrip(".") for name in self._proxies.get("no", "").split(",")
+        )
+        return any(
+            name and (name == "*" or f".{host.lower()}".endswith(f".{name}")) for name in listed
+        )
+
+    def _meant(self, host: str, port: int) -> str | None:
+        """The address that a name has here, None if it has none, as is usual behind a proxy."""
+        try:
+            addresses = _resolve(host, port)
+        except httpcore.ConnectError:
+            self._bounds.private = False
+            return None
+        allowed = _allowed(host, addresses, self._bounds.private)
+        return allowed[0] if allowed else None
 
 
 class _Body(httpx.SyncByteStream):
@@ -126,8 +185,9 @@ class _Body(httpx.SyncByteStream):
 
 
 class _Backend(httpcore.NetworkBackend):
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, *, allow_private: bool) -> None:
         self._bounds = bounds
+        self._allow_private = allow_private
         self._tcp = httpcore.SyncBackend()
 
     def connect_tcp(
@@ -139,13 +199,13 @@ class _Backend(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         failure: Exception | None = None
-        for address in self._addresses(host, port):
+        for address in _allowed(host, _resolve(host, port), self._allow_private):
             try:
                 with self._bounds.watched():
                     stream = self._tcp.connect_tcp(
                         address, port, self._bounds.limit(timeout), local_address, socket_options
                     )
-                return _Stream(stream, self._bounds)
+                return _Stream(stream, self._bounds, address)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure or httpcore.ConnectError(f"{host} has no address")
@@ -158,36 +218,50 @@ class _Backend(httpcore.NetworkBackend):
     def sleep(self, seconds: float) -> None:
         self._tcp.sleep(seconds)
 
-    def _addresses(self, host: str, port: int) -> list[str]:
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise httpcore.ConnectError(f"{host}: {error.strerror or error}") from error
-        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        if self._bounds.private:
-            return addresses
-        public = [address for address in addresses if is_public(address)]
-        if addresses and not public:
-            raise BlockedAddress(f"{host} is a private address ({addresses[0]}), not allowed here")
-        return public
+
+def _resolve(host: str, port: int) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise httpcore.ConnectError(f"{host}: {reason or error}") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def _allowed(host: str, addresses: list[str], allow_private: bool) -> list[str]:
+    if allow_private:
+        return addresses
+    public = [address for address in addresses if is_public(address)]
+    if addresses and not public:
+        raise BlockedAddress(f"{host} is a private address ({addresses[0]}), not allowed here")
+    return public
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def is_public(text: str) -> bool:
-    """Whether an IP address belongs to the public Internet."""
+    """Whether an IP address belongs to the public Internet, also where it carries one of IPv4."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
+        if address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
             address = inner
     return address.is_global and not address.is_multicast
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection whose reads and writes end by the deadline of the thread that makes them."""
+    """A connection whose reads and writes end by the deadline of the thread that makes them.
 
-    def __init__(self, stream: httpcore.NetworkStream, bounds: Bounds) -> None:
+    It knows where it leads even after the other side has closed it.
+    """
+
+    def __init__(self, stream: httpcore.NetworkStream, bounds: Bounds, address: str) -> None:
         self._stream = stream
         self._bounds = bounds
+        self._address = address
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         with self._bounds.watched():
@@ -210,7 +284,7 @@ class _Stream(httpcore.NetworkStream):
             stream = self._stream.start_tls(
                 ssl_context, server_hostname, self._bounds.limit(timeout)
             )
-        return _Stream(stream, self._bounds)
+        return _Stream(stream, self._bounds, self._address)
 
     def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
+        return self._address if info == _PEER else self._stream.get_extra_info(info)

@@ -1,21 +1,29 @@
 """OPML: the file that feed readers exchange their subscriptions in.
 
-In: bytes, well-formed or nearly so. Out: subscriptions in document order; and back.
+In: bytes, well-formed or nearly so. Out: subscriptions in document order; and back. Nothing outside
+the file is read, and its entities are not expanded.
 """
 
 from __future__ import annotations
 
+import html
+import os.path
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from lxml import etree
 
+from feeds.encoding import decode
+from feeds.fetch import local_path
 from feeds.item import legal_text, one_line
 
-# Addresses are full of these, and recovery would drop what follows them.
-_BARE_AMPERSAND = re.compile(rb"&(?!#\d+;|#x[0-9A-Fa-f]+;|[A-Za-z][\w.-]*;)")
+_START = re.compile(r"<(?:!DOCTYPE|[A-Za-z])")  # behind the declaration, and whatever else
+_EMPTY = re.compile(r"/\s*>")
+# Addresses are full of bare ampersands, and recovery would drop what follows them; of entities
+# that were never declared, HTML's are what was meant.
+_AMPERSAND = re.compile(r"&(?:(#\d+|#x[0-9A-Fa-f]+|lt|gt|amp|quot|apos);|([A-Za-z][A-Za-z0-9]*;)?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +45,11 @@ def read_opml(data: bytes, base: str = "") -> list[Subscription]:
     Recovers what it can of a file that is not well-formed. Relative addresses are taken relative to
     `base`, the URL or path of the file itself. Raises OpmlError if there is no outline in it.
     """
-    parser = etree.XMLParser(
-        recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
-    )
-    if b"\0" not in data:  # the bytes of "&" mean "&" in all encodings but UTF-16 and UTF-32
-        data = _BARE_AMPERSAND.sub(b"&amp;", data)
-    try:
-        root = etree.fromstring(data.lstrip(), parser)
-    except (etree.XMLSyntaxError, ValueError) as error:
-        raise OpmlError(f"opml: not XML: {error}") from error
+    text, _ = decode(data)
+    text = legal_text(text)
+    start = _START.search(text)
+    text = _AMPERSAND.sub(_meant, text[start.start() :] if start else text.strip())
+    root = _tree(text)
     if root is None or not any(_is(element, "outline") for element in root.iter()):
         raise OpmlError("opml: no <outline> in the file")
     found: dict[str, Subscription] = {}
@@ -55,7 +59,7 @@ def read_opml(data: bytes, base: str = "") -> list[Subscription]:
         element, folder = waiting.pop()
         inside = folder
         if _is(element, "outline"):
-            values = {etree.QName(name).localname.lower(): v for name, v in element.attrib.items()}
+            values = {_local(name): value for name, value in element.attrib.items()}
             title = one_line(str(values.get("title") or values.get("text") or ""))
             url = one_line(str(values.get("xmlurl") or ""))
             if url:
@@ -90,8 +94,78 @@ def write_opml(subscriptions: Iterable[Subscription], title: str = "Subscription
     return etree.tostring(opml, xml_declaration=True, encoding="utf-8") + b"\n"
 
 
+def _tree(text: str) -> etree._Element | None:
+    """The document, or what can be recovered of it: as XML or as HTML, whichever finds more feeds.
+
+    XML recovery keeps the folders best, and stumbles over attributes without quotes or with too many.
+    """
+    xml = etree.XMLParser(
+        encoding="utf-8",
+        recover=True,
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
+    )
+    try:
+        root = etree.fromstring(text.encode(), xml)
+    except (etree.XMLSyntaxError, ValueError):
+        root = None
+    if root is not None and not xml.error_log:
+        return root
+    # HTML has no empty-element tags.
+    loose = _EMPTY.sub("></outline>", text).encode()
+    try:
+        other = etree.fromstring(loose, etree.HTMLParser(encoding="utf-8", no_network=True))
+    except (etree.XMLSyntaxError, ValueError):
+        other = None
+    return max((root, other), key=_feed_count)
+
+
+def _feed_count(root: etree._Element | None) -> int:
+    if root is None:
+        return -1
+    return sum(
+        _is(element, "outline") and any(_local(name) == "xmlurl" for name in element.attrib)
+        for element in root.iter()
+    )
+
+
+def refusal(url: str, base: str) -> str:
+    """Why an address out of a file may not be subscribed, "" if it may.
+
+    Others write such files. Feeds that are files themselves must lie in the folder of the file that
+    names them, or below; what else is not fetched over http or https is not fetched at all.
+    """
+    path = local_path(url)
+    if path is None:
+        scheme = urlsplit(url).scheme.lower() if "://" in url else ""
+        return "" if scheme in ("http", "https") else f"a '{scheme}:' address is not fetched"
+    home = local_path(base)
+    if home is None:
+        return "a file, named by a list from elsewhere"
+    folder = os.path.normpath(home.parent)
+    inside = os.path.normpath(path).startswith(os.path.join(folder, ""))
+    return "" if inside else "a file outside the folder of the list"
+
+
+def _meant(found: re.Match[str]) -> str:
+    """What an ampersand stands for, as XML."""
+    if found[1]:
+        return found[0]
+    if not found[2]:
+        return "&amp;"
+    text = html.unescape(found[0])
+    return found[0] if text == found[0] else html.escape(text)
+
+
 def _is(element: etree._Element, name: str) -> bool:
-    return isinstance(element.tag, str) and etree.QName(element).localname.lower() == name
+    return isinstance(element.tag, str) and _local(element.tag) == name
+
+
+def _local(name: str | bytes) -> str:
+    """The local name in lower case; of broken markup it need not be a name."""
+    return re.split("[}:]", str(name))[-1].lower()
 
 
 def _resolved(url: str, base: str) -> str:

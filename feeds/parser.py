@@ -1,7 +1,7 @@
 """feedparser, driven so that no document can hang it or make it read anything else.
 
 In: the bytes of a feed. Out: feedparser's own dictionaries for the feed and its entries, its name
-of the dialect, and problems. `feedparser.parse` itself is not called, for three reasons: it has no
+of the dialect, and problems; for JSON Feed (`jsonfeed`) the same. `feedparser.parse` itself is not called, for three reasons: it has no
 bound on time (a hostile feed can keep it busy for hours), it decodes by rules of RFC 3023 that
 spoil ordinary feeds, and its handling of document types misses cases. What it does otherwise is
 done here with the same two parsers: the strict one first, the loose one where that fails.
@@ -12,18 +12,21 @@ from __future__ import annotations
 import contextlib
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, ClassVar
 from xml.sax import SAXException, SAXParseException
 from xml.sax.expatreader import ExpatParser
 from xml.sax.handler import feature_external_ges, feature_external_pes, feature_namespaces
+from xml.sax.saxutils import quoteattr
 from xml.sax.xmlreader import InputSource
 
 from feedparser.api import LooseFeedParser, StrictFeedParser
 
 from feeds.encoding import decode
 from feeds.item import legal_text
+from feeds.jsonfeed import NoJsonFeed, looks_like_json, read_json_feed
 from feeds.prolog import make_safe
 
 MAX_SECONDS = 10.0
@@ -34,6 +37,18 @@ _FIRST_TAG = re.compile(r"<([A-Za-z_][^\s/>]{0,80})")
 _HTML_DOCTYPE = re.compile(r"<!doctype\s+html\b[^>]*>", re.IGNORECASE)
 _HTML_ROOT = re.compile(r"<html\b", re.IGNORECASE)
 _FEED_ROOT = re.compile(r"<(?:\w+:)?(?:rss|feed|rdf)\b", re.IGNORECASE)
+# What feedparser does not know: a module, and names as they are commonly misspelt.
+_NAMESPACES = StrictFeedParser.namespaces | {
+    "http://source.scripting.com/": "source",
+    "http://purl.org/dc/elements/1.1": "dc",
+    "http://purl.org/rss/1.0/modules/content": "content",
+    "http://purl.org/rss/modules/syndication/": "sy",
+}
+_NAMESPACES |= {f"https{uri[4:]}": p for uri, p in _NAMESPACES.items() if uri.startswith("http:")}
+_DECLARATION_LIKE = re.compile(r"<!((?!DOCTYPE|--|\[))", re.IGNORECASE)
+_SHORT_TAG = re.compile(r"<([^<>\s]+?)\s*/>")
+_REFERENCE = re.compile(r"&(#[0-9]{1,9}|#[xX][0-9A-Fa-f]{1,8}|amp|lt|gt|quot|apos);")
+_PREDEFINED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 # feedparser looks for an e-mail address by a pattern that is quadratic in such a run.
 _LONG_RUN = re.compile(r"[\w.+-]{255}")
 
@@ -45,6 +60,8 @@ class _Refused(Exception):
 class _Watched:
     """Mixed into feedparser's parsers: looks at the clock wherever they can spend time."""
 
+    namespaces = _NAMESPACES
+    _matchnamespaces: ClassVar[dict[str, str]] = {}  # filled by feedparser from the line above
     can_be_relative_uri = LooseFeedParser.can_be_relative_uri - {"id"}  # a guid stays verbatim
     deadline = 0.0
     calls = 0
@@ -81,6 +98,19 @@ class _Strict(_Watched, StrictFeedParser):  # type: ignore[misc]
 
 
 class _Loose(_Watched, LooseFeedParser):  # type: ignore[misc]
+    def feed(self, data: str) -> None:
+        # As feedparser does it, which however also changes what stands in CDATA sections, and takes
+        # references to quotes for quotes before any markup is read.
+        pieces = []
+        for is_text, piece in _cdata_apart(data):
+            if not is_text:
+                piece = _DECLARATION_LIKE.sub(r"&lt;!\1", piece)
+                piece = _SHORT_TAG.sub(self._shorttag_replace, piece)
+            pieces.append(piece)
+        self.rawdata += "".join(pieces)
+        self.goahead(0)
+        self.close()
+
     def parse_starttag(self, i: int) -> int:
         self.watch()
         return int(super().parse_starttag(i))
@@ -105,9 +135,48 @@ class _Loose(_Watched, LooseFeedParser):  # type: ignore[misc]
         self.watch()
         super().handle_data(text, escape)
 
+    # References are replaced once, everywhere: feedparser leaves them in guids, names and attributes,
+    # and in texts replaces what it has replaced before. An item must not change when its feed breaks.
+
+    def decode_entities(self, element: str, data: str) -> str:
+        if self.contentparams.get("type", "").endswith("xml"):
+            return str(super().decode_entities(element, data))
+        return _REFERENCE.sub(_character, data)
+
+    @staticmethod
+    def _normalize_attributes(pair: tuple[str, str]) -> tuple[str, str]:
+        name, value = pair[0].lower(), _REFERENCE.sub(_character, pair[1])
+        return name, value.lower() if name in ("rel", "type") else value
+
+    @staticmethod
+    def strattrs(attributes: list[tuple[str, str]]) -> str:
+        return "".join(f" {name}={quoteattr(value)}" for name, value in attributes)
+
     def handle_charref(self, ref: str) -> None:
         with contextlib.suppress(ValueError, OverflowError):  # a number that is no character
             super().handle_charref(ref)
+
+
+def _cdata_apart(data: str) -> Iterator[tuple[bool, str]]:
+    """The pieces of a document, each with whether it is a CDATA section."""
+    end = 0
+    while (start := data.find("<![CDATA[", end)) >= 0 and (close := data.find("]]>", start)) >= 0:
+        yield False, data[end:start]
+        end = close + 3
+        yield True, data[start:end]
+    yield False, data[end:]
+
+
+def _character(found: re.Match[str]) -> str:
+    """What a reference stands for; one to no character stays."""
+    name = found[1]
+    if not name.startswith("#"):
+        return _PREDEFINED[name]
+    digits = name[1:]
+    try:
+        return chr(int(digits[1:], 16) if digits[0] in "xX" else int(digits))
+    except (ValueError, OverflowError):
+        return found[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +184,8 @@ class Parsed:
     """What feedparser made of a document.
 
     `version` is feedparser's short name of the dialect ("rss20", "atom10", "rss10", ...; "" if it
-    knows none). With an `error`, the document is no feed and the rest is empty.
+    knows none). A `malformed` document is not well-formed XML and was read by the loose parser.
+    With an `error`, the document is no feed and the rest is empty.
     """
 
     version: str = ""
@@ -123,6 +193,7 @@ class Parsed:
     entries: tuple[Any, ...] = ()
     problems: tuple[str, ...] = ()
     error: str | None = None
+    malformed: bool = False
 
 
 def parse_document(body: bytes, content_type: str = "", max_seconds: float = MAX_SECONDS) -> Parsed:
@@ -135,6 +206,8 @@ def parse_document(body: bytes, content_type: str = "", max_seconds: float = MAX
         if len(text) - len(legal) > len(text) // 10:
             return Parsed(error="binary data, not XML")
         problems += ("characters that XML does not allow were removed",)
+    if looks_like_json(legal):
+        return _json(legal, problems)
     prolog = make_safe(legal)
     if prolog.refused:
         return Parsed(error=prolog.refused)
@@ -144,6 +217,7 @@ def parse_document(body: bytes, content_type: str = "", max_seconds: float = MAX
         return Parsed(error=not_xml)
 
     deadline = time.thread_time() + max_seconds
+    malformed = False
     try:
         try:
             parser: Any = _strict(prolog.text, deadline)
@@ -151,6 +225,7 @@ def parse_document(body: bytes, content_type: str = "", max_seconds: float = MAX
             raise
         except Exception as error:  # its handlers assume what a malformed feed does not hold
             problems += (f"not well-formed: {_describe(error)}",)
+            malformed = True
             parser = _loose(prolog.text, dict(prolog.entities), deadline)
     except _Refused as refusal:
         return Parsed(error=str(refusal))
@@ -161,7 +236,17 @@ def parse_document(body: bytes, content_type: str = "", max_seconds: float = MAX
         return Parsed(error=_no_feed(prolog.text, problems))
     if not parser.version:
         problems += ("dialect unknown",)
-    return Parsed(parser.version, parser.feeddata, tuple(parser.entries), problems)
+    return Parsed(
+        parser.version, parser.feeddata, tuple(parser.entries), problems, malformed=malformed
+    )
+
+
+def _json(text: str, problems: tuple[str, ...]) -> Parsed:
+    try:
+        found = read_json_feed(text)
+    except NoJsonFeed as error:
+        return Parsed(error=str(error))
+    return Parsed(found.version, found.feed, found.entries, problems + found.problems)
 
 
 def _prepared(parser: Any, deadline: float) -> Any:
@@ -191,7 +276,7 @@ def _strict(text: str, deadline: float) -> Any:
 
 def _loose(text: str, entities: dict[str, str], deadline: float) -> Any:
     parser = _prepared(_Loose("", None, "utf-8", entities), deadline)
-    parser.feed(text)
+    parser.feed(text.replace("\r\n", "\n").replace("\r", "\n"))  # XML 1.0, 2.11
     return parser
 
 
@@ -212,8 +297,6 @@ def _other_format(text: str) -> str | None:
     page = doctype or _HTML_ROOT.match(text, start)
     if page and not _FEED_ROOT.search(text, start):  # some wrap their feed in a page
         return "an HTML page, not a feed"
-    if text[start : start + 1] in ("{", "["):
-        return "JSON, not XML"
     return None if "<" in text else "plain text, not XML"
 
 

@@ -1,20 +1,34 @@
 """Polling: which feeds are due, what a fetch means for the next one, and one wave after the other.
 
-In: the addresses that are subscribed, a fetcher, a spool and a clock. Out: waves in the spool.
+In: the feeds that are subscribed, a fetcher, a spool and a clock. Out: waves in the spool.
 """
 
 from __future__ import annotations
 
+import hashlib
+import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from feeds.adapter import parse_feed
-from feeds.fetch import Fetched, Fetcher, Request
+from feeds.fetch import Fetched, Fetcher, Request, local_path
+from feeds.hints import Hints, read_hints
+from feeds.identity import ALL
+from feeds.login import Login, split_login
+from feeds.rows import DocumentRow
+from feeds.schedule import failure_wait, first_rate, freshness, regular_wait
 from feeds.spool import Batch, FeedState, Spool
+from feeds.websub import Subscriber, discover
 
 SECOND = 1_000_000
-LONGEST_WAIT = 86_400.0
+REFRESH = 7 * 86_400 * SECOND
+"""Microseconds for which "not modified" is believed before the whole document is asked for."""
+WAVE_FEEDS = 500
+WAVE_BYTES = 32 * 1024 * 1024
+
+Observer = Callable[[FeedState, FeedState, int], Iterable[DocumentRow]]
+"""Told a feed's state before and after a fetch, and when; gives more documents to store with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,89 +39,224 @@ class Wave:
     rows: int = 0
     problems: tuple[tuple[str, str], ...] = ()
 
+    def __add__(self, other: Wave) -> Wave:
+        return Wave(
+            self.fetched + other.fetched, self.rows + other.rows, self.problems + other.problems
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a feed is fetched: whether it may be on a private address, and since when
+    (microseconds since the epoch) the items of its first document are news; `ALL` by default."""
+
+    private: bool = True
+    since: int = ALL
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """A fetch under way: its number among all, the feed, and whether validators were withheld."""
+
+    number: int
+    state: FeedState
+    terms: Terms
+    withheld: bool
+
 
 class Poller:
     """Fetches what is due of `feeds` and appends it to the spool, a wave at a time.
 
-    `interval` is the number of seconds between two fetches of a feed; a feed that fails is asked
-    after twice as long each time, up to a day, and one that is gone (410) never again. `now` gives
-    seconds since the epoch.
+    `feeds` are addresses as the user typed them, perhaps with a login; None means all that are in
+    the spool. `interval` is the shortest time in seconds between two fetches of a feed; `schedule`
+    says how much longer it gets. A feed that is gone (410) is not asked again. `subscriber` has the
+    feeds that name a hub pushed, `observe` adds documents about the feeds themselves, and `terms`
+    gives each feed's. `now` gives seconds since the epoch, `chance` a number from 0 to 1.
     """
 
     def __init__(
         self,
         spool: Spool,
         fetcher: Fetcher,
-        feeds: Sequence[str],
+        feeds: Sequence[str] | None = None,
         *,
         interval: float = 900.0,
+        subscriber: Subscriber | None = None,
+        observe: Observer | None = None,
+        terms: Callable[[str], Terms] = lambda url: Terms(),
         now: Callable[[], float] = time.time,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._spool = spool
         self._fetcher = fetcher
-        self._feeds = tuple(dict.fromkeys(feeds))
         self._interval = interval
+        self._subscriber = subscriber
+        self._observe = observe
+        self._terms = terms
         self._now = now
+        self._chance = chance
+        self._started = 0
+        self._flying: dict[str, _Flight] = {}
+        self._pushed: frozenset[str] = frozenset()
+        self._feeds: frozenset[str] | None = None
+        if feeds is not None:
+            typed = dict(map(split_login, feeds))
+            spool.add_all(typed)
+            self._feeds = frozenset(typed)
 
-    def wave(self) -> Wave:
-        """Fetch every feed that is due, together, and append what came of it in one transaction."""
-        now = int(self._now() * SECOND)
-        due = [state for state in self._states() if state.next_fetch <= now]
-        if not due:
-            return Wave()
-        answers = self._fetcher.fetch_all(
-            [Request(state.address, state.etag, state.last_modified) for state in due]
-        )
-        arrival = int(self._now() * SECOND)
-        batches = [
-            digest(state, fetched, arrival, self._interval)
-            for state, fetched in zip(due, answers, strict=True)
-        ]
-        rows = self._spool.append(batches)
-        return Wave(len(due), rows, tuple(_problems(batches)))
+    @property
+    def sources(self) -> list[str]:
+        """What the documents of these feeds name as their source: the addresses without logins."""
+        return [s.url for s in self._spool.feeds() if self._feeds is None or s.url in self._feeds]
+
+    def wave(self, patience: float | None = None) -> Wave:
+        """Fetch every feed that is due, together, and append what came of it.
+
+        That is one transaction, or several if it is very much. After `patience` seconds the fetches
+        still under way are left to the next wave, so that a slow host keeps nobody else waiting.
+        """
+        self._pushed = self._subscriber.live() if self._subscriber else frozenset()
+        self._start_due()
+        until = None if patience is None else time.monotonic() + patience
+        total, batches, size = Wave(), {}, 0
+        while self._flying:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            answer = self._fetcher.next(left)
+            if answer is None:
+                break
+            flight, fetched = answer
+            assert isinstance(flight, _Flight)
+            del self._flying[flight.state.url]
+            batches[flight.number] = self._digest(flight, fetched)
+            size += len(fetched.body)
+            if len(batches) >= WAVE_FEEDS or size >= WAVE_BYTES:
+                total += self._append(batches)
+                batches, size = {}, 0
+        return total + self._append(batches)
 
     def wait(self) -> float | None:
-        """Seconds until the next feed is due; None if none ever is."""
-        now = self._now()
-        times = [state.next_fetch / SECOND for state in self._states()]
-        return max(0.0, min(times) - now) if times else None
+        """Seconds until there is something to do; None if no feed is left that will ever be due."""
+        if self._flying:
+            return 0.0
+        for next_fetch, url in self._spool.schedule():
+            if self._feeds is None or url in self._feeds:
+                return max(0.0, next_fetch / SECOND - self._now())
+        return None
 
-    def _states(self) -> list[FeedState]:
-        states = (self._spool.state(url) for url in self._feeds)
-        return [state for state in states if not state.gone]
+    def _start_due(self) -> None:
+        now = int(self._now() * SECOND)
+        for _, url in self._spool.schedule(until=now):
+            subscribed = self._feeds is None or url in self._feeds
+            if not subscribed or url in self._flying:
+                continue
+            state = self._spool.state(url)
+            known = bool(state.etag or state.last_modified)
+            stale = state.last_full is None or now - state.last_full > REFRESH
+            withheld = known and (stale or not state.trusted)
+            terms = self._terms(state.url)
+            flight = _Flight(self._started, state, terms, withheld)
+            self._started += 1
+            self._flying[state.url] = flight
+            login = Login.of(state.url, state.login)
+            request = Request(state.address, login=login, private=terms.private)
+            if not withheld:
+                request = replace(request, etag=state.etag, last_modified=state.last_modified)
+            self._fetcher.start(request, flight)
+
+    def _digest(self, flight: _Flight, fetched: Fetched) -> Batch:
+        state = flight.state
+        arrival = int(self._now() * SECOND)
+        pushed = state.url in self._pushed
+        batch = digest(state, fetched, arrival, self._interval, self._chance(), pushed=pushed)
+        observed = self._observe(state, batch.state, arrival) if self._observe else ()
+        since = flight.terms.since
+        return replace(batch, withheld=flight.withheld, since=since, rows=tuple(observed))
+
+    def _append(self, batches: dict[int, Batch]) -> Wave:
+        in_order = [batches[number] for number in sorted(batches)]
+        rows = self._spool.append(in_order, known_only=True) if in_order else 0
+        asked = sum(batch.state.last_fetch == batch.arrival for batch in in_order)
+        return Wave(asked, rows, tuple(_problems(in_order)))
 
 
-def digest(state: FeedState, fetched: Fetched, arrival: int, interval: float) -> Batch:
-    """What a fetch means: the feed's new state, and the channel if a document came."""
-    if fetched.outcome == "not modified":
-        # A feed that cannot be read stays so until it changes.
-        same = replace(state, address=fetched.moved_to or state.address)
-        return Batch(_later(same, arrival, interval), arrival)
-    if fetched.outcome != "ok":
-        errors = state.errors + 1
-        wait = interval * 2 ** min(errors, 20) if fetched.outcome != "busy" else interval
-        wait = max(min(wait, LONGEST_WAIT), min(fetched.retry_after or 0.0, 7 * LONGEST_WAIT))
-        failed = replace(
-            state, errors=errors, problem=fetched.problem, gone=fetched.outcome == "gone"
+def digest(
+    state: FeedState,
+    fetched: Fetched,
+    arrival: int,
+    interval: float,
+    chance: float = 0.0,
+    *,
+    pushed: bool = False,
+) -> Batch:
+    """What a fetch means: the feed's new state, and the channel if a document came.
+
+    `arrival` is in microseconds since the epoch, `interval` in seconds; `chance` is from 0 to 1.
+    """
+    if fetched.outcome == "busy" and fetched.status is None:
+        # It was not asked at all. Feeds of one host do not all come back at once.
+        wait = min(fetched.retry_after or 0.0, 86_400.0) + interval * chance
+        return Batch(_later(state, arrival, wait), arrival)
+    state = replace(state, last_fetch=arrival)
+    if fetched.outcome not in ("ok", "not modified"):
+        return Batch(_failed(state, fetched, arrival, interval, chance), arrival)
+    channel, hints = None, Hints(state.wish)
+    if fetched.outcome == "ok":
+        body_hash = hashlib.blake2b(fetched.body, digest_size=16).digest()
+        if body_hash != state.body_hash:
+            channel = parse_feed(
+                fetched.body,
+                state.url,
+                fetched.headers,
+                arrival=arrival,
+                final_url=fetched.final_url,
+            )
+            hints = read_hints(fetched.body, fetched.headers, fetched.final_url)
+        state = replace(
+            state,
+            etag=fetched.etag,
+            last_modified=fetched.last_modified,
+            last_full=arrival,
+            body_hash=body_hash,
+            wish=hints.wish,
         )
-        return Batch(_later(failed, arrival, wait), arrival)
-    channel = parse_feed(
-        fetched.body,
-        state.url,
-        fetched.headers,
-        arrival=arrival,
-        final_url=fetched.final_url,
-    )
-    read = replace(
+    # A feed that cannot be read stays so until it changes.
+    problem = state.problem if (state.problem or "").startswith("parse: ") else None
+    if channel is not None:
+        problem = f"parse: {channel.error}" if channel.error else None
+    if problem is not None:
+        errors = state.errors + 1
+        wait = failure_wait(interval, errors, None, chance)
+        unread = replace(state, errors=errors, problem=problem)
+        return Batch(_later(unread, arrival, wait), arrival, channel, fetched.body)
+    well = replace(
         state,
         address=fetched.moved_to or state.address,
-        title=channel.title or state.title,
-        etag=fetched.etag,
-        last_modified=fetched.last_modified,
-        errors=state.errors + 1 if channel.error else 0,
-        problem=f"parse: {channel.error}" if channel.error else None,
+        title=(channel.title if channel else "") or state.title,
+        errors=0,
+        problem=None,
+        last_success=arrival,
     )
-    return Batch(_later(read, arrival, interval), arrival, channel, fetched.body)
+    wish = max(state.wish, freshness(fetched.headers))
+    rate = state.items_per_day
+    if rate is None and channel is not None:
+        dates = [item.timestamp / SECOND for item in channel.items if item.dated]
+        rate = first_rate(dates, arrival / SECOND) if dates else None
+    if local_path(state.address) is not None:
+        rate = None  # a file of this machine costs nobody anything
+    wait = regular_wait(interval, rate, wish, chance, pushed=pushed)
+    hub = discover(fetched, hints, state.url)
+    return Batch(_later(well, arrival, wait), arrival, channel, hub=hub)
+
+
+def _failed(
+    state: FeedState, fetched: Fetched, arrival: int, interval: float, chance: float
+) -> FeedState:
+    errors = state.errors + 1
+    wait = failure_wait(interval, errors, fetched.retry_after, chance)
+    failed = replace(state, errors=errors, problem=fetched.problem)
+    if fetched.outcome == "gone":
+        failed = replace(failed, status="gone")
+    return _later(failed, arrival, wait)
 
 
 def _later(state: FeedState, arrival: int, seconds: float) -> FeedState:

@@ -7,8 +7,20 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from typing import Any
+
+from feeds.item import one_line
+
+try:
+    import brotli  # type: ignore[import-not-found,import-untyped,unused-ignore]
+except ImportError:  # then servers are not asked for it
+    brotli = None
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
+
+
+ACCEPTED = "gzip, deflate" if brotli is None else "gzip, deflate, br"
+"""What to name in Accept-Encoding."""
 
 
 class TooLarge(Exception):
@@ -27,11 +39,12 @@ def unpack(pieces: Iterable[bytes], encoding: str, limit: int) -> bytes:
     """Join and decompress `pieces`; raises TooLarge beyond `limit` bytes, or BadEncoding."""
     names = [name for name in (part.strip().lower() for part in encoding.split(",")) if name]
     names = [name for name in names if name != "identity"]
-    unknown = [name for name in names if name not in ("gzip", "x-gzip", "deflate")]
-    if unknown or len(names) > 1:
-        raise BadEncoding(f"unknown content encoding '{encoding}'")
     if not names:
         return gunzip(_joined(pieces, limit), limit)
+    if names == ["br"] and brotli is not None:
+        return _unbrotlied(pieces, limit)
+    if names[0] not in ("gzip", "x-gzip", "deflate") or len(names) > 1:
+        raise BadEncoding(f"unknown content encoding '{one_line(encoding)[:80]}'")
     return _inflated(pieces, limit)
 
 
@@ -79,6 +92,23 @@ def _inflated(pieces: Iterable[bytes], limit: int) -> bytes:
             else:
                 data = inflate.unconsumed_tail
     if inflate is not None or (data and not members):
+        raise BadEncoding("compressed data ends too early")
+    return bytes(body)
+
+
+def _unbrotlied(pieces: Iterable[bytes], limit: int) -> bytes:
+    body = bytearray()
+    decoder: Any = brotli.Decompressor()
+    try:
+        for piece in pieces:
+            body += decoder.process(piece, output_buffer_limit=limit + 1 - len(body))
+            while len(body) <= limit and not decoder.can_accept_more_data():
+                body += decoder.process(b"", output_buffer_limit=limit + 1 - len(body))
+            if len(body) > limit:
+                raise TooLarge(limit + 1)
+    except brotli.error as error:
+        raise BadEncoding(f"broken compression: {error}") from error
+    if not decoder.is_finished():
         raise BadEncoding("compressed data ends too early")
     return bytes(body)
 

@@ -12,6 +12,7 @@ import sys
 import click
 
 from broker.cli.demo import demo
+from broker.cli.feeds import feeds
 from broker.cli.queries import check, explain, fmt
 from broker.cli.replay import replay
 from broker.cli.run import run
@@ -29,7 +30,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, run, replay, check, explain, fmt):
+for command in (demo, run, replay, feeds, check, explain, fmt):
     cli.add_command(command)
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 import feeds
-from broker.cli.run import Polling, pipe
+from broker.cli.polling import Polling
+from broker.cli.run import pipe
 from broker.cli.shared import Delivery, console, open_broker
 from broker.model import Match
 from broker.sql import UNBOUNDED

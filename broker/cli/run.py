@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.request import getproxies
 
 import click
 
 from broker.broker import Broker
+from broker.cli.polling import Polling, Push
 from broker.cli.shared import (
     Delivery,
     DurationType,
@@ -26,10 +27,6 @@ from broker.cli.shared import (
     tell_dead_letters,
 )
 from broker.output import ReaderGone
-from feeds.fetch import Fetcher, local_path
-from feeds.opml import OpmlError, read_opml
-from feeds.poll import Poller
-from feeds.spool import Spool, SpoolError
 
 
 @click.command()
@@ -45,7 +42,8 @@ from feeds.spool import Spool, SpoolError
     "--feeds",
     multiple=True,
     metavar="URL|FILE",
-    help="A feed's URL or file, or an OPML file that lists feeds. May be given several times.",
+    help="A feed's URL or file, or an OPML file that lists feeds. May be given several times. "
+    "Those added to the state with broker feeds add are fetched in any case.",
 )
 @state_option
 @click.option("--once", is_flag=True, help="Process what is there, then stop.")
@@ -63,7 +61,20 @@ from feeds.spool import Spool, SpoolError
     type=DurationType(),
     default="15 min",
     show_default=True,
-    help="Time between two fetches of a feed.",
+    help="Shortest time between two fetches of a feed; one that brings little is asked less often.",
+)
+@click.option(
+    "--websub",
+    metavar="URL",
+    help="Have feeds pushed by their WebSub hubs, which reach this program under URL (that of a "
+    "reverse proxy in front of --websub-listen, say).",
+)
+@click.option(
+    "--websub-listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:8087",
+    show_default=True,
+    help="Where to listen for hubs, with --websub.",
 )
 @lateness_option
 @click.option("--master", help="Spark master; by default Spark runs in this process's machine.")
@@ -79,6 +90,8 @@ def run(
     timestamp: str | None,
     split: str | None,
     interval: int,
+    websub: str | None,
+    websub_listen: str,
     lateness: int,
     master: str | None,
 ) -> None:
@@ -87,8 +100,12 @@ def run(
     Each match is written as it is found. With --state the command may be stopped or killed at any
     time; started again, it goes on where it was: nothing is lost and nothing found twice.
     """
-    if not documents and not feeds:
-        raise click.UsageError("nothing to read: give --documents or --feeds, or both")
+    watched = state is not None and (state / "spool.sqlite").exists()
+    if not documents and not feeds and not watched:
+        raise click.UsageError(
+            "nothing to read: give --documents or --feeds, or both,"
+            " or a --state whose feeds were added with broker feeds add"
+        )
     with ExitStack() as stack:
         if state is None:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-"))
@@ -99,8 +116,9 @@ def run(
         delivery = Delivery(broker, out, form)
         delivery.pending()
         poll = None
-        if feeds:
-            poll = stack.enter_context(Polling(directory, feed_addresses(feeds), interval))
+        if feeds or watched:
+            push = Push.parse(websub, websub_listen) if websub and not once else None
+            poll = stack.enter_context(Polling(directory, feeds, interval, push, getproxies()))
         before = len(broker.dead_letters())
         pipe(
             broker,
@@ -114,88 +132,6 @@ def run(
             keep=state is not None,
         )
         tell_dead_letters(broker.dead_letters()[before:], state)
-
-
-def feed_addresses(feeds: Sequence[str]) -> list[str]:
-    """The feeds that the user named, with OPML files replaced by what they list."""
-    addresses: list[str] = []
-    for feed in feeds:
-        path = local_path(feed)
-        if path is None:
-            addresses.append(feed)
-            continue
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise Failed(f"--feeds {feed}: {error.strerror}") from None
-        if b"<opml" not in data[:4096].lower():
-            addresses.append(path.absolute().as_uri())
-            continue
-        try:
-            listed = read_opml(data, path.absolute().as_uri())
-        except OpmlError as error:
-            raise Failed(f"--feeds {feed}: {error}") from None
-        addresses += [entry.url for entry in listed]
-        console.print(f"{feed}: {len(listed)} feeds", markup=False)
-    if not addresses:
-        raise Failed("--feeds names no feed")
-    return addresses
-
-
-class Polling:
-    """Fetches feeds into the spool of a state directory: at once, or in a thread of its own.
-
-    What the user typed on the command line may be on this machine or its network, and is fetched
-    from there; where a public server redirects to is not.
-    """
-
-    def __init__(self, directory: Path, addresses: Sequence[str], interval: int) -> None:
-        try:
-            self.spool = Spool(directory / "spool.sqlite")
-        except SpoolError as error:
-            raise Failed(str(error)) from None
-        self.addresses = tuple(addresses)
-        self.fetcher = Fetcher(allow_private=True)
-        self.poller = Poller(
-            self.spool, self.fetcher, addresses, interval=max(1.0, interval / 1_000_000)
-        )
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._loop, name="feeds", daemon=True)
-        self.failure: BaseException | None = None
-
-    def __enter__(self) -> Polling:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop.set()
-        if self.thread.ident is not None:
-            self.thread.join(timeout=60)
-        self.fetcher.close()
-        self.spool.close()
-
-    def wave(self) -> None:
-        """Fetch what is due, and say what went wrong."""
-        wave = self.poller.wave()
-        for feed, problem in wave.problems:
-            console.print(f"{feed}: {problem}", markup=False)
-        if wave.fetched:
-            console.print(f"fetched {wave.fetched} feeds: {wave.rows} new items")
-
-    def start(self) -> None:
-        self.thread.start()
-
-    def _loop(self) -> None:
-        try:
-            while not self.stop.is_set():
-                self.wave()
-                wait = self.poller.wait()
-                if wait is None:
-                    console.print("no feed is left to fetch")
-                    return
-                self.stop.wait(wait)
-        except BaseException as error:
-            self.failure = error
-            console.print(f"fetching stopped: {error}", markup=False)
 
 
 def pipe(
@@ -250,7 +186,7 @@ def pipe(
                 update(done.documents, done.matches)
                 if poll is not None and done.documents:
                     # What the engine has committed, Spark need not be able to read again.
-                    poll.spool.trim(broker.engine.applied(poll.addresses))
+                    poll.spool.trim(broker.engine.applied(poll.poller.sources))
 
             summary = run_pipeline(
                 session,

@@ -20,8 +20,6 @@ class OddServer(AbstractContextManager["OddServer"]):
         self.answers = answers
         self._host = host
         self.requests: list[tuple[str, dict[str, str]]] = []
-        self.open = 0
-        self.most_open = 0
         self._lock = threading.Lock()
         self._server = socketserver.ThreadingTCPServer((host, 0), self._handler())
         self._server.daemon_threads = True
@@ -50,10 +48,9 @@ class OddServer(AbstractContextManager["OddServer"]):
                 while line := self.rfile.readline().decode("latin-1").strip():
                     name, _, value = line.partition(":")
                     headers[name.lower()] = value.strip()
+                self.rfile.read(int(headers.get("content-length", 0)))
                 with odd._lock:
                     odd.requests.append((path, headers))
-                    odd.open += 1
-                    odd.most_open = max(odd.most_open, odd.open)
                 try:
                     answer = odd.answers[path]
                     if callable(answer):
@@ -62,11 +59,36 @@ class OddServer(AbstractContextManager["OddServer"]):
                         self.wfile.write(answer)
                 except OSError:
                     pass  # the fetcher had enough
-                finally:
-                    with odd._lock:
-                        odd.open -= 1
 
         return Handler
+
+
+class Gauge:
+    """Counts how many answers are waited for, and the `most` at any time; `whole` counts with it."""
+
+    def __init__(self, whole: Gauge | None = None) -> None:
+        self.most = 0
+        self._now = 0
+        self._lock = threading.Lock()
+        self._whole = whole
+
+    def slow(self, answer: bytes, seconds: float) -> Callable[[Callable[[bytes], object]], None]:
+        """A response that is sent after a while. It is no longer counted once it can arrive."""
+
+        def write(send: Callable[[bytes], object]) -> None:
+            self._count(1)
+            time.sleep(seconds)
+            self._count(-1)
+            send(answer)
+
+        return write
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self._now += more
+            self.most = max(self.most, self._now)
+        if self._whole is not None:
+            self._whole._count(more)
 
 
 def response(status: str, body: bytes = b"", **headers: str) -> bytes:

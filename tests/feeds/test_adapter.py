@@ -116,6 +116,105 @@ def test_rss_0_91_with_its_document_type() -> None:
     assert [(item.title, item.guid) for item in channel.items] == [("Café", "http://a.example/1")]
 
 
+MODULES = (
+    "<title>News</title>"
+    '<atom:link xmlns:atom="http://www.w3.org/2005/Atom" rel="next" href="?page=2"/>'
+)
+
+
+def module(uri: str, item: str) -> Item:
+    """The item of a feed that declares a module under a prefix of its own."""
+    body = rss(item).replace(b"<item>", f'<item xmlns:m="{uri}">'.encode())
+    (found,) = parse(body).items
+    return found
+
+
+def test_itunes() -> None:
+    item = module(
+        "http://www.itunes.com/dtds/podcast-1.0.dtd",
+        "<m:title>Episode</m:title><m:author>Ann</m:author><m:keywords>fog, sea</m:keywords>"
+        "<m:summary>About fog</m:summary><guid>1</guid>",
+    )
+    assert (item.title, item.authors, item.categories) == ("Episode", ("Ann",), ("fog", "sea"))
+    assert item.description == "About fog"
+
+
+def test_media() -> None:
+    item = module(
+        "http://search.yahoo.com/mrss/",
+        "<title>t</title><m:group><m:content url='/1.mp4'/><m:content url='/2.mp4'/></m:group>"
+        "<m:thumbnail url='/t.png'/><m:keywords>fog</m:keywords><m:description>d</m:description>"
+        "<enclosure url='/0.mp4' length='1' type='video/mp4'/>",
+    )
+    assert item.enclosures == tuple(f"http://feeds.example/{n}.mp4" for n in (0, 1, 2))
+    assert (item.title, item.categories, item.description) == ("t", ("fog",), "d")
+
+
+@pytest.mark.parametrize(
+    "uri", ["http://source.scripting.com/", "https://source.scripting.com/", "urn:x"]
+)
+def test_source_markdown(uri: str) -> None:
+    item = module(uri, "<title>t</title><m:markdown>*fog*</m:markdown>")
+    assert item.description == ("*fog*" if "scripting" in uri else "")
+
+
+@pytest.mark.parametrize(
+    ("uri", "item", "author", "content"),
+    [
+        ("http://purl.org/dc/elements/1.1/", "<m:creator>Ann</m:creator>", ("Ann",), ""),
+        ("http://purl.org/dc/elements/1.1", "<m:creator>Ann</m:creator>", ("Ann",), ""),
+        ("http://purl.org/rss/1.0/modules/content/", "<m:encoded>c</m:encoded>", (), "c"),
+        ("https://purl.org/dc/elements/1.1/", "<m:creator>Ann</m:creator>", ("Ann",), ""),
+        ("http://purl.org/rss/1.0/modules/content", "<m:encoded>c</m:encoded>", (), "c"),
+    ],
+)
+def test_dc_and_content_also_where_the_namespace_is_misspelt(
+    uri: str, item: str, author: tuple[str, ...], content: str
+) -> None:
+    found = module(uri, f"<title>t</title><description>d</description>{item}")
+    assert (found.authors, found.description, found.content) == (author, "d", content)
+
+
+def test_the_source_of_an_aggregated_item() -> None:
+    plain = only(rss('<title>t</title><source url="/other.rss">Other</source>'))
+    assert (plain.source_url, plain.source_title) == ("http://feeds.example/other.rss", "Other")
+    entry = only(
+        atom(
+            "<title>t</title><id>1</id><source><title>Other</title>"
+            '<link href="http://b.example/"/><link rel="self" href="http://b.example/feed"/></source>'
+        )
+    )
+    assert (entry.source_url, entry.source_title) == ("http://b.example/feed", "Other")
+    none = only(rss("<title>t</title>"))
+    assert (none.source_url, none.source_title) == ("", "")
+
+
+def test_links_of_the_feed() -> None:
+    channel = parse(rss("<title>t</title>", channel=MODULES), final_url="http://new.example/f")
+    assert channel.links == (("next", "http://new.example/f?page=2"),)
+    assert channel.link("next") == "http://new.example/f?page=2"
+    assert channel.link("hub") == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "dialect"),
+    [
+        (rss(), "rss20"),
+        (rss().replace(b"2.0", b"0.91"), "rss091u"),
+        (rss().replace(b"2.0", b"0.92"), "rss092"),
+        (atom(), "atom10"),
+        (
+            b'<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#"'
+            b' xmlns="http://my.netscape.com/rdf/simple/0.9/"><channel/></r:RDF>',
+            "rss090",
+        ),
+        (b'<feed version="0.3" xmlns="http://purl.org/atom/ns#"/>', "atom03"),
+    ],
+)
+def test_dialects(body: bytes, dialect: str) -> None:
+    assert (parse(body).dialect, parse(body).error) == (dialect, None)
+
+
 def test_content_alone_is_the_description() -> None:
     item = only(atom('<title>t</title><id>urn:1</id><content type="html">all</content>'))
     assert (item.description, item.content) == ("all", "")
@@ -137,6 +236,7 @@ def test_content_alone_is_the_description() -> None:
             "",
         ),
         ("<title>t</title>", "t", ""),
+        ('<enclosure url="/1.mp3" length="1" type="x/y"/>', "http://feeds.example/1.mp3", ""),
     ],
 )
 def test_identity_falls_back(body: str, guid: str, link: str) -> None:
@@ -157,6 +257,8 @@ def test_identity_of_a_text_without_anything_else_is_stable() -> None:
         "yesterday",
         "Mon, 45 Oct 2026 10:00:00 GMT",
         "0001-01-01T00:00:00Z",
+        "1970-01-01T00:00:00Z",
+        "Thu, 01 Jan 1970 00:00:00 GMT",
         "2026-02-30T10:00:00Z",
     ],
 )
@@ -233,7 +335,6 @@ def test_relative_links_are_relative_to_where_the_document_came_from() -> None:
         (b" \n", "the document is empty"),
         (b"<!DOCTYPE html><html><body>Not found</body></html>", "an HTML page, not a feed"),
         (b"\n<!-- x --><HTML lang='en'><p>", "an HTML page, not a feed"),
-        (b'{"version": "https://jsonfeed.org/version/1.1"}', "JSON, not XML"),
         (b"hello", "plain text, not XML"),
         (bytes(range(256)) * 4, "binary data, not XML"),
         (b"<invoice><total>1</total></invoice>", "not a feed: the root element is <invoice>"),
@@ -258,6 +359,37 @@ def test_malformed_but_recovered_is_reported_with_its_line() -> None:
     channel = parse(body)
     assert [item.title for item in channel.items] == ["Tom & Ann"]
     assert channel.problems == ("not well-formed: line 3: not well-formed (invalid token)",)
+    assert channel.malformed
+    assert not parse(rss("<title>t</title>")).malformed
+
+
+ESCAPED = (
+    "<guid>http://a.example/?a=1&amp;b=&#38;&#x26;</guid><link>http://a.example/?a=1&amp;b=2</link>"
+    "<title>Q&amp;amp;A &amp;lt;x&gt;</title><category>Arts &amp; Crafts</category>"
+    "<dc:creator>Tom &#38; Ann &#233;</dc:creator>"
+    "<description>&lt;p title=&quot;&amp;quot;&quot;&gt;a &amp;amp;quot; b&lt;/p&gt;</description>"
+    "<content:encoded><![CDATA[<p>&#39;a&#39; &amp;&amp; b</p>]]></content:encoded>"
+    "<enclosure url='http://a.example/?a=1&#38;b=&quot;&#x32;' length='1' type='x/y'/>"
+)
+
+
+def test_an_item_is_the_same_when_its_feed_breaks() -> None:
+    sound = rss(ESCAPED)
+    broken = parse(sound.replace(b"</channel>", b"</channel"))
+    assert broken.malformed
+    assert broken.items == parse(sound).items
+    (item,) = broken.items
+    assert (item.guid, item.item_url) == (
+        "http://a.example/?a=1&b=&&",
+        "http://a.example/?a=1&b=2",
+    )
+    assert (item.categories, item.authors) == (("Arts & Crafts",), ("Tom & Ann é",))
+    assert item.enclosures == ('http://a.example/?a=1&b="2',)
+
+
+def test_references_to_no_character_stay() -> None:
+    for reference in ("&#xD800;", "&#1114112;", "&#x110000;", "&#;", "&#x;"):
+        assert only(rss(f"<guid>{reference}</guid><title>t</title>")).title == "t"
 
 
 def test_html_entities_of_a_feed_that_never_declared_them() -> None:
@@ -286,6 +418,8 @@ def test_control_characters_are_removed() -> None:
         ("cp1252", "utf-8", "", 1),
         ("cp1252", "no-such-thing", "", 1),
         ("cp1252", "utf-7", "", 1),
+        ("cp1252", "utf-16", "", 1),
+        ("utf-8", "utf-16", "", 0),
     ],
 )
 def test_encodings(encoding: str, declared: str | None, header: str, problems: int) -> None:
@@ -296,6 +430,15 @@ def test_encodings(encoding: str, declared: str | None, header: str, problems: i
     assert len(channel.problems) == problems
 
 
+def test_a_few_stray_bytes_do_not_spoil_the_rest() -> None:
+    body = rss("<title>São João</title>", "<title>caf# \u0023</title>").replace(b"#", b"\xe9", 1)
+    channel = parse(body)
+    assert [item.title for item in channel.items] == ["São João", "café #"]
+    assert channel.problems == (
+        "encoding: not all of it is valid utf-8, the rest read as windows-1252",
+    )
+
+
 def test_stateful_encodings_are_read_although_they_look_like_ascii() -> None:
     text = '<?xml version="1.0" encoding="iso-2022-jp"?>' + rss("<title>東京</title>").decode()
     assert parse(text.encode("iso-2022-jp")).items[0].title == "東京"
@@ -303,4 +446,6 @@ def test_stateful_encodings_are_read_although_they_look_like_ascii() -> None:
 
 def test_the_channel_in_one_piece() -> None:
     channel = parse(rss("<title>a</title>", channel="<title>Fish &amp;amp; Chips</title>"))
-    assert replace(channel, items=()) == Channel(URL, "Fish & Chips", ("Fish_Chips", "S"))
+    assert replace(channel, items=()) == Channel(
+        URL, "Fish & Chips", ("Fish_Chips", "S"), dialect="rss20"
+    )

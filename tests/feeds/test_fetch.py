@@ -4,14 +4,16 @@ import gzip
 import os
 import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from feeds.fetch import Fetched, Fetcher, Request, local_path, user_agent
 from feeds.network import is_public
+from feeds.unpack import ACCEPTED
 from tests.feeds.data import rss
-from tests.feeds.odd_server import OddServer, dribble, response
+from tests.feeds.odd_server import Gauge, OddServer, dribble, response
 
 FEED = rss("<title>t</title>")
 NOW = 1_791_187_200.0  # 2026-10-05T08:00:00Z
@@ -33,7 +35,8 @@ def test_a_feed_and_what_is_sent_to_get_it() -> None:
     assert fetched.last_modified == "Mon, 05 Oct 2026 08:00:00 GMT"
     assert headers["user-agent"] == user_agent()
     assert user_agent().startswith("xml-stream-broker/")
-    assert headers["accept-encoding"] == "gzip, deflate"
+    assert headers["accept-encoding"] == ACCEPTED
+    assert "authorization" not in headers
     assert "if-none-match" not in headers
 
 
@@ -131,6 +134,11 @@ def test_a_redirect_stays_with_http(target: str) -> None:
     [
         ("ftp://a.example/f", "fetch: cannot fetch a 'ftp:' address"),
         ("http://", "fetch: "),
+        ("file://[", "fetch: not a valid URL"),
+        ("a\0b", "read: "),
+        ("x" * 5_000, "read: x"),
+        ("http://a:b/", "fetch: not a valid URL"),
+        ("http://a.invalid:99999/", "fetch: "),
         ("http://[::1", "fetch: not a valid URL"),
         ("http://exa mple/", "fetch: "),
         ("http://no-such-host.invalid/", "fetch: ConnectError: no-such-host.invalid: "),
@@ -138,9 +146,10 @@ def test_a_redirect_stays_with_http(target: str) -> None:
 )
 def test_addresses_that_lead_nowhere(url: str, problem: str) -> None:
     fetched = fetch(url)
-    assert fetched.outcome == "failed"
+    assert fetched.outcome in ("failed", "missing")
     assert fetched.problem is not None
     assert fetched.problem.startswith(problem)
+    assert len(fetched.problem) < 400
 
 
 def test_nobody_listens() -> None:
@@ -248,24 +257,101 @@ def test_a_public_server_may_not_redirect_into_the_private_network(
         ("fd00::1", False),
         ("::ffff:127.0.0.1", False),
         ("2002:7f00:1::", False),
+        ("64:ff9b::7f00:1", False),
+        ("64:ff9b::808:808", True),
     ],
 )
 def test_which_addresses_are_public(address: str, public: bool) -> None:
     assert is_public(address) == public
 
 
+def start_all(fetcher: Fetcher, requests: list[Request]) -> dict[object, Fetched]:
+    for number, request in enumerate(requests):
+        fetcher.start(request, number)
+    return dict(filter(None, (fetcher.next(10) for _ in requests)))
+
+
 def test_hosts_in_parallel_but_one_connection_to_each() -> None:
-    slow = dribble(response("200 OK", FEED)[:-1], FEED[-1:], 1, 0.2)
-    with OddServer({"/f": slow}) as one, OddServer({"/f": slow}) as two:
+    whole, answer = Gauge(), response("200 OK", FEED)
+    gauges = Gauge(whole), Gauge(whole)
+    with (
+        OddServer({"/f": gauges[0].slow(answer, 0.2)}) as one,
+        OddServer({"/f": gauges[1].slow(answer, 0.2)}) as two,
+        Fetcher(allow_private=True) as fetcher,
+    ):
         requests = [Request(server.url("/f")) for server in (one, two, one, two, one)]
-        began = time.monotonic()
-        with Fetcher(allow_private=True) as fetcher:
-            answers = fetcher.fetch_all(requests)
-        took = time.monotonic() - began
-        assert [answer.url for answer in answers] == [request.url for request in requests]
-        assert {answer.outcome for answer in answers} == {"ok"}
-        assert (one.most_open, two.most_open) == (1, 1)
-    assert 0.6 <= took < 1.0
+        answers = start_all(fetcher, requests)
+    assert {n: answer.url for n, answer in answers.items()} == {
+        n: request.url for n, request in enumerate(requests)
+    }
+    assert {answer.outcome for answer in answers.values()} == {"ok"}
+    assert (gauges[0].most, gauges[1].most, whole.most) == (1, 1, 2)
+
+
+def test_no_more_than_a_few_connections_in_all() -> None:
+    """Eight hosts, three connections: three are used, never more, and all get their turn."""
+    gauge = Gauge()
+    answers = {"/f": gauge.slow(response("200 OK", FEED), 0.1)}
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(OddServer(answers, f"127.0.0.{host}")) for host in range(2, 10)
+        ]
+        fetcher = stack.enter_context(Fetcher(allow_private=True, connections=3))
+        got = start_all(fetcher, [Request(server.url("/f")) for server in servers * 2])
+    assert [answer.outcome for answer in got.values()] == ["ok"] * 16
+    assert gauge.most == 3
+
+
+def test_a_host_that_asks_for_time_gets_it() -> None:
+    clock = [NOW]
+    with (
+        OddServer({"/f": response("429 Slow Down", Retry_After="60")}) as server,
+        OddServer({"/f": response("200 OK", FEED)}) as other,
+        Fetcher(allow_private=True, now=lambda: clock[0]) as fetcher,
+    ):
+        server.answers["/g"] = response("200 OK", FEED)
+        assert fetcher.fetch(Request(server.url("/f"))).retry_after == 60
+        clock[0] += 20
+        held = fetcher.fetch(Request(server.url("/g")))
+        assert (held.outcome, held.status, held.retry_after) == ("busy", None, 40)
+        assert held.problem == "fetch: the server has asked for time"
+        assert fetcher.fetch(Request(other.url("/f"))).outcome == "ok"
+        clock[0] += 41
+        assert fetcher.fetch(Request(server.url("/g"))).outcome == "ok"
+        assert [path for path, _ in server.requests] == ["/f", "/g"]
+
+
+def test_gone_counts_for_the_address_that_was_asked_only() -> None:
+    with OddServer(
+        {
+            "/moved": response("301 Moved", Location="/gone"),
+            "/lent": response("302 Found", Location="/gone"),
+            "/gone": response("410 Gone"),
+        }
+    ) as server:
+        assert fetch(server.url("/moved")).outcome == "gone"
+        lent = fetch(server.url("/lent"))
+    assert (lent.outcome, lent.problem) == (
+        "failed",
+        "fetch: redirected to an address that is gone (410)",
+    )
+
+
+def test_cookies_are_not_kept() -> None:
+    with (
+        OddServer({"/f": response("200 OK", FEED, Set_Cookie="who=me; Path=/")}) as server,
+        Fetcher(allow_private=True) as fetcher,
+    ):
+        for _ in range(2):
+            fetcher.fetch(Request(server.url("/f")))
+        assert all("cookie" not in headers for _, headers in server.requests)
+
+
+def test_repeated_link_headers_are_one_list() -> None:
+    answer = response("200 OK", FEED, Link='</h>; rel="hub"')
+    answer = answer.replace(b"\r\n\r\n", b"\r\nLink: </s>; rel=self\r\n\r\n", 1)
+    with OddServer({"/f": answer}) as server:
+        assert fetch(server.url("/f")).headers["link"] == '</h>; rel="hub", </s>; rel=self'
 
 
 def test_local_files(tmp_path: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from feeds.adapter import Channel, parse_feed
+from feeds.fetch import MAX_BYTES, Fetcher, Request
 from feeds.parser import parse_document
 from feeds.prolog import make_safe
 from tests.feeds.data import DATA, needs_data, rss
+from tests.feeds.odd_server import OddServer
+from tests.feeds.site import Site
 
 
 def parse(text: str, max_seconds: float = 10.0) -> Channel:
@@ -71,6 +76,51 @@ def test_nothing_outside_is_read(tmp_path: Path) -> None:
     assert b"secret" not in channel.items[0].to_xml()
     assert "document type: external entity 'y' not read" in channel.problems
     assert "document type: parameter entity 'p' ignored" in channel.problems
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        '<!DOCTYPE rss PUBLIC "-//Netscape Communications//DTD RSS 0.91//EN" "http://{host}/r.dtd">',
+        '<!DOCTYPE rss SYSTEM "http://{host}/r.dtd">',
+        '<!DOCTYPE rss [<!ELEMENT rss ANY><!ATTLIST rss version CDATA "2.0">]>',
+        '<!DOCTYPE rss [<!ENTITY % remote SYSTEM "http://{host}/r.dtd"> %remote;]>',
+        '<!DOCTYPE rss [<!ENTITY remote SYSTEM "http://{host}/r.txt">]>',
+    ],
+)
+def test_a_document_type_is_harmless_and_nobody_is_asked_for_it(doctype: str) -> None:
+    with Site({}) as site:
+        text = doctype.replace("{host}", site.base.removeprefix("http://"))
+        title = "t &remote;" if "ENTITY remote" in doctype else "t"
+        channel = parse(text + feed(title))
+        assert [item.title for item in channel.items] == [title]
+        assert site.asked == []
+
+
+def test_xml_that_never_ends_is_cut_off() -> None:
+    """A body that goes on for ever is read to the limit; one that stops at it is read as far."""
+
+    def endless(write: Callable[[bytes], object]) -> None:
+        write(b"HTTP/1.1 200 OK\r\n\r\n<rss><channel>")
+        while True:
+            write(b"<item><title>and on</title></item>" * 1_000)
+
+    with OddServer({"/f": endless}) as server, Fetcher(allow_private=True) as fetcher:
+        answer = fetcher.fetch(Request(server.url("/f")))
+    assert answer.problem == f"fetch: response body too large: {MAX_BYTES + 1} bytes"
+    cut = (b"<rss><channel>" + b"<item><title>and on</title></item>" * 200_000)[:MAX_BYTES]
+    began = time.thread_time()
+    channel = parse_feed(cut, "http://a.example/", arrival=0)
+    assert time.thread_time() - began < 15
+    assert channel.error == "took too long to parse" or channel.malformed
+
+
+@pytest.mark.parametrize("name", ["../../etc/x", "..\\x", "/etc/x", "a\0b", "a/b", ".", "-", "~"])
+def test_names_do_not_lead_out_of_a_folder(name: str) -> None:
+    channel = parse(feed("t").replace("<item>", f"<title>{name}</title><item>"))
+    for stream in channel.streams:
+        assert re.fullmatch(r"\w[\w.-]*", stream)
+        assert ".." not in Path(stream).parts
 
 
 def test_a_path_or_url_as_the_body_is_text(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ ITEM = Item(
     description="<p>HTML &amp; all</p>",
     content="]]> \r",
     enclosures=("http://a.example/1.mp3", "http://a.example/1.ogg"),
+    source_url="http://b.example/feed",
+    source_title="B > A",
 )
 
 
@@ -46,7 +48,14 @@ def test_every_field_has_its_element_in_order() -> None:
         ("content", "]]> \r"),
         ("enclosure", "http://a.example/1.mp3"),
         ("enclosure", "http://a.example/1.ogg"),
+        ("source_url", "http://b.example/feed"),
+        ("source_title", "B > A"),
     ]
+
+
+def test_a_document_says_whether_its_date_is_its_own() -> None:
+    assert etree.fromstring(ITEM.to_xml()).attrib == {"dated": "yes"}
+    assert etree.fromstring(replace(ITEM, dated=False).to_xml()).attrib == {"dated": "no"}
 
 
 def test_what_has_no_value_has_no_element() -> None:
@@ -84,6 +93,8 @@ def test_the_hash_follows_the_item_not_the_channel_nor_the_arrival() -> None:
         {"content": ""},
         {"item_url": ""},
         {"enclosures": ()},
+        {"source_url": ""},
+        {"source_title": ""},
     ):
         assert replace(ITEM, **change).content_hash() != same, change
 
@@ -113,6 +124,7 @@ def test_iso8601(timestamp: int, text: str) -> None:
         ("  -.: news! ", "news"),
         ("a - b", "a_-_b"),
         ("v1.2", "v1.2"),
+        ("broker.feeds", "_broker.feeds"),
         ("×÷²", "feeds.example"),
         ("", "feeds.example"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import Any
 
 import feedparser
@@ -13,41 +12,9 @@ from lxml import etree
 from feeds.adapter import parse_feed
 from feeds.parser import parse_document
 from tests.feeds.data import DATA, needs_data
+from tests.feeds.recovery import FOLDERS, NO_FEEDS, files
 
 pytestmark = needs_data
-
-FOLDERS = (
-    "feeds_codehollow",
-    "feeds_feedjira",
-    "feeds_greatfire2015",
-    "feeds_kagi200",
-    "feeds_node_feedparser",
-    "feeds_rbren",
-)
-# What is no feed in those folders: pages, fragments of a feed's content, gzip files.
-NO_FEEDS = {
-    "AmazonWebServicesBlogFirstEntryContent.xml",
-    "HREFConsideredHarmfulFirstEntry.xml",
-    "PaulDixExplainsNothingFirstEntryContent.xml",
-    "TechCrunchFirstEntry.xml",
-    "TechCrunchFirstEntryDescription.xml",
-    "TenderLovemakingFirstEntry.xml",
-    "TrotterCashionFirstEntry.xml",
-    "compressed.xml",
-    "invalid-characters-gzipped.xml",
-    "notafeed.html",
-    "unrecognized.rss",
-}
-
-
-def files(folder: str) -> list[Path]:
-    return sorted(
-        path
-        for path in (DATA / folder).rglob("*")
-        if path.is_file()
-        and not path.name.startswith("_")
-        and path.suffix.lower() not in (".json", ".md", ".rb", ".js")
-    )
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

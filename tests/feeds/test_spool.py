@@ -6,14 +6,16 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from feeds.adapter import parse_feed
+from feeds.hubs import Subscription
 from feeds.rows import SCHEMA, DocumentRow, to_batch
+from feeds.seen import FORGET_AFTER
 from feeds.spool import (
-    FORGET_AFTER,
     Batch,
     FeedState,
     Spool,
@@ -56,7 +58,7 @@ def spool(tmp_path: Path) -> Spool:
 def test_a_row_has_what_a_document_needs(spool: Spool) -> None:
     assert spool.append(batch(A, item("1", 5))) == 1
     (row,) = rows(spool)
-    assert row.xml.startswith(b"<item><channel_url>http://a.example/f</channel_url>")
+    assert row.xml.startswith(b'<item dated="yes"><channel_url>http://a.example/f</channel_url>')
     assert row == DocumentRow(
         source=A,
         id="1",
@@ -114,6 +116,14 @@ def test_an_item_that_left_is_remembered_for_a_while(spool: Spool) -> None:
     assert spool.append(batch(A, item("1", 5), arrival=32 + FORGET_AFTER)) == 1
 
 
+def test_what_a_push_does_not_hold_has_not_left_the_feed(spool: Spool) -> None:
+    spool.append(batch(A, item("1", 5), item("2", 6), arrival=0))
+    for name, arrival in (("3", 10), ("4", 20 + FORGET_AFTER)):
+        assert spool.append(replace(batch(A, item(name, 7), arrival=arrival), pushed=True)) == 1
+    items = [item(name, day) for name, day in (("4", 7), ("3", 7), ("2", 6), ("1", 5))]
+    assert spool.append(batch(A, *items, arrival=30 + FORGET_AFTER)) == 0
+
+
 def test_an_unreadable_feed_is_one_dead_letter_until_it_changes_its_reason(spool: Spool) -> None:
     page = b"<html><body>1</body></html>"
     assert spool.append(broken(A, page)) == 1
@@ -133,10 +143,10 @@ def test_an_unreadable_feed_is_one_dead_letter_until_it_changes_its_reason(spool
 
 def test_the_state_of_a_feed_is_kept_whole(spool: Spool) -> None:
     assert spool.state(A) == FeedState(A, A)
-    state = FeedState(A, B, "T", 'W/"x"', "Mon", 123, 4, "fetch: no", gone=True)
+    state = FeedState(A, B, "T", 'W/"x"', "Mon", 123, 4, "fetch: no", status="gone")
     spool.append(Batch(state, 1))
     assert spool.state(A) == state
-    assert spool.states() == [state]
+    assert spool.feeds() == [state]
     assert spool.last_seq() == 0
 
 
@@ -193,7 +203,7 @@ def test_a_wave_that_fails_leaves_nothing(spool: Spool) -> None:
     bad = Batch(FeedState(B, B, None), 100)  # type: ignore[arg-type]
     with pytest.raises(sqlite3.IntegrityError):
         spool.append([good, bad])
-    assert (spool.last_seq(), spool.states()) == (0, [])
+    assert (spool.last_seq(), spool.feeds()) == (0, [])
     assert spool.append(good) == 1
 
 
@@ -256,5 +266,141 @@ def test_a_killed_writer_leaves_whole_waves(tmp_path: Path) -> None:
         assert [row.seq for row in found] == list(range(1, len(found) + 1))
         assert len({(row.source, row.id) for row in found}) == len(found)
         with Spool(path) as spool:
-            assert {state.etag for state in spool.states()} == {str(waves)}
+            assert {state.etag for state in spool.feeds()} == {str(waves)}
     assert reported > 20
+
+
+VERSION_1 = """
+CREATE TABLE document (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    source TEXT NOT NULL, id TEXT NOT NULL, streams TEXT NOT NULL, timestamp INTEGER NOT NULL,
+    dated INTEGER NOT NULL, revision INTEGER NOT NULL, xml BLOB NOT NULL, error TEXT,
+    place TEXT NOT NULL
+);
+CREATE TABLE seen (
+    source TEXT NOT NULL, id TEXT NOT NULL, hash BLOB NOT NULL, timestamp INTEGER NOT NULL,
+    gone INTEGER,
+    PRIMARY KEY (source, id)
+) WITHOUT ROWID;
+CREATE TABLE feed (
+    url TEXT PRIMARY KEY, address TEXT NOT NULL, title TEXT NOT NULL, etag TEXT,
+    last_modified TEXT, next_fetch INTEGER NOT NULL, errors INTEGER NOT NULL, problem TEXT,
+    gone INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO document VALUES (7, 'http://a.example/f', '1', '["S"]', 5, 1, 0, x'3c692f3e', NULL, 'p');
+INSERT INTO seen VALUES ('http://a.example/f', '1', x'00', 5, NULL);
+INSERT INTO feed VALUES ('http://a.example/f', 'http://b.example/f', 'T', 'tag', 'Mon', 9, 0, NULL, 0);
+INSERT INTO feed VALUES ('http://b.example/f', 'http://b.example/f', '', NULL, NULL, 9, 1, 'gone', 1);
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_spool_of_the_first_version_is_read_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript(VERSION_1)
+    db.close()
+    assert [row.xml for row in read_rows(path, 0, 9)] == [b"<i/>"]  # by a reader that came first
+    with Spool(path) as spool:
+        assert spool.feeds() == [
+            FeedState(A, B, "T", "tag", "Mon", 9),
+            FeedState(B, B, next_fetch=9, errors=1, problem="gone", status="gone"),
+        ]
+        assert spool.schedule() == [(9, A)]
+        assert spool.append(batch(A, item("1", 5), item("2", 5))) == 2  # a revision, and a new one
+        assert [(row.seq, row.id, row.revision) for row in rows(spool)][1:] == [
+            (8, "2", False),
+            (9, "1", True),
+        ]
+    with Spool(path) as again:
+        assert len(again.feeds()) == 2
+
+
+def test_managing_the_feeds(spool: Spool) -> None:
+    assert spool.add(A)
+    assert spool.add(B, "me:secret")
+    assert not spool.add(A, "me:$A")
+    assert [(state.url, state.login, state.status) for state in spool.feeds()] == [
+        (A, "me:$A", "active"),
+        (B, "me:secret", "active"),
+    ]
+    assert "secret" not in repr(spool.feeds())
+    assert spool.set_status(A, "paused")
+    assert not spool.set_status("http://c.example/", "paused")
+    assert spool.schedule() == [(0, B)]
+    spool.append(batch(B, item("1", 5)))
+    assert spool.remove(B)
+    assert not spool.remove(B)
+    # Added again, it brings only what is new.
+    spool.add(B)
+    assert spool.append(batch(B, item("1", 5), item("2", 6))) == 1
+    assert spool.append(batch("http://c.example/", item("1", 5)), known_only=True) == 0
+    assert [state.url for state in spool.feeds()] == [A, B]
+
+
+def test_what_is_due_comes_by_time(spool: Spool) -> None:
+    for url, next_fetch in ((A, 5), (B, 3), ("http://c.example/", 9)):
+        spool.append(Batch(FeedState(url, url, next_fetch=next_fetch), 1))
+    assert spool.schedule(until=5) == [(3, B), (5, A)]
+    assert spool.schedule() == [(3, B), (5, A), (9, "http://c.example/")]
+
+
+DAY = 86_400 * 1_000_000
+
+
+def test_the_spool_counts_what_a_feed_brings(spool: Spool) -> None:
+    def fetch(day: int, *items: str) -> float:
+        arrival = 1_792_000_000_000_000 + day * DAY
+        document = batch(A, *items, arrival=arrival) if items else None
+        state = replace(spool.state(A), last_success=arrival)
+        channel = document.channel if document else None
+        spool.append(Batch(state, arrival, channel))
+        rate = spool.state(A).items_per_day
+        assert rate is not None
+        return rate
+
+    assert fetch(0, item("0")) == 1.0  # without dates, a guess
+    rates = [fetch(day, *(item(str(n)) for n in range(day * 3))) for day in range(1, 40)]
+    assert rates[-1] == pytest.approx(3.0, rel=0.1)
+    rates = [fetch(day) for day in range(40, 80)]  # "not modified", again and again
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.02
+    # A failure says nothing of the items.
+    before = spool.state(A)
+    spool.append(
+        Batch(replace(before, errors=1, problem="fetch: no"), before.next_fetch + 90 * DAY)
+    )
+    assert spool.state(A).items_per_day == before.items_per_day
+
+
+def test_a_drifting_guid_is_the_same_item(spool: Spool) -> None:
+    def linked(guid: str) -> str:
+        return (
+            item(guid, 5).replace(f"<title>{guid}", "<title>t") + "<link>http://a.example/1</link>"
+        )
+
+    assert spool.append(batch(A, linked("http://a.example/?p=1"))) == 1
+    assert spool.append(batch(A, linked("https://a.example/?p=1"))) == 0
+    assert spool.append(batch(A, linked("tag:a.example,1"), item("2", 6))) == 1
+
+
+def test_hubs_are_kept_while_documents_name_them(spool: Spool) -> None:
+    def hub(address: str, token: str) -> Subscription:
+        return Subscription(A, address, A, False, token, "secret")
+
+    spool.append(replace(batch(A, item("1", 5)), hub=hub("http://h.example/", "t1")))
+    spool.append(replace(batch(A, item("2", 5)), hub=hub("http://h.example/", "t2")))
+    assert [known.token for known in spool.hubs()] == ["t1"]
+    assert spool.hub(token="t1") == spool.hub(url=A) == spool.hubs()[0]
+    assert spool.hub(token="t2") is None
+    spool.append(Batch(FeedState(A, A), 1))  # not modified
+    spool.append(broken(A, b"<html/>"))
+    spool.append(replace(batch(A, item("3", 5)), pushed=True))
+    assert len(spool.hubs()) == 1
+    spool.append(replace(batch(A, item("4", 5)), hub=hub("http://i.example/", "t3")))
+    assert [known.token for known in spool.hubs()] == ["t3"]
+    assert [known.url for known in spool.hubs(due=0)] == [A]
+    spool.set_status(A, "paused")
+    assert spool.hubs(due=0) == []
+    spool.append(batch(A, item("5", 5)))
+    assert spool.hubs() == []

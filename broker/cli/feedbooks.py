@@ -1,0 +1,216 @@
+"""What `broker feeds` works with: the feeds of a state directory, and fetching what users name.
+
+In: a state directory, addresses. Out: entries to show, and answers of the network.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from broker.cli.shared import Failed
+from feeds.adapter import Channel, parse_feed
+from feeds.events import is_dead
+from feeds.fetch import Fetched, Fetcher, Request, local_path
+from feeds.listing import Listing, Listings
+from feeds.login import Login, split_login
+from feeds.opml import read_opml, refusal
+from feeds.spool import FeedState, Spool, SpoolError
+
+Fetch = Callable[[str], Fetched]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A feed as the list shows it."""
+
+    state: FeedState
+    listing: Listing
+
+    @property
+    def address(self) -> str:
+        """Where to ask, with the login."""
+        login = self.state.login if origin(self.state.url) == origin(self.state.address) else None
+        return with_login(self.state.address, login)
+
+    @property
+    def title(self) -> str:
+        return self.listing.title or self.state.title
+
+    def status(self, now: int) -> str:
+        if self.state.status != "active":
+            return self.state.status
+        if is_dead(self.state, now):
+            return "dead"
+        if self.state.errors:
+            return "failing"
+        return "new" if self.state.last_success is None else "ok"
+
+    def cells(self, now: int) -> tuple[str, ...]:
+        state = self.state
+        rate = "" if state.items_per_day is None else f"{state.items_per_day:.1f}"
+        due = moment(state.next_fetch) if state.next_fetch > now else "due"
+        return (
+            self.status(now),
+            moment(state.last_success),
+            due if state.status == "active" else "",
+            str(state.errors),
+            rate,
+            self.title,
+            state.url,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        state = asdict(self.state)
+        for secret in ("login", "body_hash", "etag", "last_modified", "trusted"):
+            state.pop(secret, None)
+        for name in ("next_fetch", "last_fetch", "last_success", "last_full"):
+            state[name] = moment(state[name]) or None
+        named = {"title": self.title, "folder": self.listing.folder, "typed": self.listing.typed}
+        return state | named
+
+
+class Books:
+    """The two tables of feeds in the spool of a state directory, kept in step."""
+
+    def __init__(self, spool: Spool, listings: Listings) -> None:
+        self.spool = spool
+        self.listings = listings
+
+    def add(self, wanted: Iterable[tuple[Listing, str | None]]) -> int:
+        """Add feeds with their logins; how many are new.
+
+        A known one keeps its listing, except that what is now typed by the user stays so.
+        """
+        known = self.listings.all()
+        changed: dict[str, Listing] = {}
+        logins: dict[str, str | None] = {}
+        for listing, login in wanted:
+            before = known.get(listing.url)
+            if before is None or (listing.typed and not before.typed):
+                after = replace(before or listing, typed=listing.typed)
+                known[listing.url] = changed[listing.url] = after
+            logins[listing.url] = login or logins.get(listing.url)
+        self.listings.save(changed.values())
+        return self.spool.add_all(logins)
+
+    def typed(self, addresses: Iterable[str], since: int, folder: str = "") -> int:
+        """Add feeds that the user typed; how many are new."""
+        split = map(split_login, addresses)
+        return self.add((Listing(url, "", folder, True, since), login) for url, login in split)
+
+    def entries(self) -> list[Entry]:
+        listings = self.listings.all()
+        return [
+            Entry(state, listings.get(state.url, Listing(state.url)))
+            for state in self.spool.feeds()
+        ]
+
+
+def listed_in(
+    data: bytes, base: str, since: int, folder: str = ""
+) -> tuple[list[tuple[Listing, str | None]], list[str]]:
+    """The feeds that an OPML file lists, with their logins, and what is left out and why.
+
+    Files that lie beside the list count as typed by who named it. Raises OpmlError.
+    """
+    wanted: list[tuple[Listing, str | None]] = []
+    left_out: list[str] = []
+    for entry in read_opml(data, base):
+        reason = refusal(entry.url, base)
+        if reason:
+            left_out.append(f"{entry.url}: {reason}")
+            continue
+        url, login = split_login(entry.url)
+        path = "/".join(filter(None, (folder, entry.folder)))
+        wanted.append((Listing(url, entry.title, path, local_path(url) is not None, since), login))
+    return wanted, left_out
+
+
+@contextmanager
+def open_books(state: Path, *, create: bool = False) -> Iterator[Books]:
+    """The feeds of a state directory, which is made only where they are added."""
+    path = state / "spool.sqlite"
+    if not create and not path.exists():
+        raise Failed(f"--state {state}: no feeds there; add some with broker feeds add")
+    try:
+        with Spool(path) as spool, Listings(path) as listings:
+            yield Books(spool, listings)
+    except SpoolError as error:
+        raise Failed(str(error)) from None
+    except sqlite3.Error as error:
+        raise Failed(f"{path}: {error}") from None
+    except OSError as error:
+        raise Failed(f"--state {state}: {error.strerror}") from None
+
+
+@contextmanager
+def fetching(typed: Iterable[str] = ()) -> Iterator[Fetch]:
+    """Fetching of addresses: only the hosts of those that the user typed may be private ones."""
+    origins = {origin(url) for url in typed}
+    with Fetcher(allow_private=True) as fetcher:
+
+        def fetch(address: str) -> Fetched:
+            url, login = split_login(address)
+            private = origin(url) in origins
+            return fetcher.fetch(Request(url, login=Login.of(url, login), private=private))
+
+        yield fetch
+
+
+def read_feed(url: str, fetched: Fetched) -> Channel:
+    """What was fetched as a feed; that nothing was is its error."""
+    if fetched.outcome != "ok":
+        return Channel(url, "", (), error=fetched.problem or fetched.outcome)
+    return parse_feed(
+        fetched.body,
+        url,
+        fetched.headers,
+        arrival=now_in_microseconds(),
+        final_url=fetched.final_url,
+    )
+
+
+def with_login(url: str, login: str | None) -> str:
+    """The address as the user would type it."""
+    scheme, _, rest = url.partition("://")
+    return url if login is None else f"{scheme}://{login}@{rest}"
+
+
+def address_of(typed: str) -> str:
+    """What the user typed as an address: a path becomes a file: URL."""
+    path = local_path(typed)
+    return typed if path is None else path.absolute().as_uri()
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    try:
+        parts = urlsplit(split_login(url)[0])
+        return parts.scheme.lower(), (parts.hostname or parts.path).lower(), parts.port
+    except ValueError:
+        return "", url, None
+
+
+def now_in_microseconds() -> int:
+    return int(time.time() * 1_000_000)
+
+
+def moment(timestamp: int | None) -> str:
+    """In UTC to the second, "" for never."""
+    if not timestamp:
+        return ""
+    return datetime.fromtimestamp(timestamp // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of cells, each column as wide as its widest cell."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,341 @@
+"""`broker feeds`: which feeds are watched, and how they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import urlsplit
+
+import click
+
+from broker.cli.feedbooks import (
+    Books,
+    address_of,
+    columns,
+    fetching,
+    listed_in,
+    now_in_microseconds,
+    open_books,
+    origin,
+    read_feed,
+    with_login,
+)
+from broker.cli.shared import DurationType, Failed, console
+from broker.sql import UNBOUNDED
+from feeds.adapter import Channel
+from feeds.discovery import discover as find_feeds
+from feeds.discovery import with_scheme
+from feeds.events import event_rows
+from feeds.fetch import local_path
+from feeds.identity import ALL, twins
+from feeds.listing import Listing
+from feeds.login import split_login
+from feeds.opml import OpmlError, Subscription, write_opml
+from feeds.paging import with_history
+from feeds.poll import digest
+
+INTERVAL = 900.0
+CONNECTIONS = 8
+
+state_option = click.option(
+    "--state",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The state directory of the broker whose feeds these are.",
+)
+folder_option = click.option("--folder", default="", help="Folder to put them in, as a/b.")
+since_option = click.option(
+    "--since",
+    type=DurationType(),
+    metavar="DURATION",
+    help="What a feed already shows when it is first fetched is no news: it is remembered, and not "
+    "published. Its items of this last while are news all the same; INFINITY: all of them.",
+)
+format_option = click.option(
+    "--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True
+)
+
+
+@click.group()
+def feeds() -> None:
+    """Add, remove and look after the feeds that a broker watches."""
+
+
+# -- the list --------------------------------------------------------------------------------
+
+
+@feeds.command()
+@click.argument("urls", metavar="URL|FILE...", nargs=-1, required=True)
+@state_option
+@folder_option
+@since_option
+@click.option(
+    "--history",
+    is_flag=True,
+    help="Fetch the feeds at once, with all older pages that they have (RFC 5005), and publish all "
+    "of it, unless --since says less.",
+)
+def add(urls: Sequence[str], state: Path, folder: str, since: int | None, history: bool) -> None:
+    """Watch feeds, given by URL or by file.
+
+    A feed that needs a login is given as https://user:password@host/…; write $NAME for either part
+    to have it read from the environment at each fetch.
+    """
+    now = now_in_microseconds()
+    with open_books(state, create=True) as books:
+        for typed in urls:
+            url, login = split_login(address_of(typed))
+            _must_be_fetchable(typed, url)
+            begin = ALL if history and since is None else _since(since, now)
+            new = books.add([(Listing(url, "", folder, typed=True, since=begin), login)])
+            console.print(f"{'added' if new else 'already there'}: {url}", markup=False)
+            if history and new:
+                _read_history(books, url, now, begin)
+
+
+@feeds.command()
+@click.argument("urls", metavar="URL|FILE...", nargs=-1, required=True)
+@state_option
+def remove(urls: Sequence[str], state: Path) -> None:
+    """Watch feeds no more. What they brought stays, and is not news if they are added again."""
+    with open_books(state) as books:
+        known = {feed.url for feed in books.spool.feeds()}
+        named = {split_login(address_of(url))[0]: url for url in urls}
+        unknown = [typed for url, typed in named.items() if url not in known]
+        if unknown:
+            raise Failed(f"not watched: {', '.join(unknown)} (see broker feeds list)")
+        for url in named:
+            books.spool.remove(url)
+            console.print(f"removed: {url}", markup=False)
+        books.listings.remove(named)
+
+
+@feeds.command()
+@click.argument("urls", metavar="URL|FILE...", nargs=-1, required=True)
+@state_option
+def pause(urls: Sequence[str], state: Path) -> None:
+    """Fetch feeds no more until they are resumed."""
+    _set_status(urls, state, "paused")
+
+
+@feeds.command()
+@click.argument("urls", metavar="URL|FILE...", nargs=-1, required=True)
+@state_option
+def resume(urls: Sequence[str], state: Path) -> None:
+    """Fetch feeds again that were paused, or that were gone."""
+    _set_status(urls, state, "active")
+
+
+def _set_status(urls: Sequence[str], state: Path, status: str) -> None:
+    with open_books(state) as books:
+        for typed in urls:
+            url = split_login(address_of(typed))[0]
+            if not books.spool.set_status(url, "paused" if status == "paused" else "active"):
+                raise Failed(f"not watched: {typed} (see broker feeds list)")
+            console.print(f"{status}: {url}", markup=False)
+
+
+@feeds.command("list")
+@state_option
+@format_option
+def list_feeds(state: Path, form: str) -> None:
+    """Show the feeds and how they are: last success, next fetch, errors in a row, items per day."""
+    with open_books(state) as books:
+        entries = books.entries()
+    if form == "jsonl":
+        for entry in entries:
+            click.echo(json.dumps(entry.to_json(), ensure_ascii=False))
+        return
+    now = now_in_microseconds()
+    header = ("STATUS", "LAST SUCCESS", "NEXT FETCH", "ERRORS", "ITEMS/DAY", "TITLE", "URL")
+    rows = [entry.cells(now) for entry in entries]
+    for line in columns([header, *rows]):
+        click.echo(line)
+    for entry in entries:
+        if entry.state.problem:
+            console.print(f"{entry.state.url}: {entry.state.problem}", markup=False)
+
+
+@feeds.command("import")
+@click.argument("files", metavar="URL|FILE...", nargs=-1, required=True)
+@state_option
+@folder_option
+@since_option
+def import_feeds(files: Sequence[str], state: Path, folder: str, since: int | None) -> None:
+    """Watch what OPML files list, as feed readers export it, folders included.
+
+    Files that are not quite well-formed are read as far as they go. Feeds on private addresses are
+    left to `broker feeds add`: a list that others wrote does not say what is fetched from your
+    network.
+    """
+    begin = _since(since, now_in_microseconds())
+    with open_books(state, create=True) as books:
+        for file in files:
+            base, data = _opml(file)
+            try:
+                wanted, left_out = listed_in(data, base, begin, folder)
+            except OpmlError as error:
+                raise Failed(f"{file}: {error}") from None
+            for each in left_out:
+                console.print(f"left out: {each}", markup=False)
+            new = books.add(wanted)
+            count = len(wanted) + len(left_out)
+            console.print(f"{file}: {count} feeds, {new} of them new", markup=False)
+
+
+@feeds.command()
+@click.argument("file", type=click.File("wb"), default="-")
+@state_option
+def export(file: BinaryIO, state: Path) -> None:
+    """Write the feeds to FILE (or standard output) as OPML, folders included, logins not."""
+    with open_books(state) as books:
+        entries = books.entries()
+    listed = [Subscription(entry.state.url, entry.title, entry.listing.folder) for entry in entries]
+    file.write(write_opml(listed))
+
+
+# -- looking at feeds ------------------------------------------------------------------------
+
+
+@feeds.command()
+@click.argument("urls", metavar="URL|FILE...", nargs=-1)
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Check the feeds of this broker; nothing of its state changes.",
+)
+def check(urls: Sequence[str], state: Path | None) -> None:
+    """Fetch feeds and say what they are: dialect, items, what is wrong; exit code 1 if any fails.
+
+    Two feeds that show the same items, such as the RSS and the Atom form of one, are pointed out.
+    """
+    addresses = {split_login(address_of(url))[0]: address_of(url) for url in urls}
+    typed = list(addresses.values())
+    if state is not None:
+        with open_books(state) as books:
+            for entry in books.entries():
+                addresses.setdefault(entry.state.url, entry.address)
+                typed += [entry.address] if entry.listing.typed else []
+    if not addresses:
+        raise click.UsageError("nothing to check: give feeds, or --state")
+    with fetching(typed) as fetch, ThreadPoolExecutor(CONNECTIONS) as pool:
+        answers = pool.map(lambda pair: read_feed(pair[0], fetch(pair[1])), addresses.items())
+        channels = dict(zip(addresses, answers, strict=True))
+    rows = [_checked(url, channel) for url, channel in channels.items()]
+    for line in columns([("RESULT", "DIALECT", "ITEMS", "DATED", "TITLE", "URL"), *rows]):
+        click.echo(line)
+    for url, channel in channels.items():
+        for text in (channel.error, *channel.problems):
+            if text:
+                console.print(f"{url}: {text}", markup=False)
+    for one, other in twins({url: channel.items for url, channel in channels.items()}):
+        console.print(f"{one} and {other} show the same items", markup=False)
+    failed = sum(channel.error is not None for channel in channels.values())
+    if failed:
+        raise Failed(f"{failed} of {len(channels)} feeds cannot be read")
+
+
+def _checked(url: str, channel: Channel) -> tuple[str, ...]:
+    if channel.error is not None:
+        return ("failed", "", "", "", "", url)
+    result = "malformed" if channel.malformed else "warnings" if channel.problems else "ok"
+    dated = sum(item.dated for item in channel.items)
+    return (result, channel.dialect, f"{len(channel.items)}", f"{dated}", channel.title, url)
+
+
+@feeds.command()
+@click.argument("site")
+@click.option("--add", "adding", is_flag=True, help="Watch the best feed found; needs --state.")
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The state directory of the broker to add it to.",
+)
+@since_option
+def discover(site: str, adding: bool, state: Path | None, since: int | None) -> None:
+    """Find the feeds of a SITE: declared by its page, linked from it, or at well-known paths.
+
+    The addresses go to standard output, the best first; exit code 1 if there is none.
+    """
+    if adding and state is None:
+        raise click.UsageError("--add needs --state")
+    now = now_in_microseconds()
+    url = with_scheme(site)
+    with fetching([url]) as fetch:
+        found = find_feeds(url, fetch, arrival=now)
+    for problem in found.problems:
+        console.print(problem, markup=False)
+    if not found.feeds:
+        raise Failed(f"no feed found at {url}")
+    for feed in found.feeds:
+        click.echo(feed.url)
+        same = f", the same items as {feed.same_as}" if feed.same_as else ""
+        channel = feed.channel
+        console.print(
+            f"  {channel.title}: {channel.dialect}, {len(channel.items)} items{same}", markup=False
+        )
+    if adding and state is not None:
+        best = found.feeds[0].url
+        # What was typed is the site; a feed elsewhere is the page's word.
+        typed = origin(best) == origin(url)
+        with open_books(state, create=True) as books:
+            new = books.add([(Listing(best, typed=typed, since=_since(since, now)), None)])
+        console.print(f"{'added' if new else 'already there'}: {best}", markup=False)
+
+
+# -- behind the commands ---------------------------------------------------------------------
+
+
+def _must_be_fetchable(typed: str, url: str) -> None:
+    path = local_path(url)
+    if path is not None and not path.is_file():
+        raise Failed(f"{typed}: no such file (the address of a feed begins with https://)")
+    scheme = urlsplit(url).scheme.lower()
+    if scheme not in ("http", "https", "file"):
+        raise Failed(f"{typed}: a '{scheme}:' address is not fetched, only http and https")
+
+
+def _read_history(books: Books, url: str, now: int, since: int) -> None:
+    """Fetch a feed with its older pages into the spool, all in one transaction."""
+    before = books.spool.state(url)
+    with fetching([url]) as fetch:
+        fetched = fetch(with_login(url, before.login))
+        batch = digest(before, fetched, now, INTERVAL)
+        pages = 0
+        if batch.channel is not None and batch.channel.error is None:
+            channel, pages = with_history(
+                batch.channel, fetch, arrival=now, final_url=fetched.final_url
+            )
+            batch = replace(batch, channel=channel)
+    rows = tuple(event_rows(before, batch.state, now))
+    count = books.spool.append(replace(batch, rows=rows, since=since))
+    for text in batch.channel.problems if batch.channel else ():
+        console.print(f"{url}: {text}", markup=False)
+    if batch.state.problem:
+        raise Failed(f"{url}: {batch.state.problem}")
+    console.print(f"{url}: {count} items, {pages} older pages", markup=False)
+
+
+def _opml(file: str) -> tuple[str, bytes]:
+    """The base for relative addresses, and the bytes of an OPML file here or elsewhere."""
+    path = local_path(file)
+    if path is None:
+        with fetching([file]) as fetch:
+            fetched = fetch(file)
+        if fetched.outcome != "ok":
+            raise Failed(f"{file}: {fetched.problem or fetched.outcome}")
+        return fetched.final_url, fetched.body
+    try:
+        return path.absolute().as_uri(), path.read_bytes()
+    except OSError as error:
+        raise Failed(f"{file}: {error.strerror}") from None
+
+
+def _since(duration: int | None, now: int) -> int:
+    if duration is None:
+        return now
+    return ALL if duration >= UNBOUNDED else now - duration

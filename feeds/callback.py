@@ -1,0 +1,128 @@
+"""The HTTP server that hubs call: small, bounded, and open to anybody.
+
+In: GET requests with a hub's question, POST requests with a document; the last part of the path is
+the subscription's token. Out: calls of two functions, and their answers in HTTP. Nobody but a hub
+knows a token, and what comes without a known one is not looked at.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+AT_ONCE = 32
+_TIMEOUT = 10.0
+_IGNORED = 65_536
+
+Verify = Callable[[str, Mapping[str, str]], bytes | None]
+Push = Callable[[str, Mapping[str, str], bytes], bool]
+
+
+class CallbackServer:
+    """Serves `verify` and `push` on an address, (host, port), the port 0 for any that is free."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        expects: Callable[[str], bool],
+        verify: Verify,
+        push: Push,
+        max_bytes: int,
+    ) -> None:
+        self.expects = expects
+        self.verify = verify
+        self.push = push
+        self.max_bytes = max_bytes
+        self._http = _Server(address, self._handler())
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(0.05,), name="callback", daemon=True
+        )
+
+    @property
+    def base(self) -> str:
+        host, port = self._http.server_address[:2]
+        return f"http://{host!s}:{port}/"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = _TIMEOUT
+
+            def do_GET(self) -> None:
+                answer = server.verify(self._token(), dict(parse_qsl(urlsplit(self.path).query)))
+                self._send(404 if answer is None else 200, answer or b"")
+
+            def do_POST(self) -> None:
+                token = self._token()
+                length = self.headers.get("Content-Length", "")
+                if not (length.isascii() and length.isdigit()):
+                    self._send(411)
+                elif not server.expects(token):
+                    self.rfile.read(min(int(length[:12]), _IGNORED))  # or it might miss the answer
+                    self._send(410)
+                elif int(length[:12]) > server.max_bytes:
+                    self._send(413)
+                else:
+                    body = self.rfile.read(int(length))
+                    if len(body) < int(length):
+                        return  # the hub gave up, and will try again
+                    headers = {name.lower(): value for name, value in self.headers.items()}
+                    self._send(202 if server.push(token, headers, body) else 410)
+
+            def _token(self) -> str:
+                return urlsplit(self.path).path.rpartition("/")[2]
+
+            def _send(self, status: int, body: bytes = b"") -> None:
+                self.send_response(status)
+                # A challenge is whatever the caller likes; no browser shall make a page of it.
+                self.send_header("Content-Type", "text/plain; charset=utf-8")
+                self.send_header("X-Content-Type-Options", "nosniff")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def version_string(self) -> str:
+                return "xml-stream-broker"
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass  # tokens are secrets
+
+        return Handler
+
+
+class _Server(ThreadingHTTPServer):
+    """Refuses connections beyond `AT_ONCE`; a hub tries again, and polling goes on meanwhile."""
+
+    daemon_threads = True
+    request_queue_size = 2 * AT_ONCE
+
+    def __init__(self, *arguments: Any) -> None:
+        self._free = threading.BoundedSemaphore(AT_ONCE)
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a caller that went away

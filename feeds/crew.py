@@ -1,0 +1,89 @@
+"""A few threads for many jobs, of which those of one host run one after the other.
+
+In: jobs, each with the name of its host. Out: their results, as they get done. Threads and not an
+event loop: a polite fetcher keeps few connections, so few threads are enough for any number of
+feeds; looking up a name blocks a thread either way; and each job can be bounded in time on its own.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Crew(Generic[T]):
+    """`threads` at most, started when needed. Close it; jobs under way are then left to end alone.
+
+    Results wait to be taken, no more than twice as many as there are threads: whoever submits jobs
+    without taking results stops the work, not the memory.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._threads = threads
+        self._name = name
+        self._started = 0
+        self._idle = 0
+        self._closed = False
+        self._change = threading.Condition()
+        self._ready: deque[str] = deque()
+        self._jobs: dict[str, deque[Callable[[], T]]] = {}
+        self._results: queue.Queue[T] = queue.Queue(2 * threads)
+
+    def submit(self, host: str, job: Callable[[], T]) -> None:
+        """Have `job` done once all earlier ones of its host are. It must not raise."""
+        with self._change:
+            waiting = self._jobs.get(host)
+            if waiting is not None:
+                waiting.append(job)
+                return
+            self._jobs[host] = deque((job,))
+            self._ready.append(host)
+            if len(self._ready) > self._idle and self._started < self._threads:
+                self._started += 1
+                name = f"{self._name}-{self._started}"
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+            self._change.notify()
+
+    def next(self, timeout: float | None = None) -> T | None:
+        """The next result, None if there is none within `timeout` seconds."""
+        try:
+            return self._results.get(timeout=timeout)
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+
+    def _work(self) -> None:
+        while (host := self._take()) is not None:
+            # The host's entry stays while its job runs, so that no other thread takes it up.
+            result = self._jobs[host].popleft()()
+            with self._change:
+                if self._jobs[host]:
+                    self._ready.append(host)
+                    self._change.notify()
+                else:
+                    del self._jobs[host]
+            self._hand_in(result)
+
+    def _take(self) -> str | None:
+        with self._change:
+            self._idle += 1
+            self._change.wait_for(lambda: self._closed or self._ready)
+            self._idle -= 1
+            return None if self._closed else self._ready.popleft()
+
+    def _hand_in(self, result: T) -> None:
+        while not self._closed:
+            try:
+                self._results.put(result, timeout=0.5)
+                return
+            except queue.Full:
+                continue

@@ -1,0 +1,65 @@
+"""Which hubs push which feeds (WebSub): the table, and nothing of the protocol.
+
+In: the spool's database, inside a transaction of the spool. Out: `Subscription`s.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+TABLE = """
+CREATE TABLE IF NOT EXISTS hub (
+    url TEXT PRIMARY KEY, hub TEXT NOT NULL, topic TEXT NOT NULL, private INTEGER NOT NULL,
+    token TEXT NOT NULL UNIQUE, secret TEXT NOT NULL, state TEXT NOT NULL, next_try INTEGER NOT NULL,
+    expires INTEGER NOT NULL, errors INTEGER NOT NULL, problem TEXT
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A feed's subscription at its hub. Times are in microseconds since the epoch.
+
+    `url` is the feed, `topic` what the hub calls it, and `private` says that the feed came from a
+    private address, so that its hub may have one too. `token` is the last part of the callback's
+    address and `secret` signs what is pushed; neither is guessed or shown. `state` is "wanted"
+    (nothing asked yet), "asked" (the hub has still to verify it), "active" until `expires`, or
+    "denied". `next_try` is when the hub is asked next; `errors` counts failures in a row.
+    """
+
+    url: str
+    hub: str
+    topic: str
+    private: bool
+    token: str = field(repr=False)
+    secret: str = field(repr=False)
+    state: Literal["wanted", "asked", "active", "denied"] = "wanted"
+    next_try: int = 0
+    expires: int = 0
+    errors: int = 0
+    problem: str | None = None
+
+
+_NAMES = [field.name for field in fields(Subscription)]
+_COLUMNS = ", ".join(_NAMES)
+
+
+def load(db: sqlite3.Connection, where: str = "TRUE", *values: object) -> list[Subscription]:
+    """The subscriptions that fulfil an SQL condition."""
+    rows = db.execute(f"SELECT {_COLUMNS} FROM hub WHERE {where}", values).fetchall()
+    return [_of(*row) for row in rows]
+
+
+def save(db: sqlite3.Connection, subscription: Subscription) -> None:
+    """Store a subscription in place of the feed's former one."""
+    values = [getattr(subscription, name) for name in _NAMES]
+    marks = ", ".join("?" * len(_NAMES))
+    db.execute(f"INSERT OR REPLACE INTO hub ({_COLUMNS}) VALUES ({marks})", values)
+
+
+def _of(*row: Any) -> Subscription:
+    values = dict(zip(_NAMES, row, strict=True))
+    values["private"] = bool(values["private"])
+    return Subscription(**values)

@@ -1,0 +1,380 @@
+"""`broker feeds`, as a user types it, against real servers and a real spool."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from broker.cli import main
+from broker.cli.feeds import feeds
+from feeds.fetch import Fetcher
+from feeds.identity import ALL
+from feeds.listing import Listings
+from feeds.opml import read_opml
+from feeds.poll import Poller
+from feeds.spool import Spool
+from tests.cli.test_queries import broker as process
+from tests.docs.markdown import ROOT, code, tables
+from tests.feeds.data import SAMPLES, atom, rss
+from tests.feeds.site import Page, Site
+
+NEWS = rss(*(f"<title>{n}</title><link>http://a.example/{n}</link>" for n in range(4)))
+SAME = atom(
+    *(f"<title>{n}</title><id>{n}</id><link href='http://a.example/{n}'/>" for n in range(4))
+)
+
+
+def broker(*args: object) -> subprocess.CompletedProcess[str]:
+    """The command within this process, which takes a tenth of the time."""
+    command = ["broker", *map(str, args)]
+    out, err = io.BytesIO(), io.BytesIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", command)
+        patch.setattr(sys, "stdout", io.TextIOWrapper(out, "utf-8", write_through=True))
+        patch.setattr(sys, "stderr", io.TextIOWrapper(err, "utf-8", write_through=True))
+        with pytest.raises(SystemExit) as end:
+            main()
+        return subprocess.CompletedProcess(
+            command, int(end.value.code or 0), out.getvalue().decode(), err.getvalue().decode()
+        )
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    pages = {
+        "/news.rss": NEWS,
+        "/news.atom": SAME,
+        "/broken.rss": NEWS.replace(b"</channel>", b""),
+        "/": b'<html><link rel="alternate" type="application/rss+xml" href="/news.rss">'
+        b'<link rel="alternate" type="application/atom+xml" href="/news.atom"></html>',
+        "/empty": b"<html></html>",
+        "/login": Page(b"", 401),
+    }
+    with Site(pages) as site:
+        yield site
+
+
+class Broker:
+    """`broker feeds` with a state directory."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+
+    def __call__(self, command: str, *args: object) -> subprocess.CompletedProcess[str]:
+        return broker("feeds", command, *args, "--state", self.state)
+
+    def listed(self) -> list[dict[str, object]]:
+        done = self("list", "--format", "jsonl")
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def poll(self) -> None:
+        with Spool(self.state / "spool.sqlite") as spool, Fetcher(allow_private=True) as fetcher:
+            Poller(spool, fetcher).wave()
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Broker:
+    return Broker(tmp_path / "state")
+
+
+def test_add_list_and_remove(mine: Broker, site: Site) -> None:
+    url = site.url("/news.rss")
+    path = SAMPLES / "gannet.rss"
+    done = mine("add", url, path, "--folder", "News/City")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"added: {url}\nadded: {path.as_uri()}\n"
+    assert mine("add", url).stderr == f"already there: {url}\n"
+    assert [(feed["url"], feed["folder"], feed["typed"]) for feed in mine.listed()] == [
+        (path.as_uri(), "News/City", True),
+        (url, "News/City", True),
+    ]
+    assert site.asked == []
+    assert mine("remove", path).stderr == f"removed: {path.as_uri()}\n"
+    assert [feed["url"] for feed in mine.listed()] == [url]
+
+
+def test_as_a_process_of_its_own(mine: Broker, site: Site) -> None:
+    state = ("--state", mine.state)
+    assert process("feeds", "add", site.url("/news.rss"), *state).returncode == 0
+    done = process("feeds", "list", "--format", "jsonl", *state)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == mine.listed()
+    assert process("feeds", "remove", "http://a.example/", *state).returncode == 1
+    assert process("feeds", "check").returncode == 2
+
+
+def test_the_list_shows_how_feeds_are(mine: Broker, site: Site) -> None:
+    well, ill, odd = (site.url(path) for path in ("/news.rss", "/nothing", "/news.atom"))
+    mine("add", well, ill, odd)
+    mine("pause", odd)
+    mine.poll()
+    by_url = {str(feed["url"]): feed for feed in mine.listed()}
+    assert by_url[well]["errors"] == 0
+    assert by_url[well]["problem"] is None
+    assert by_url[well]["last_success"]
+    assert by_url[ill]["errors"] == 1
+    assert by_url[ill]["problem"] == "fetch: not found (404)"
+    assert by_url[odd]["status"] == "paused"
+    done = mine("list")
+    header, *lines = done.stdout.splitlines()
+    assert re.split("  +", header) == [
+        *("STATUS", "LAST SUCCESS", "NEXT FETCH", "ERRORS", "ITEMS/DAY", "TITLE", "URL"),
+    ]
+    assert {line.split()[-1]: line.split()[0] for line in lines} == {
+        well: "ok",
+        ill: "failing",
+        odd: "paused",
+    }
+    assert len({line.index("http://") for line in lines}) == 1  # columns line up
+    assert done.stderr == f"{ill}: fetch: not found (404)\n"
+    assert mine("resume", odd).returncode == 0
+    mine.poll()
+    assert {feed["status"] for feed in mine.listed()} == {"active"}
+
+
+def test_logins_are_kept_apart_and_not_shown(mine: Broker, site: Site) -> None:
+    typed = site.url("/login").replace("http://", "http://ann:s3cret@")
+    done = mine("add", typed)
+    assert mine("check").returncode == 1
+    shown = done.stderr + mine("list").stdout + json.dumps(mine.listed()) + mine("export").stdout
+    assert site.url("/login") in shown
+    assert "s3cret" not in shown
+    assert "ann" not in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("example.org/feed", "no such file (the address of a feed begins with https://)"),
+        ("ftp://a.example/f", "a 'ftp:' address is not fetched, only http and https"),
+    ],
+)
+def test_what_is_no_address(typed: str, said: str, mine: Broker) -> None:
+    done = mine("add", typed)
+    assert (done.returncode, done.stderr) == (1, f"broker: {typed}: {said}\n")
+    assert mine.listed() == []
+
+
+@pytest.mark.parametrize("command", ["remove", "pause", "resume"])
+def test_a_feed_that_is_not_there(command: str, mine: Broker) -> None:
+    assert "no feeds there" in mine(command, "http://a.example/f").stderr
+    mine("add", "http://b.example/f")
+    done = mine(command, "http://a.example/f")
+    assert done.returncode == 1
+    assert done.stderr.startswith("broker: not watched: http://a.example/f")
+
+
+@pytest.mark.parametrize("command", ["list", "export", "check"])
+def test_a_state_directory_is_not_made_by_looking(command: str, mine: Broker) -> None:
+    done = mine(command)
+    assert done.returncode == 1
+    assert "no feeds there" in done.stderr
+    assert not mine.state.exists()
+
+
+def test_a_file_that_is_no_spool(mine: Broker) -> None:
+    mine.state.mkdir()
+    (mine.state / "spool.sqlite").write_text("something else, and long enough to be read")
+    for command in ("list", "export"):
+        done = mine(command)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "spool.sqlite" in done.stderr
+
+
+# -- OPML ------------------------------------------------------------------------------------
+
+
+def test_what_is_exported_was_imported(mine: Broker, tmp_path: Path) -> None:
+    done = mine("import", SAMPLES / "subscriptions.opml")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("subscriptions.opml: 17 feeds, 17 of them new\n")
+    out = tmp_path / "out.opml"
+    assert mine("export", out).returncode == 0
+    before = read_opml(
+        (SAMPLES / "subscriptions.opml").read_bytes(), (SAMPLES / "subscriptions.opml").as_uri()
+    )
+    assert sorted(read_opml(out.read_bytes()), key=repr) == sorted(before, key=repr)
+    assert mine("export").stdout.encode() == out.read_bytes()
+    assert "17 feeds, 0 of them new" in mine("import", SAMPLES / "subscriptions.opml").stderr
+
+
+def test_a_list_does_not_open_private_addresses_or_files(
+    mine: Broker, site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.rss").write_bytes(NEWS)
+    (tmp_path / "l.opml").write_text(
+        f'<opml><outline xmlUrl="{site.url("/news.rss")}"/><outline xmlUrl="/etc/passwd"/>'
+        '<outline xmlUrl="mine.rss"/><outline xmlUrl="gopher://a.example/"/></opml>'
+    )
+    done = mine("import", tmp_path / "l.opml", "--folder", "Theirs")
+    assert "left out: /etc/passwd: a file outside the folder of the list" in done.stderr
+    assert "left out: gopher://a.example/: a 'gopher:' address is not fetched" in done.stderr
+    assert [(feed["url"], feed["typed"], feed["folder"]) for feed in mine.listed()] == [
+        ((tmp_path / "mine.rss").as_uri(), True, "Theirs"),
+        (site.url("/news.rss"), False, "Theirs"),
+    ]
+    checked = mine("check")
+    assert checked.returncode == 1
+    assert "private address" in checked.stderr
+    assert site.asked == []
+    # Who types it, means it.
+    mine("add", site.url("/news.rss"))
+    assert mine("check").returncode == 0
+    assert site.asked == ["/news.rss"]
+
+
+def test_a_list_from_the_network(mine: Broker, site: Site) -> None:
+    site.pages["/list.opml"] = b'<opml><outline xmlUrl="news.rss"/><outline xmlUrl="file:///x"/>'
+    done = mine("import", site.url("/list.opml"))
+    assert done.returncode == 0, done.stderr
+    assert "left out: file:///x: a file, named by a list from elsewhere" in done.stderr
+    assert [(feed["url"], feed["typed"]) for feed in mine.listed()] == [
+        (site.url("/news.rss"), False)
+    ]
+
+
+def test_what_is_no_list(mine: Broker, tmp_path: Path, site: Site) -> None:
+    for what, said in (
+        (SAMPLES / "gannet.rss", "opml: no <outline> in the file"),
+        (tmp_path / "none", "No such file or directory"),
+        (site.url("/nothing"), "not found (404)"),
+    ):
+        done = mine("import", what)
+        assert done.returncode == 1
+        assert said in done.stderr
+
+
+# -- looking at feeds ------------------------------------------------------------------------
+
+
+def test_check_says_what_feeds_are(site: Site) -> None:
+    urls = [site.url(path) for path in ("/news.rss", "/news.atom", "/broken.rss", "/empty")]
+    done = broker("feeds", "check", *urls)
+    assert done.returncode == 1
+    rows = {line.split()[-1]: line.split()[:-1] for line in done.stdout.splitlines()[1:]}
+    assert [rows[url][:4] for url in urls] == [
+        ["ok", "rss20", "4", "0"],
+        ["ok", "atom10", "4", "0"],
+        ["malformed", "rss20", "4", "0"],
+        ["failed"],
+    ]
+    assert f"{urls[1]} and {urls[0]} show the same items" in done.stderr
+    assert f"{urls[2]}: not well-formed: line 1: mismatched tag" in done.stderr
+    assert f"{urls[3]}: an HTML page, not a feed" in done.stderr
+    assert done.stderr.endswith("broker: 1 of 4 feeds cannot be read\n")
+    assert broker("feeds", "check", urls[0]).returncode == 0
+    assert broker("feeds", "check").returncode == 2
+
+
+def test_discover_prints_addresses_and_adds_the_best(mine: Broker, site: Site) -> None:
+    done = mine("discover", site.url("/"), "--add")
+    assert done.returncode == 0, done.stderr
+    best, other = site.url("/news.atom"), site.url("/news.rss")
+    assert done.stdout == f"{best}\n{other}\n"
+    assert f"News: rss20, 4 items, the same items as {best}" in done.stderr
+    assert [(feed["url"], feed["typed"]) for feed in mine.listed()] == [(best, True)]
+    none = broker("feeds", "discover", site.url("/empty"))
+    assert (none.returncode, none.stdout) == (1, "")
+    assert f"no feed found at {site.url('/empty')}" in none.stderr
+    assert broker("feeds", "discover", site.url("/"), "--add").returncode == 2
+
+
+def test_a_page_does_not_lead_discovery_into_the_network_here(site: Site) -> None:
+    with Site({"/feed": NEWS}) as secret:
+        site.pages["/"] = f'<html><link rel="feed" href="{secret.url("/feed")}"></html>'.encode()
+        done = broker("feeds", "discover", site.url("/"))
+        assert "private address" in done.stderr
+        assert (done.stdout, secret.asked) == ("", [])
+
+
+# -- history ---------------------------------------------------------------------------------
+
+
+def test_history_is_fetched_when_asked(mine: Broker, site: Site) -> None:
+    older = rss("<guid>0</guid>")
+    site.pages["/f"] = rss(
+        "<guid>1</guid>",
+        channel='<a:link xmlns:a="http://www.w3.org/2005/Atom" rel="prev-archive" href="/old"/>',
+    )
+    site.pages["/old"] = older
+    url = site.url("/f")
+    done = mine("add", url, "--history")
+    assert done.returncode == 0, done.stderr
+    assert f"{url}: 2 items, 1 older pages" in done.stderr
+    with Spool(mine.state / "spool.sqlite") as spool:
+        assert [row.id for row in spool.read(0, 9)] == ["0", "1"]
+    mine.poll()  # nothing is due, nothing comes twice
+    assert site.asked == ["/f", "/old"]
+    assert mine("add", site.url("/nothing"), "--history").returncode == 1
+
+
+def test_what_a_feed_already_shows_is_no_news(mine: Broker, site: Site) -> None:
+    url = site.url("/news.rss")
+    done = mine("add", url, "--history", "--since", "1 day")
+    assert f"{url}: 0 items, 0 older pages" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "seconds"),
+    [((), 0), (("--since", "7 days"), 604_800), (("--since", "INFINITY"), None)],
+)
+def test_since_when_items_are_news(
+    option: tuple[str, ...], seconds: int | None, mine: Broker
+) -> None:
+    mine("add", "http://a.example/now")
+    mine("add", "http://a.example/f", *option)
+    with Listings(mine.state / "spool.sqlite") as listings:
+        now, then = (listings.all()[f"http://a.example/{name}"].since for name in ("now", "f"))
+    if seconds is None:
+        assert then == ALL
+    else:
+        assert 0 <= then + seconds * 1_000_000 - now < 60_000_000
+
+
+# -- help ------------------------------------------------------------------------------------
+
+
+def test_every_command_and_option_is_documented() -> None:
+    for name, command in feeds.commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                shown = parameter.name == "form"
+                assert shown or getattr(parameter, "help", None), f"{name} {parameter.name}"
+
+
+PAGE = ROOT / "docs" / "feeds.md"
+
+
+def test_the_page_shows_commands_and_options_that_exist() -> None:
+    (table,) = tables(PAGE, "command", "what it does")
+    shown = set()
+    for row in table.rows:
+        program, group, name, *options = code(row[0]).split()
+        assert (program, group) == ("broker", "feeds")
+        known = {option for parameter in feeds.commands[name].params for option in parameter.opts}
+        assert set(options) == {option for option in known if option.startswith("--")}, name
+        shown.add(name)
+    assert shown == feeds.commands.keys()
+
+
+def test_the_page_shows_the_elements_of_an_event() -> None:
+    from feeds.events import event_rows
+    from feeds.spool import FeedState
+
+    before = FeedState("http://a.example/", "http://a.example/", last_success=1, last_fetch=1)
+    after = FeedState("http://a.example/", "http://b.example/", "T", problem="p", last_success=1)
+    (row,) = event_rows(before, after, 10)
+    names = [child.tag for child in etree.fromstring(row.xml)]
+    text = PAGE.read_text(encoding="utf-8")
+    shown = re.search(r"<feed-event .*?</feed-event>", text, re.DOTALL)
+    assert shown is not None
+    assert [child.tag for child in etree.fromstring(shown[0])] == names

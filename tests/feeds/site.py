@@ -1,0 +1,55 @@
+"""A site on the loopback interface, written as a dictionary of its pages."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True)
+class Page:
+    body: bytes = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Site(AbstractContextManager["Site"]):
+    """Serves `pages` by path and query; `{base}` in a body or header is the site's own address."""
+
+    def __init__(self, pages: Mapping[str, Page | bytes], host: str = "127.0.0.1") -> None:
+        self.pages = dict(pages)
+        self.asked: list[str] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append(self.path)
+                page = site.pages.get(self.path, Page(b"not found", 404))
+                page = page if isinstance(page, Page) else Page(page)
+                self.send_response(page.status)
+                for name, value in page.headers.items():
+                    self.send_header(name, value.replace("{base}", site.base))
+                self.end_headers()
+                self.wfile.write(page.body.replace(b"{base}", site.base.encode()))
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer((host, 0), Handler)
+        self.base = f"http://{host}:{self._http.server_port}"
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+
+    def url(self, path: str) -> str:
+        return self.base + path
+
+    def __enter__(self) -> Site:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()

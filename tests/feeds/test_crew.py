@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+
+from feeds.crew import Crew
+
+
+def test_jobs_of_a_host_run_in_order_and_one_at_a_time() -> None:
+    crew: Crew[tuple[str, int]] = Crew(4, "test")
+    running: defaultdict[str, int] = defaultdict(int)
+    lock = threading.Lock()
+
+    def job(host: str, number: int) -> Callable[[], tuple[str, int]]:
+        def run() -> tuple[str, int]:
+            with lock:
+                running[host] += 1
+                assert running[host] == 1
+                assert sum(running.values()) <= 4
+            time.sleep(0.001)
+            with lock:
+                running[host] -= 1
+            return host, number
+
+        return run
+
+    for number in range(50):
+        for host in "abcdefgh":
+            crew.submit(host, job(host, number))
+    done: defaultdict[str, list[int]] = defaultdict(list)
+    for _ in range(400):
+        result = crew.next(10)
+        assert result is not None
+        done[result[0]].append(result[1])
+    assert dict(done) == {host: list(range(50)) for host in "abcdefgh"}
+    assert crew.next(0) is None
+    crew.close()
+
+
+def test_threads_start_when_needed_and_no_more_than_allowed() -> None:
+    crew: Crew[int] = Crew(3, "counted")
+
+    def threads() -> int:
+        return sum(thread.name.startswith("counted-") for thread in threading.enumerate())
+
+    assert threads() == 0
+    crew.submit("a", lambda: 1)
+    assert crew.next(10) == 1
+    assert threads() == 1
+    gate = threading.Event()
+    for host in range(1000):
+        crew.submit(str(host), lambda: int(gate.wait(10)))
+    assert threads() == 3
+    gate.set()
+    assert sum(crew.next(10) or 0 for _ in range(1000)) == 1000
+    crew.close()
+
+
+def test_results_that_nobody_takes_stop_the_work() -> None:
+    crew: Crew[int] = Crew(2, "test")
+    done: list[int] = []
+    for number in range(100):
+        crew.submit(str(number), lambda number=number: done.append(number) or number)  # type: ignore[misc]
+    time.sleep(0.3)
+    assert len(done) <= 6  # four results wait, and two are at hand
+    assert sorted(crew.next(10) for _ in range(100)) == list(range(100))  # type: ignore[type-var]
+    crew.close()
+
+
+def test_closing_ends_the_threads_and_drops_what_waits() -> None:
+    crew: Crew[None] = Crew(2, "closing")
+    gate, done = threading.Event(), []
+    for _ in range(10):
+        crew.submit("a", lambda: done.append(gate.wait(10)))
+    crew.close()
+    gate.set()
+    end = time.monotonic() + 10
+    while any(thread.name.startswith("closing-") for thread in threading.enumerate()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert len(done) <= 1
