@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
 import xscl
-from broker.catalog import compile_query
+from broker.backfill import Backfilled, backfill
 from broker.engine import LATENESS, Engine
 from broker.join import MEMORY
 from broker.model import DeadLetter, Document, Match, to_microseconds
+from broker.shapes import Compiled, compile_query
 from broker.store import Store
 from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
 from xscl.document import encode_text
+from xscl.growth import growing
 from xscl.stage1 import Witness
 
 
@@ -61,10 +63,25 @@ class Broker:
         """
         return self.subscribe_files([xscl.parse(text, name)])
 
+    def backfill(self, text: str, since: datetime | float, name: str = "<query>") -> Backfilled:
+        """Register queries over history as well: what they match among the stored documents from
+        `since` on is found now, and what arrives later joins with history too.
+
+        Raises `XsclError`, registering none.
+        """
+        return self.backfill_files([xscl.parse(text, name)], to_microseconds(since))
+
+    def backfill_files(self, files: Sequence[xscl.ast.File], since: int) -> Backfilled:
+        """The same for query files; `since` in microseconds."""
+        return backfill(self.engine, self._compile(files), since)
+
     def subscribe_files(self, files: Sequence[xscl.ast.File]) -> list[str]:
+        return [s.id for s in self.engine.subscribe(self._compile(files))]
+
+    def _compile(self, files: Sequence[xscl.ast.File]) -> list[Compiled]:
         program = xscl.check(files)
-        compiled = [compile_query(query) for query in program.queries]
-        return [s.id for s in self.engine.subscribe(compiled)]
+        with growing(len(program.queries)):
+            return [compile_query(query) for query in program.queries]
 
     def unsubscribe(self, id: str) -> None:
         """Remove a subscription; KeyError if there is none of that id."""
@@ -73,7 +90,7 @@ class Broker:
     @property
     def subscriptions(self) -> dict[str, str]:
         """Ids and canonical texts of all subscriptions."""
-        return {id: s.resolved.text for id, s in self.engine.catalog.subscriptions.items()}
+        return {id: s.text for id, s in self.engine.catalog.subscriptions.items()}
 
     def process(self, documents: Iterable[Document]) -> list[Match]:
         """Process a batch of documents in order of arrival; the matches that it completes.

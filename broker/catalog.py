@@ -45,6 +45,8 @@ class Canonical:
     _asked: dict[tuple[int, ...], int] | None = None
     """Windows, and by how many subscribers they are asked for, once there were two."""
     _widest: tuple[int, ...] | None = None
+    _lowest: int | None = None
+    """The lowest first document of one that asked for history."""
 
     @property
     def subscribers(self) -> Mapping[int, Subscription]:
@@ -63,6 +65,8 @@ class Canonical:
             before = self._subscribers = {before.number: before}
         if self._asked is None:
             self._asked = dict(Counter(each.windows for each in before.values()))
+        if subscription.first_doc < self.first_doc():
+            self._lowest = subscription.first_doc
         before[subscription.number] = subscription
         windows = subscription.windows
         self._asked[windows] = self._asked.get(windows, 0) + 1
@@ -74,6 +78,8 @@ class Canonical:
             self._subscribers = None
             return
         del self._subscribers[subscription.number]
+        if len(self._subscribers) == 1:
+            self._lowest = None
         windows = subscription.windows
         assert self._asked is not None
         self._asked[windows] -= 1
@@ -92,8 +98,12 @@ class Canonical:
         return self._widest
 
     def first_doc(self) -> int:
-        """Document numbers grow, so the first subscriber has the lowest."""
-        return next(iter(self.subscribers.values())).first_doc
+        """The lowest first document of any subscriber. Document numbers grow, so it is that of the
+        first one, unless one asked for history."""
+        found = next(iter(self.subscribers.values())).first_doc
+        if self._lowest is None or not isinstance(self._subscribers, dict):
+            return found
+        return min(found, self._lowest)
 
 
 @dataclass(slots=True)

@@ -34,6 +34,9 @@ from xscl.template import Template
 LATENESS = 7 * 86_400 * 1_000_000
 """Allowed lateness by default, in microseconds."""
 
+_ABOVE = 2**48
+"""A document's number that no broker reaches."""
+
 _EXPIRY_EVERY = 64
 """Batches between two looks for what may go."""
 
@@ -105,7 +108,7 @@ class Engine:
                 matches: list[Match] = []
                 for run in _runs(admitted):
                     matches += self._cascade(self._process(run, arrivals.rows))
-                self._post(matches)
+                self.post(matches)
                 self._advance()
                 self.clock.lap("store")
         except BaseException:
@@ -115,6 +118,13 @@ class Engine:
         self.clock.lap("commit")
         self._stored_applied = dict(self._applied)
         return matches
+
+    def history(self, run: list[Admitted], rows: pa.Table) -> list[Match]:
+        """Matches that documents complete which another engine has admitted; they keep their
+        numbers, and results of matches get numbers far above them."""
+        self._next_doc = max(self._next_doc, _ABOVE)
+        self.joiner.refresh()
+        return self._cascade(self._process(run, rows))
 
     def _admit(self, arrivals: Arrivals, now: int) -> list[Admitted]:
         """Who comes in, in order of arrival; the others are dropped or become dead letters."""
@@ -264,7 +274,7 @@ class Engine:
             for doc, base, source, id, streams, start, end, xml in found
         }
 
-    def _post(self, matches: list[Match]) -> None:
+    def post(self, matches: list[Match]) -> None:
         """Into the outbox, in the batch's own transaction."""
         if not matches or not self.store.durable:
             return
@@ -276,7 +286,8 @@ class Engine:
                 {
                     "n": pa.array(range(first, first + len(matches)), pa.int64()),
                     "id": pa.array([m.id for m in matches], pa.string()),
-                    "match": pa.array([m.dumps() for m in matches], pa.string()),
+                    "match": pa.array([head for head, _ in dumped], pa.string()),
+                    "result": pa.array([result for _, result in dumped], pa.binary()),
                 }
             ),
         )
@@ -337,6 +348,10 @@ class Engine:
                 'UPDATE documents SET xml = NULL WHERE "end" < ? AND xml IS NOT NULL', [horizon]
             )
 
+    def newest(self) -> int:
+        """The highest timestamp so far, in microseconds."""
+        return self._highest
+
     def applied(self, sources: Iterable[str]) -> int:
         """The highest sequence number applied of any of these sources, 0 for none."""
         return max((self._applied.get(source, 0) for source in sources), default=0)
@@ -345,8 +360,8 @@ class Engine:
 
     def undelivered(self, limit: int = 1_000) -> list[Match]:
         """Matches that nobody has acknowledged, oldest first."""
-        rows = self.store.rows("SELECT match FROM outbox ORDER BY n LIMIT ?", [limit])
-        return [Match.loads(text) for (text,) in rows]
+        rows = self.store.rows("SELECT match, result FROM outbox ORDER BY n LIMIT ?", [limit])
+        return [Match.loads(text, result) for text, result in rows]
 
     def acknowledge(self, ids: Iterable[str]) -> None:
         self.store.run("DELETE FROM outbox WHERE id IN (SELECT unnest(?::VARCHAR[]))", [list(ids)])

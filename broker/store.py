@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-VERSION = 1
+VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT);
@@ -33,11 +33,23 @@ CREATE TABLE IF NOT EXISTS rl (
     node1 BIGINT, node2 BIGINT, value UBIGINT, text VARCHAR, num DOUBLE);
 CREATE TABLE IF NOT EXISTS applied (source VARCHAR PRIMARY KEY, seq BIGINT);
 CREATE TABLE IF NOT EXISTS outbox (
-    n BIGINT, id VARCHAR, match VARCHAR);
+    n BIGINT, id VARCHAR, match VARCHAR, result BLOB USING COMPRESSION uncompressed);
 CREATE TABLE IF NOT EXISTS dead_letters (
     source VARCHAR, id VARCHAR, place VARCHAR, reason VARCHAR,
     "timestamp" BIGINT, xml BLOB);
 """
+
+
+_TO_VERSION = {
+    2: """
+ALTER TABLE outbox RENAME TO outbox_1;
+CREATE TABLE outbox (
+    n BIGINT, id VARCHAR, match VARCHAR, result BLOB USING COMPRESSION uncompressed);
+INSERT INTO outbox SELECT n, id, match, encode(match ->> 'result') FROM outbox_1;
+DROP TABLE outbox_1;
+"""
+}
+"""What makes a state of one version less into one of this version."""
 
 
 class StateError(RuntimeError):
@@ -50,6 +62,7 @@ class Store:
     def __init__(self, state: str | Path | None) -> None:
         self.durable = state is not None
         self._lock: int | None = None
+        self._inside = False
         if state is None:
             self.connection = duckdb.connect(":memory:", config={"threads": 1})
         else:
@@ -68,12 +81,15 @@ class Store:
         self.connection.execute("SET approximate_join_order_threshold = 6")
         self.connection.execute(_SCHEMA)
         found = self.number("version", VERSION)
-        if found != VERSION:
+        if found > VERSION:
             self.close()
             raise StateError(
-                f"{state}: this state has version {found}, this program reads version {VERSION}"
+                f"{state}: this state has version {found}, this program reads up to {VERSION}"
             )
-        self.set_numbers(version=VERSION)
+        with self.transaction():
+            for version in range(found + 1, VERSION + 1):
+                self.connection.execute(_TO_VERSION[version])
+            self.set_numbers(version=VERSION)
 
     def close(self) -> None:
         self.connection.close()
@@ -83,13 +99,19 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing: rolled back if the block raises."""
+        """All or nothing: rolled back if the block raises. Within another one, part of it."""
+        if self._inside:
+            yield
+            return
         self.connection.execute("BEGIN")
+        self._inside = True
         try:
             yield
         except BaseException:
             self.connection.execute("ROLLBACK")
             raise
+        finally:
+            self._inside = False
         self.connection.execute("COMMIT")
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -111,9 +133,15 @@ class Store:
         return int(found[0][0]) if found else default
 
     def set_numbers(self, **numbers: int) -> None:
-        rows = ", ".join("(?, ?)" for _ in numbers)
-        flat = [value for pair in numbers.items() for value in pair]
-        self.run(f"INSERT OR REPLACE INTO meta VALUES {rows}", flat)
+        # An update costs a tenth of INSERT OR REPLACE.
+        cases = "".join(f" WHEN '{key}' THEN ?" for key in numbers)
+        updated = self.rows(
+            f"UPDATE meta SET value = CASE key{cases} END WHERE key IN (SELECT unnest(?))"
+            " RETURNING key",
+            [*numbers.values(), list(numbers)],
+        )
+        for key in numbers.keys() - {key for (key,) in updated}:
+            self.run("INSERT INTO meta VALUES (?, ?)", [key, numbers[key]])
 
 
 def _claim(directory: Path) -> int:

@@ -77,6 +77,13 @@ from broker.output import ReaderGone
     help="Where to listen for hubs, with --websub.",
 )
 @lateness_option
+@click.option(
+    "--backfill",
+    type=DurationType(),
+    metavar="DURATION",
+    help="Let subscriptions that are new to the state match what it has stored, that long before its "
+    "newest document; INFINITY: all that is there.",
+)
 @click.option("--master", help="Spark master; by default Spark runs in this process's machine.")
 def run(
     queries: tuple[Path, ...],
@@ -93,6 +100,7 @@ def run(
     websub: str | None,
     websub_listen: str,
     lateness: int,
+    backfill: int | None,
     master: str | None,
 ) -> None:
     """Run the subscriptions in QUERIES over documents and feeds.
@@ -112,7 +120,7 @@ def run(
             directory = Path(scratch)
         else:
             directory = state
-        broker = stack.enter_context(open_broker(directory, lateness, queries))
+        broker = stack.enter_context(open_broker(directory, lateness, queries, backfill))
         delivery = Delivery(broker, out, form)
         delivery.pending()
         poll = None

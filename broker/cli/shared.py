@@ -94,8 +94,13 @@ def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
     return files
 
 
-def open_broker(state: Path | None, lateness: int, queries: Sequence[Path]) -> Broker:
-    """A broker whose subscriptions are exactly those of the query files."""
+def open_broker(
+    state: Path | None, lateness: int, queries: Sequence[Path], backfill: int | None = None
+) -> Broker:
+    """A broker whose subscriptions are exactly those of the query files.
+
+    With `backfill`, new ones begin that long (in microseconds) before the newest stored document.
+    """
     files = read_queries(queries)
     program = xscl.check(files)
     for warning in program.warnings:
@@ -111,7 +116,15 @@ def open_broker(state: Path | None, lateness: int, queries: Sequence[Path]) -> B
         console.print(f"unsubscribed {gone}: it is in none of the query files", markup=False)
         broker.unsubscribe(gone)
     before = broker.subscriptions
-    broker.subscribe_files(files)
+    if backfill is None:
+        broker.subscribe_files(files)
+    else:
+        try:
+            told = broker.backfill_files(files, broker.engine.newest() - backfill)
+        except xscl.XsclError:
+            broker.close()
+            raise
+        console.print(f"history: {told.documents:,} documents, {len(told.matches):,} matches")
     for id, text in broker.subscriptions.items():
         if before.get(id, text) != text:
             console.print(f"{id} has changed: it starts anew", markup=False)

@@ -1,0 +1,97 @@
+"""What a subscription with history matches is what it would have matched, had it been there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker import Broker
+from broker.cli.shared import open_broker
+from tests.engine.test_state import item
+from tests.oracle.generate import Batch, Subscribe, steady
+from tests.properties.harness import _document
+from xscl import XsclError
+
+DAY = 86_400
+PAIR = "pair: S//i->x[./t->t] FOLLOWED BY {t = u, 2 days} S//i->y[./t->u]"
+
+
+def found(broker: Broker) -> list[tuple[str, tuple[str, ...]]]:
+    return sorted((m.query, tuple(d.id for d in m.documents)) for m in broker.undelivered(10**6))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_history_is_matched_as_if_it_came_now(seed: int, tmp_path: Path) -> None:
+    r = Random(seed)
+    case = steady(r, "core" if seed % 2 else "full")
+    (subscribe, *batches) = case.events
+    assert isinstance(subscribe, Subscribe)
+    documents = [
+        _document(a) for batch in batches if isinstance(batch, Batch) for a in batch.documents
+    ]
+    cut = r.randint(0, len(documents))
+    with Broker(tmp_path / "first") as broker:
+        broker.subscribe(subscribe.text)
+        for document in documents:
+            broker.process([document])
+        expected = {(m.id, m.result) for m in broker.undelivered(10**6)}
+    with Broker(tmp_path / "later", memory=case.memory) as broker:
+        if r.random() < 0.5:  # other queries have left witnesses of the same variables
+            broker.subscribe(subscribe.text.replace("q1:", "z1:").replace("q2:", "z2:"))
+        broker.process(documents[:cut])
+        before = {m.id for m in broker.undelivered(10**6)}
+        if "(SELECT" in subscribe.text:
+            with pytest.raises(XsclError, match="no-history"):
+                broker.backfill(subscribe.text, -(10**9))
+            return
+        told = broker.backfill(subscribe.text, -(10**9))
+        assert told.documents == cut
+        broker.process(documents[cut:])
+        got = {(m.id, m.result) for m in broker.undelivered(10**6) if m.query in subscribe.ids}
+        got = {each for each in got if each[0] not in before} | {
+            each for each in expected if each[0] in before
+        }
+        assert got == expected
+
+
+def test_history_reaches_back_as_far_as_asked(tmp_path: Path) -> None:
+    with Broker(tmp_path, lateness=2**50) as broker:
+        broker.process([item(n) for n in (1, 2, 3)])
+        told = broker.backfill(PAIR, 2.0)
+        assert told.documents == 2
+        assert [[d.id for d in m.documents] for m in told.matches] == [["2", "3"]]
+        assert found(broker) == [("pair", ("2", "3"))]
+        broker.process([item(4)])
+        assert [d for _, d in found(broker)] == [("2", "3"), ("2", "4"), ("3", "4")]
+        # It is registered already, and goes on.
+        assert broker.backfill(PAIR, 0.0).documents == 0
+
+
+def test_the_command_gives_history_to_new_queries(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, queries = tmp_path / "state", tmp_path / "q.xscl"
+    queries.write_text(PAIR)
+    with Broker(state) as broker:
+        broker.process([item(n) for n in (1, 2)])
+    with open_broker(state, 0, [queries], backfill=DAY * 1_000_000) as broker:
+        assert found(broker) == [("pair", ("1", "2"))]
+    assert "history: 2 documents, 1 matches" in capsys.readouterr().err
+
+
+def test_nothing_happens_where_history_is_refused(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        with pytest.raises(XsclError, match="no-history"):
+            broker.backfill("q: (SELECT * FROM S//a)/result", 0.0)
+        assert broker.subscriptions == {}
+
+
+def test_history_survives_a_restart(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        broker.process([item(1)])
+        broker.backfill(PAIR, 0.0)
+    with Broker(tmp_path) as broker:
+        broker.process([item(2)])
+        assert found(broker) == [("pair", ("1", "2"))]
