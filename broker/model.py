@@ -98,15 +98,16 @@ class Match:
     nodes: tuple[int, ...]
     result: str
 
-    def dumps(self) -> str:
-        """A text from which `loads` makes the same match."""
-        plain = {name: getattr(self, name) for name in _MATCH_FIELDS}
+    def dumps(self) -> tuple[str, bytes]:
+        """Two parts from which `loads` makes the same match: all but the result, and that, which
+        is long and need not be escaped."""
+        plain = {name: getattr(self, name) for name in _HEAD_FIELDS}
         plain["documents"] = [(d.id, d.stream, d.timestamp) for d in self.documents]
-        return _encode(plain)
+        return _encode(plain), self.result.encode("utf-8", "surrogatepass")
 
     @classmethod
-    def loads(cls, text: str) -> Match:
-        plain = json.loads(text)
+    def loads(cls, text: str, result: bytes) -> Match:
+        plain = json.loads(text) | {"result": result.decode("utf-8", "surrogatepass")}
         documents = tuple(DocumentRef(*d) for d in plain.pop("documents"))
         return cls(documents=documents, nodes=tuple(plain.pop("nodes")), **plain)
 
@@ -127,15 +128,22 @@ class Match:
         }
 
 
-_MATCH_FIELDS = [field.name for field in fields(Match)]
+_HEAD_FIELDS = [field.name for field in fields(Match) if field.name != "result"]
 
 
 def match_id(
     query: str, text: str, documents: Sequence[tuple[str, str]], nodes: Sequence[int]
 ) -> str:
     """The id of a match: a function of the query, its documents (source, id) and nodes."""
-    key = _encode([query, text, documents, nodes])
-    return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    digest = _digest_of_query(query, text).copy()
+    digest.update(f",{_encode(documents)},{_encode(nodes)}]".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=10_000)
+def _digest_of_query(query: str, text: str) -> hashlib.blake2b:
+    key = _encode([query, text]).removesuffix("]")
+    return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16)
 
 
 @dataclass(frozen=True, slots=True)
