@@ -6,9 +6,9 @@ from it at any time.
 
 A value that very many documents have (one byline, the address of a channel) would make every new
 document look at all of them. Such a *hot* value keeps a list of its documents for each variable
-that has it. What a new document satisfies with all of a list is worked out once, not per document,
-and the answer refers to the list. What needs two hot values refers to a list of the documents that
-have both, kept from then on.
+that has it. What a new document satisfies with all of a long list is worked out once, not per
+document, and the answer refers to the list. What needs two long lists refers to a list of what is
+in both, kept from then on. Documents of short lists are compared one by one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from broker.sql import UNBOUNDED
 
 HOT = 8
 """Documents from which on a value is hot."""
+
+MOST_TOGETHER = 64
+"""Sets of variables for which lists in common are kept; with more, only longer lists are long."""
 
 _KNOWN = 100_000
 
@@ -50,15 +53,16 @@ class Hit:
 
 
 class Hot:
-    """A value of very many documents: lists of them by variable.
+    """A value of very many documents: lists of them by variable, and which of these are `long`.
 
     `meetings` are what has been worked out for documents with the value.
     """
 
-    __slots__ = ("lists", "meetings")
+    __slots__ = ("lists", "long", "meetings")
 
     def __init__(self) -> None:
         self.lists: dict[int, list[Record]] = {}
+        self.long: set[int] = set()
         self.meetings: dict[MeetingKey, None] = {}
 
 
@@ -69,17 +73,32 @@ MeetingKey = tuple[Layout, tuple[int, ...]]
 """A document's layout, and row and code of each of its hot values."""
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What all documents of a long list, or of several at once, satisfy with a document; the short
+    lists whose documents have to be compared with it; and the long ones. Lists come with the link
+    that the document makes with them."""
+
+    hits: Sequence[Hit]
+    shorts: Sequence[tuple[int, list[Record]]]
+    longs: Sequence[tuple[Posting, int]]
+
+
+_NO_SIDE = Side((), (), ())
+
+
 @dataclass(slots=True)
 class Meeting:
     """What a document has to do with the lists of its hot values; the same for all like it.
 
-    `postings` are its hot values, `own` the lists that it belongs to itself, `hits` what it
-    satisfies as right and as left block, each worked out when it is asked for.
+    `postings` are its hot values, `own` the lists of these, `together` the lists in common that it
+    belongs to. `sides`, as right and as left block, are worked out when asked for.
     """
 
     postings: list[Posting]
     own: list[list[Record]]
-    hits: dict[bool, list[Hit]]
+    together: list[list[Record]]
+    sides: dict[bool, Side]
 
 
 class Postings:
@@ -96,6 +115,8 @@ class Postings:
         """For which sets of variables there are such lists, by the first variable."""
         self._meetings: dict[MeetingKey, Meeting] = {}
         self._version = -1
+        self._long_at = 1
+        self._crowded = False
         self.latest = -(2**63)
         """The highest end of any document that was ever there."""
         self._look_at = 1_000
@@ -125,13 +146,17 @@ class Postings:
             elif entry is not record:
                 of[code] = [entry, record] if entry.end <= record.end else [record, entry]
         if hot:
-            own = self._meeting((record.layout, tuple(hot))).own
-            if record.end >= self.latest:
-                for records in own:
-                    records.append(record)
-            else:
-                for records in own:
-                    _insert(records, record)
+            meeting = self._meeting((record.layout, tuple(hot)))
+            # Taken first: a list that becomes long puts the document into what it has in common.
+            together = list(meeting.together)
+            for posting, records in zip(meeting.postings, meeting.own, strict=True):
+                _insert(records, record)
+                if len(records) == self._long_at and posting[1] not in self._hots[posting[0]].long:
+                    self._lengthen(posting, records)
+            for records in together:
+                _insert(records, record)
+            if self._crowded:
+                self._shorten()
         self.latest = max(self.latest, record.end)
         self.records[record.doc] = record
 
@@ -141,28 +166,51 @@ class Postings:
         for record in records:
             for variable in record.having(code):
                 self._list(entry, variable).append(record)
+        for variable, own in entry.lists.items():
+            if len(own) >= self._long_at:
+                self._lengthen((code, variable), own)
+
+    def _lengthen(self, posting: Posting, records: list[Record]) -> None:
+        """A list has become long."""
+        code, variable = posting
+        self._hots[code].long.add(variable)
+        self._invalidate(self._hots[code])
         for record in records:
             for key in self._keys(self._postings(record)):
-                if any(code == own for own, _ in key):
+                if posting in key:
                     _insert(self._together.setdefault(key, []), record)
+
+    def _shorten(self) -> None:
+        """Let only longer lists be long. Lists in common pay off where they spare walking through
+        very long ones; where very many are asked for, keeping them would cost more than it spares."""
+        self._crowded = False
+        self._long_at *= 8
+        for entry in self._hots.values():
+            entry.long = {v for v, own in entry.lists.items() if len(own) >= self._long_at}
+        self._together.clear()
+        self._wanted.clear()
+        self._meetings.clear()
+
+    def _invalidate(self, entry: Hot) -> None:
+        for key in entry.meetings:
+            self._meetings.pop(key, None)
+        entry.meetings.clear()
 
     def _list(self, entry: Hot, variable: int) -> list[Record]:
         """A list, made where it is new; then what was worked out without it does not hold."""
         records = entry.lists.get(variable)
         if records is None:
             records = entry.lists[variable] = []
-            for key in entry.meetings:
-                self._meetings.pop(key, None)
-            entry.meetings.clear()
+            self._invalidate(entry)
         return records
 
     def _postings(self, record: Record) -> list[Posting]:
-        """The hot values of a record, with the variables that have them."""
-        hot = {code for code in record.codes if code in self._hots}
-        return [(code, variable) for code in hot for variable in record.having(code)]
+        """The long lists that a record is in."""
+        hots = {code: self._hots[code] for code in record.codes if code in self._hots}
+        return [(c, v) for c, hot in hots.items() for v in record.having(c) if v in hot.long]
 
     def _keys(self, postings: list[Posting]) -> Iterator[tuple[Posting, ...]]:
-        """The lists in common that a document with these hot values belongs to."""
+        """The lists in common that a document in these long lists belongs to."""
         if not self._wanted:
             return
         codes: dict[int, list[int]] = {}
@@ -188,6 +236,7 @@ class Postings:
             if isinstance(entry, Hot):
                 for variable in [v for v, own in entry.lists.items() if not _keep(own, gone)]:
                     del entry.lists[variable]
+                    entry.long.discard(variable)
                 left = bool(entry.lists)
             elif isinstance(entry, list):
                 left = bool(_keep(entry, gone))
@@ -225,25 +274,24 @@ class Postings:
         both = self.signatures.both_orders
         sides = (True, False) if both or self.latest > new.end else (True,)
         hits: list[Hit] = []
-        if hot:
-            meeting = self._meeting((new.layout, tuple(hot)))
-            for right in sides:
-                hits += self._told(meeting, right)
-        if cold:
-            for right in sides:
-                self._compare(new, cold, hot, right, hits)
+        meeting = self._meeting((new.layout, tuple(hot))) if hot else None
+        for right in sides:
+            side = self._side(meeting, right) if meeting is not None else _NO_SIDE
+            hits += side.hits
+            if cold or side.shorts:
+                self._compare(new, cold, side, right, hits)
         return hits
 
     def _compare(
         self,
         new: Record,
         cold: list[tuple[int, int, Sequence[Record]]],
-        hot: list[int],
+        side: Side,
         right: bool,
         hits: list[Hit],
     ) -> None:
-        """Compare a document with others one by one, by the values that are not hot. Of the hot
-        ones counts only what they add."""
+        """Compare a document with others one by one, by the values that are not hot and in short
+        lists. Of what it has in common with long lists counts only what that adds."""
         signatures = self.signatures
         by_variable = signatures.right if right else signatures.left
         both = signatures.both_orders
@@ -260,15 +308,22 @@ class Postings:
                         link = links.get(variable)
                         if link is not None:
                             agreed.setdefault(old, []).append(link)
+        for link, olds in side.shorts:
+            for old in olds:
+                if not both and not (old.end < new.start if right else new.end < old.start):
+                    continue
+                if old is not new:
+                    agreed.setdefault(old, []).append(link)
         for old, found in agreed.items():
             also = _NOTHING
-            if hot:
+            if side.longs:
+                values = old.codes
                 also = frozenset(
-                    link
-                    for row, code in zip(hot[::2], hot[1::2], strict=True)
-                    if code in old.codes
-                    for variable in old.having(code)
-                    if (link := by_variable.get(new.layout.variables[row], {}).get(variable))
+                    [
+                        link
+                        for (code, variable), link in side.longs
+                        if code in values and variable in old.having(code)
+                    ]
                 )
             verdict = signatures.verdict(frozenset(found), also)
             if verdict is not None:
@@ -285,30 +340,36 @@ class Postings:
             pairs = zip(hot[::2], hot[1::2], strict=True)
             postings = list(dict.fromkeys((code, layout.variables[row]) for row, code in pairs))
             own = [self._list(self._hots[code], variable) for code, variable in postings]
-            own += [self._together.setdefault(key, []) for key in self._keys(postings)]
-            meeting = self._meetings[key] = Meeting(postings, own, {})
+            long = [(code, v) for code, v in postings if v in self._hots[code].long]
+            together = [self._together.setdefault(key, []) for key in self._keys(long)]
+            meeting = self._meetings[key] = Meeting(postings, own, together, {})
             for code, _ in postings:
                 self._hots[code].meetings[key] = None
         return meeting
 
-    def _told(self, meeting: Meeting, right: bool) -> list[Hit]:
-        """What all documents of a list, or of several lists at once, satisfy with a document."""
-        hits = meeting.hits.get(right)
-        if hits is None:
+    def _side(self, meeting: Meeting, right: bool) -> Side:
+        found = meeting.sides.get(right)
+        if found is None:
             by_variable = self.signatures.right if right else self.signatures.left
-            lists: dict[int, list[Posting]] = {}
+            long: dict[int, list[Posting]] = {}
+            shorts: list[tuple[int, list[Record]]] = []
             for code, own in meeting.postings:
-                links, known = by_variable.get(own, {}), self._hots[code].lists
-                for variable in known if len(known) < len(links) else links:
-                    if variable in known and variable in links:
-                        lists.setdefault(links[variable], []).append((code, variable))
+                links, hot = by_variable.get(own, {}), self._hots[code]
+                for variable in hot.lists if len(hot.lists) < len(links) else links:
+                    if variable not in hot.lists or variable not in links:
+                        continue
+                    if variable in hot.long:
+                        long.setdefault(links[variable], []).append((code, variable))
+                    else:
+                        shorts.append((links[variable], hot.lists[variable]))
             hits = [
                 Hit(verdict, right, self._having_all(chosen))
-                for part, verdict in self.signatures.needs(frozenset(lists))
-                for chosen in product(*(lists[link] for link in part))
+                for part, verdict in self.signatures.needs(frozenset(long))
+                for chosen in product(*(long[link] for link in part))
             ]
-            meeting.hits[right] = hits
-        return hits
+            longs = [(posting, link) for link, own in long.items() for posting in own]
+            found = meeting.sides[right] = Side(hits, shorts, longs)
+        return found
 
     def _having_all(self, chosen: Iterable[Posting]) -> list[Record]:
         """The documents of several lists at once, a list that is kept up to date."""
@@ -320,14 +381,15 @@ class Postings:
         wanted = self._wanted.setdefault(variables[0], set())
         if variables not in wanted:
             wanted.add(variables)
+            self._crowded |= sum(map(len, self._wanted.values())) > MOST_TOGETHER
             self._meetings.clear()
             self._list_together(variables)
         return self._together.setdefault(key, [])
 
     def _list_together(self, variables: tuple[int, ...]) -> None:
-        """List what hot values of these variables have in common."""
+        """List what long lists of these variables have in common."""
         lists = [
-            [entry.lists[variable] for entry in self._hots.values() if variable in entry.lists]
+            [entry.lists[variable] for entry in self._hots.values() if variable in entry.long]
             for variable in variables
         ]
         fewest = min(lists, key=_documents)

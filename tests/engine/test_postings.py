@@ -80,7 +80,8 @@ def test_a_probe_tells_what_comparing_all_pairs_would(seed: int, repeats: bool, 
     lists = Postings(signatures)
     plans: dict[int, Plan] = {}
     live: dict[int, Record] = {}
-    with patch.object(module, "HOT", hot):
+    crowd = r.choice((2, 64))
+    with patch.object(module, "HOT", hot), patch.object(module, "MOST_TOGETHER", crowd):
         for doc in range(1, 60):
             if r.random() < 0.25:
                 number = len(plans) + doc * 100
