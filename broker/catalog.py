@@ -10,15 +10,15 @@ and what delivery needs is shared with those of its shape. Trees are made again 
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from broker.edges import Edges, Tie
 from broker.shapes import Compiled, Delivery, Select, compile_query, recall, windows_of
+from xscl import ast
 from xscl.check import ResolvedQuery
 from xscl.joingraph import JoinGraph
-from xscl.stage1 import Edge
 from xscl.template import Template
 from xscl.treepattern import Definition
 
@@ -29,15 +29,16 @@ __all__ = ["Canonical", "Catalog", "Compiled", "Subscription", "compile_query", 
 class Canonical:
     """A canonical query: a template and what its parameters are.
 
-    `variables` are by position, `quantified` the variables of paths under NOT or OR.
+    `variables` are by position, `quantified` the variables of paths under NOT or OR; `ties` are its
+    edges by position, `values` what is computed of the nodes.
     """
 
     number: int
     template: int
     variables: tuple[int, ...]
     selected: frozenset[int]
-    edges: tuple[int, ...]
-    definitions: tuple[Definition, ...]
+    ties: tuple[Tie, ...]
+    values: tuple[ast.Expr | None, ...]
     quantified: tuple[int, ...]
     constants: tuple[str | float, ...]
     _subscribers: Subscription | dict[int, Subscription] | None = None
@@ -55,6 +56,29 @@ class Canonical:
         if isinstance(found, dict):
             return found
         return {} if found is None else {found.number: found}
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether there is any subscriber."""
+        return bool(self._subscribers)
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """The ids of its edges."""
+        own = self.variables + self.quantified
+        return tuple(
+            [(0 if above is None else own[above]) << 32 | own[p] for p, above, _, _ in self.ties]
+        )
+
+    @property
+    def trees(self) -> tuple[Definition, ...]:
+        """The definitions of all positions, then of the quantified paths, made again."""
+        return next(iter(self.subscribers.values())).compiled.definitions
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """The definitions of all positions, made again."""
+        return self.trees[: len(self.variables)]
 
     def join(self, subscription: Subscription) -> None:
         before = self._subscribers
@@ -150,7 +174,7 @@ class Subscription:
     @property
     def reads(self) -> set[str]:
         """The streams that its result is derived from."""
-        return {definition.stream for definition in self.canonical.definitions}
+        return set(self.delivery.streams)
 
 
 class Catalog:
@@ -161,26 +185,21 @@ class Catalog:
         self.canonical: dict[int, Canonical] = {}
         self.templates: dict[Template, int] = {}
         self.variables: dict[str, int] = {}
-        self.edges: dict[int, Edge] = {}
+        self.edges = Edges()
         self.published: dict[str, str] = {}
         """Streams that queries publish, and the ids of those queries."""
         self.read: Counter[str] = Counter()
         """Streams that queries read, with the number of canonical queries that do."""
-        self._uses = array("q", [0])
-        """By edge, the number of canonical queries that use it."""
-        self._edge_ids: dict[int, int] = {}
-        """By var1 and var2, in one number."""
         self._spans: Counter[int] = Counter()
         """How long a match may be, with the number of subscriptions that say so."""
-        self._by_key: dict[object, Canonical] = {}
+        self._by_variables: dict[tuple[int, ...], Canonical | dict[object, Canonical]] = {}
+        """Those that differ otherwise by all else that tells them apart."""
         self._nested_users: Counter[str] = Counter()
         self._last_hidden = 0
         self._next_canonical = 1
         self.new_variables: list[tuple[int, str]] = []
         self.dirty: set[int] = set()
         """Canonical queries whose row in RT is not up to date."""
-        self.changed: set[int] = set()
-        """Edges that stage 1 does not hold as they are here."""
 
     def add(self, compiled: Compiled, number: int, first_doc: int) -> Subscription:
         """Register a query, and with it those in its FROM, which equal ones share."""
@@ -226,12 +245,11 @@ class Catalog:
         canonical = subscription.canonical
         canonical.leave(subscription)
         self.dirty.add(canonical.number)
-        if not canonical.subscribers:
+        if not canonical.subscribed:
             del self.canonical[canonical.number]
-            del self._by_key[_key(canonical)]
-            for edge in canonical.edges:
-                self._release(edge)
-            for stream in {definition.stream for definition in canonical.definitions}:
+            self._forget(canonical)
+            self.edges.release(canonical)
+            for stream in subscription.delivery.streams:
                 self.read[stream] -= 1
         return subscription
 
@@ -245,23 +263,37 @@ class Catalog:
             template=number,
             variables=tuple(found[:size]),
             selected=shape.selected,
-            edges=(),
-            definitions=(),
+            ties=shape.ties,
+            values=shape.values(literals),
             quantified=tuple(found[size:]),
             constants=shape.constants(literals),
         )
-        canonical = self._by_key.setdefault(_key(fresh), fresh)
+        canonical = self._known(fresh)
         if canonical is fresh:
             self._next_canonical += 1
-            definitions = shape.definitions(literals)
-            canonical.definitions = definitions[:size]
-            canonical.edges = self._edges(compiled, canonical, definitions[size:])
-            for edge in canonical.edges:
-                self._uses[edge] += 1
-            for stream in shape.streams:
+            self.edges.use(canonical, compiled.definitions)
+            for stream in shape.delivery.streams:
                 self.read[stream] += 1
             self.canonical[canonical.number] = canonical
         return canonical
+
+    def _known(self, fresh: Canonical) -> Canonical:
+        """The canonical query that equals this one: itself, where it is new."""
+        there = self._by_variables.setdefault(fresh.variables, fresh)
+        if there is fresh:
+            return fresh
+        if isinstance(there, Canonical):
+            if _rest(there) == _rest(fresh):
+                return there
+            there = self._by_variables[fresh.variables] = {_rest(there): there}
+        return there.setdefault(_rest(fresh), fresh)
+
+    def _forget(self, canonical: Canonical) -> None:
+        there = self._by_variables[canonical.variables]
+        if isinstance(there, dict):
+            del there[_rest(canonical)]
+        if isinstance(there, Canonical) or not there:
+            del self._by_variables[canonical.variables]
 
     def variable(self, text: str) -> int:
         """The id of a variable, by its definition; a new one is given where it is new."""
@@ -271,62 +303,16 @@ class Catalog:
             self.new_variables.append((number, text))
         return number
 
-    def _edges(
-        self, compiled: Compiled, canonical: Canonical, quantified: tuple[Definition, ...]
-    ) -> tuple[int, ...]:
-        variables, definitions = canonical.variables, canonical.definitions
-        edges = []
-        for position, parent, valued, read in compiled.shape.edges:
-            var1 = 0 if parent is None else variables[parent]
-            depth = 0 if parent is None else len(definitions[parent].steps)
-            defined = definitions[position]
-            edges.append(self._edge(var1, variables[position], defined, depth, valued, read))
-        for base, variable, defined in zip(
-            compiled.shape.template.quantified, canonical.quantified, quantified, strict=True
-        ):
-            depth = len(definitions[base].steps)
-            edges.append(self._edge(variables[base], variable, defined, depth, False, True))
-        return tuple(edges)
-
-    def _edge(
-        self, var1: int, var2: int, defined: Definition, depth: int, valued: bool, read: bool
-    ) -> int:
-        """The id of an edge that carries at least what is asked for.
-
-        One that is asked for more than before is upgraded, so that no edge is witnessed twice; the
-        rows from before serve only queries that asked for less.
-        """
-        pair = var1 << 32 | var2
-        edge_id = self._edge_ids.get(pair)
-        if edge_id is None:
-            edge_id = self._edge_ids[pair] = len(self._uses)
-            self._uses.append(0)
-        else:
-            known = self.edges[edge_id]
-            if known.valued >= valued and known.read >= read:
-                return edge_id
-            valued, read = valued or known.valued, read or known.read
-        self.edges[edge_id] = Edge(edge_id, var1, var2, defined, depth, valued, read)
-        self.changed.add(edge_id)
-        return edge_id
-
-    def _release(self, edge_id: int) -> None:
-        self._uses[edge_id] -= 1
-        if not self._uses[edge_id]:
-            edge = self.edges.pop(edge_id)
-            self.changed.add(edge_id)
-            del self._edge_ids[edge.var1 << 32 | edge.var2]
-
     def widest_window(self) -> int:
         """The longest time that any match may span, in microseconds."""
         return max(self._spans, default=0)
 
 
-def _key(canonical: Canonical) -> object:
+def _rest(canonical: Canonical) -> object:
+    """What tells a canonical query from others over the same variables."""
     constants = canonical.constants
     return (
         canonical.template,
-        canonical.variables,
         canonical.selected,
         canonical.quantified,
         repr(constants) if constants else "",

@@ -18,14 +18,14 @@ from broker.records import Reader, Record, whole_documents
 from broker.sql import UNBOUNDED
 from broker.store import Store
 
-_BITS = 27
-"""The filter has two to this power bits, 16 MB; ten million values fill a fourteenth of it."""
+_BITS = 26
+"""The filter has two to this power places, a byte each; made when something is first let go."""
 
 _COLUMNS = 'doc, base, "start", "end", var1, var2, node1, node2, value'
 
 
 class History:
-    """Reads records from RL, and knows which are not in memory: those that ended before `floor`."""
+    """Reads records from RL, and knows which may not be in memory: those that ended before `floor`."""
 
     def __init__(self, store: Store, reader: Reader) -> None:
         self.store = store
@@ -47,8 +47,9 @@ class History:
         yield from self._read('"end" >= ?', [self.floor])
 
     def let_go(self, records: Iterable[Record], floor: int) -> None:
-        """From now on, documents that ended before the floor are not in memory."""
-        self.floor = floor
+        """From now on, documents that ended before the floor need not be in memory. It never falls:
+        a late document may be let go after one that ended later."""
+        self.floor = max(self.floor, floor)
         codes = [code for record in records for code in record.codes if code]
         self._note(pa.chunked_array([pa.array(codes, pa.uint64())]))
 

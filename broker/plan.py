@@ -9,6 +9,7 @@ queries, and irregular documents, are for the template's query in SQL to decide.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 
 from broker.catalog import Canonical
@@ -22,6 +23,7 @@ Single = tuple[tuple[int | None, ...], dict[int, tuple[int, ...]]]
 """Nodes by position, of those selected, and all nodes of the positions that are compared."""
 
 
+@lru_cache(maxsize=4_096)
 def decided_in_memory(shape: Template) -> bool:
     """Whether regular documents need no SQL."""
     if shape.residuals or shape.quantified or shape.blocks > 2:
@@ -53,20 +55,20 @@ class Plan:
     subscribers.
     """
 
-    __slots__ = ("_blocks", "_known", "_shape", "canonical", "first_doc", "kind", "window")
+    __slots__ = ("_known", "_shape", "canonical", "first_doc", "kind", "window")
 
     def __init__(self, canonical: Canonical, shape: Template) -> None:
         self.canonical = canonical
         self.kind = "" if isinstance(shape.operators, int) else shape.operators[0]
         self._shape = shape
-        self._blocks = [block for block, _ in shape.nodes]
-        self._known: dict[tuple[Layout, ...], Single | None] = {}
+        self._known: dict[tuple[Layout, ...], Single | None] | None = None
+        """By the layouts of its documents, once it has met any: most never do."""
         self.window = self.first_doc = 0
         self.renew()
 
     def renew(self) -> None:
         """Take note of who subscribes now."""
-        if self.canonical.subscribers:
+        if self.canonical.subscribed:
             self.window = self.canonical.windows()[-1]
             self.first_doc = self.canonical.first_doc()
 
@@ -88,11 +90,12 @@ class Plan:
         the selected nodes, none where a node that is not compared is missing."""
         docs = tuple([record.doc for record in records])
         layouts = tuple([record.layout for record in records])
-        if layouts not in self._known:
-            if len(self._known) > _KNOWN:
-                self._known.clear()
-            self._known[layouts] = self._single(layouts)
-        single = self._known[layouts]
+        known = self._known
+        if known is None or len(known) > _KNOWN:
+            known = self._known = {}
+        if layouts not in known:
+            known[layouts] = self._single(layouts)
+        single = known[layouts]
         if single is not None:
             return [Candidate(docs, *single)]
         return [Candidate(docs, nodes, lists) for nodes, lists in self._several(records)]
@@ -100,7 +103,8 @@ class Plan:
     def _single(self, layouts: tuple[Layout, ...]) -> Single | None:
         """The candidate's nodes where each variable has one, which the signature has compared."""
         nodes: list[int] = []
-        for block, variable in zip(self._blocks, self.canonical.variables, strict=True):
+        own = zip(self._shape.nodes, self.canonical.variables, strict=True)
+        for (block, _), variable in own:
             found = layouts[block].nodes.get(variable, ())
             if len(found) != 1:
                 return None
@@ -113,7 +117,7 @@ class Plan:
 
     def _several(self, records: Sequence[Record]) -> Iterator[Single]:
         """The choices where variables have several nodes, or none."""
-        own = [records[block] for block in self._blocks]
+        own = [records[block] for block, _ in self._shape.nodes]
         found = [
             record.layout.nodes.get(variable, ())
             for record, variable in zip(own, self.canonical.variables, strict=True)

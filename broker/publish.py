@@ -6,7 +6,7 @@ Documents are parsed again only here, for those that matched, and each once per 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -25,8 +25,7 @@ from xscl.document import (
 from xscl.filters import Node, as_text, compile_value
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A stored document: number, oldest document it is made of, identity, interval, bytes."""
 
     doc: int
@@ -39,8 +38,7 @@ class Stored:
     xml: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A row of a conjunctive query: documents by block, nodes by position."""
 
     docs: tuple[int, ...]
@@ -94,11 +92,11 @@ class Publisher:
     ) -> bool:
         """Whether values that have equal codes are equal; a code stands for a string, it is not it."""
         for a, b in joins:
-            left, right = (
-                {self._value(canonical, candidate.docs[blocks[p]], p, n) for n in candidate.at(p)}
-                for p in (a, b)
-            )
-            if left.isdisjoint(right):
+            lefts, rights = candidate.at(a), candidate.at(b)
+            one, other = candidate.docs[blocks[a]], candidate.docs[blocks[b]]
+            left = [self._value(canonical, one, a, node) for node in lefts]
+            right = [self._value(canonical, other, b, node) for node in rights]
+            if set(left).isdisjoint(right):
                 return False
         return True
 

@@ -17,12 +17,14 @@ from broker.wire import compile_spec
 from xscl.cycles import find_cycles
 from xscl.errors import Diagnostic, XsclError
 from xscl.growth import growing
-from xscl.stage1 import Matcher
+from xscl.stage1 import Edge, Matcher
 
 _CHUNK = 10_000
 """Rows taken from the store at once, and the number of queries that are many."""
 _FEW = 12
 """Rows that are written one by one."""
+_MANY = 1_000
+"""Changes of edges that may always be put behind a spec."""
 
 
 class Registry:
@@ -33,6 +35,10 @@ class Registry:
         self.catalog = Catalog()
         self.matcher = Matcher()
         self._spec: bytes | None = None
+        self._unsent: dict[int, Edge | None] = {}
+        """Edges that have changed since the spec was made."""
+        self._added = 0
+        """How many changes came after the spec's first form."""
         self._last = 0
         """The number of the latest subscription; numbers only say in which order they came."""
         self._restore()
@@ -49,7 +55,7 @@ class Registry:
                 for number, id, text, first_doc in chunk:
                     self.catalog.add(compile_text(id, text), number, first_doc)
                     self._last = number
-            self._synchronize()
+                self._synchronize()
 
     def _chunks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a query, some at a time; nothing else may be asked meanwhile."""
@@ -181,21 +187,27 @@ class Registry:
                 self.store.run("DELETE FROM subscriptions WHERE number = ?", [number])
 
     def spec(self) -> bytes:
-        """Stage 1's compiled form for the queries of now; the same object while they stay so."""
+        """Stage 1's compiled form for the queries of now; the same object while they stay so.
+
+        Changes are put behind what was compiled before, until there are as many of them as edges.
+        """
         if self._spec is None:
-            self._spec = compile_spec(self.catalog.edges.values())
+            self._spec = compile_spec(self.catalog.edges.items())
+        elif self._unsent:
+            self._spec += compile_spec(self._unsent.items())
+        self._unsent.clear()
         return self._spec
 
     def _synchronize(self) -> None:
         """Let stage 1 hold the edges as the catalog has them."""
-        changed, self.catalog.changed = self.catalog.changed, set()
-        if changed:
-            self._spec = None
-        for edge_id in changed:
-            if edge_id in self.matcher.edges:
-                self.matcher.remove(edge_id)
-            if edge_id in self.catalog.edges:
-                self.matcher.add(self.catalog.edges[edge_id])
+        changed = self.catalog.edges.changes()
+        self.matcher.change(changed.items())
+        if self._spec is not None:
+            self._unsent |= changed
+            self._added += len(changed)
+            if self._added > max(_MANY, len(self.catalog.edges)):
+                self._spec, self._added = None, 0
+                self._unsent.clear()
 
 
 @contextmanager

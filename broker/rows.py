@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,6 +31,35 @@ class Admitted:
 
 def document_key(source: str, id: str) -> int:
     return value_code(f"{source}\0{id}")
+
+
+class Keys:
+    """Which documents there may be already, by their keys, so that the store is asked for those only.
+
+    Eight bytes for each document that was ever stored. It may name one that is not there.
+    """
+
+    def __init__(self, keys: npt.NDArray[np.uint64]) -> None:
+        self._sorted = np.sort(keys)
+        self._recent: set[int] = set()
+
+    def add(self, keys: list[int]) -> None:
+        self._recent.update(keys)
+        if len(self._recent) > 10_000 + len(self._sorted) // 64:
+            recent = np.fromiter(self._recent, np.uint64, len(self._recent))
+            # "stable" merges runs that are sorted already.
+            self._sorted = np.concatenate([self._sorted, np.sort(recent)])
+            self._sorted.sort(kind="stable")
+            self._recent = set()
+
+    def seen(self, keys: list[int]) -> list[int]:
+        """Those of the keys that have been added."""
+        found = [key for key in keys if key in self._recent]
+        if len(self._sorted):
+            wanted = np.array(keys, np.uint64)
+            places = np.minimum(np.searchsorted(self._sorted, wanted), len(self._sorted) - 1)
+            found += wanted[self._sorted[places] == wanted].tolist()
+        return found
 
 
 def documents_table(run: list[Admitted]) -> pa.Table:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import xscl
+from broker.edges import Tie
 from broker.sql import UNBOUNDED, has_edge
 from xscl import ast
 from xscl.check import ResolvedQuery
@@ -80,7 +81,7 @@ class Delivery:
     """How a match becomes a result.
 
     `positions` are the template's positions of the nodes of the query's join graph; `selected` and
-    `variables` are those of the graph. `named` maps what SELECT names to positions: variables, or
+    `variables` are those of the graph. `streams` are those that the query reads. `named` maps what SELECT names to positions: variables, or
     for `*` the numbers of the blocks.
     """
 
@@ -90,6 +91,7 @@ class Delivery:
     named: dict[str, int]
     select: Select
     namespaces: Mapping[str, str]
+    streams: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +109,20 @@ class _Open:
 
 
 class Shape:
-    """A compiled query but for its literals. `edges` are position, parent, and what an edge carries
-    (see `Edge`) for each position that has one; `streams` those that the query reads."""
+    """A compiled query but for its literals. `ties` are its edges, by position."""
 
     def __init__(self, passes: Passes, holes: Holes) -> None:
         graph, fitted = passes.graph, passes.fitted
         shape = fitted.template
         self.template: Template = shape
         self.selected = frozenset(fitted.positions[i] for i in graph.selected)
-        self.streams = frozenset(node.definition.stream for node in graph.nodes)
-        self.edges = tuple(
-            (position, parent, shape.valued(position), shape.read(position))
-            for position, (_, parent) in enumerate(shape.nodes)
-            if has_edge(shape, position)
+        self.ties: tuple[Tie, ...] = (
+            *(
+                (position, parent, shape.valued(position), shape.read(position))
+                for position, (_, parent) in enumerate(shape.nodes)
+                if has_edge(shape, position)
+            ),
+            *((p, base, False, True) for p, base in enumerate(shape.quantified, len(shape.nodes))),
         )
         self._steps: dict[ast.Step, int] = {}
         self._makes: list[Make] = []
@@ -131,6 +134,8 @@ class Shape:
         self._opened = [
             found for i in range(len(self._texts)) if (found := self._open(i, holes)) is not None
         ]
+        self._values = tuple([d.value for d in self._definitions[: len(shape.nodes)]])
+        self._valued = not any(each.make_value for each in self._opened)
         self._settled = all(each.text is not None for each in self._opened)
         self._constants = [
             (c, holes.strings.get(c) if isinstance(c, str) else holes.numbers.get(c))
@@ -152,6 +157,7 @@ class Shape:
             named=passes.named,
             select=None if self._select else select,
             namespaces=passes.resolved.namespaces,
+            streams=frozenset(node.definition.stream for node in graph.nodes),
         )
 
     def _open(self, place: int, holes: Holes) -> _Open | None:
@@ -192,6 +198,12 @@ class Shape:
             text, order = each.text
             found[each.place] = text % tuple([literals[i] for i in order])
         return found
+
+    def values(self, literals: Literals) -> tuple[ast.Expr | None, ...]:
+        """What is computed of the nodes at all positions."""
+        if self._valued:
+            return self._values
+        return tuple([d.value for d in self.definitions(literals)[: len(self._values)]])
 
     def constants(self, literals: Literals) -> tuple[str | float, ...]:
         """The constants of the template's parameters, in order."""
@@ -237,7 +249,10 @@ class Compiled:
     it is asked for and not there any more.
     """
 
-    __slots__ = ("_passes", "_resolved", "id", "literals", "nested", "publish", "shape", "text")
+    __slots__ = (
+        *("_definitions", "_passes", "_resolved", "id", "literals", "nested", "publish", "shape"),
+        "text",
+    )
 
     def __init__(
         self,
@@ -257,6 +272,14 @@ class Compiled:
         self.nested = nested
         self._resolved = resolved
         self._passes: Passes | None = None
+        self._definitions: tuple[Definition, ...] | None = None
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """Those of all positions, then of the quantified paths."""
+        if self._definitions is None:
+            self._definitions = self.shape.definitions(self.literals)
+        return self._definitions
 
     @property
     def resolved(self) -> ResolvedQuery:
@@ -284,7 +307,7 @@ class Compiled:
     @property
     def reads(self) -> set[str]:
         """The streams that its result is derived from."""
-        return set(self.shape.streams).union(*(inner.reads for inner in self.nested))
+        return set(self.shape.delivery.streams).union(*(inner.reads for inner in self.nested))
 
 
 _SEEN, _ALONE = "seen once", "compiled each by itself"

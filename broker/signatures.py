@@ -11,26 +11,83 @@ different templates, windows or selected nodes may share it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from broker.plan import Plan
 
 _REMEMBERED = 100_000
 
 Part = frozenset[int]
+Links = tuple[int, ...]
+"""Links in order, of a need: a tuple is a third of a set."""
 
 
-@dataclass(slots=True, eq=False)
 class Need:
     """Links that a pair must agree on, and for whom.
 
-    `plans` are the queries that the signature decides, by operator; `templates` counts those for which a pair is a candidate only, by template.
+    `plans` are the queries that the signature decides; most needs are those of one. `templates`
+    counts those for which a pair is a candidate only, by template.
     """
 
-    links: Part
-    plans: dict[str, dict[int, Plan]] = field(default_factory=dict)
-    templates: Counter[int] = field(default_factory=Counter)
+    __slots__ = ("_plans", "links", "templates")
+
+    def __init__(self, links: Links) -> None:
+        self.links = links
+        self._plans: Plan | dict[int, Plan] | None = None
+        self.templates: Counter[int] | None = None
+
+    @property
+    def plans(self) -> Iterable[Plan]:
+        found = self._plans
+        if isinstance(found, Plan):
+            return (found,)
+        return found.values() if found else ()
+
+    def add(self, plan: Plan) -> None:
+        before = self._plans
+        if before is None:
+            self._plans = plan
+        elif isinstance(before, dict):
+            before[plan.canonical.number] = plan
+        else:
+            self._plans = {each.canonical.number: each for each in (before, plan)}
+
+    def remove(self, plan: Plan) -> None:
+        if isinstance(self._plans, dict):
+            del self._plans[plan.canonical.number]
+        else:
+            self._plans = None
+
+    def __bool__(self) -> bool:
+        return bool(self._plans or self.templates)
+
+
+class _One(Mapping[int, int]):
+    """A mapping of one variable to its link: a fifth of a dictionary, and most need no more."""
+
+    __slots__ = ("link", "variable")
+
+    def __init__(self, variable: int, link: int) -> None:
+        self.variable = variable
+        self.link = link
+
+    def get(self, key: object, default: object = None) -> int | None:  # type: ignore[override]
+        return self.link if key == self.variable else None
+
+    def __getitem__(self, key: int) -> int:
+        if key != self.variable:
+            raise KeyError(key)
+        return self.link
+
+    def __contains__(self, key: object) -> bool:
+        return key == self.variable
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((self.variable,))
+
+    def __len__(self) -> int:
+        return 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,46 +104,54 @@ class Signatures:
     """The links of all queries, their needs, and the memory of verdicts.
 
     `right` maps a variable of the new document, taken as the right block, to the variables of an
-    old one with which it makes a link; `left` the other way round.
+    old one with which it makes a link; `left` the other way round. A link is the two variables in
+    one number, left << 32 | right.
     """
 
     def __init__(self) -> None:
-        self.right: dict[int, dict[int, int]] = {}
-        self.left: dict[int, dict[int, int]] = {}
+        self.right: dict[int, Mapping[int, int]] = {}
+        self.left: dict[int, Mapping[int, int]] = {}
         self.both_orders = 0
         """How many uses of needs hold in both orders of time: those of JOIN and of templates."""
         self.version = 0
         """Goes up whenever verdicts may have changed."""
-        self._needs: dict[Part, Need] = {}
-        self._by_link: dict[int, dict[Part, Need]] = {}
-        self._uses: Counter[int] = Counter()
-        self._pairs: dict[int, tuple[int, int]] = {}
-        self._next = 1
+        self._by_link: dict[int, Need | dict[Links, Need]] = {}
+        """Needs, each under one of its links: one is enough to come upon it."""
+        self._uses: dict[int, int] = {}
+        """The number of needs that have a link, for those of more than one."""
         self._memory: dict[object, Verdict | None] = {}
-        self._satisfiable: dict[Part, tuple[tuple[Part, Verdict], ...]] = {}
+        self._satisfiable: dict[Part, tuple[tuple[Links, Verdict], ...]] = {}
 
     # -- queries come and go -----------------------------------------------------------------
 
     def add(self, plan: Plan) -> None:
         """Let the signature decide a query of two blocks."""
-        need = self._use(plan.pairs(), 1, plan.kind == "JOIN")
-        need.plans.setdefault(plan.kind, {})[plan.canonical.number] = plan
+        self._need(plan.pairs()).add(plan)
+        self.both_orders += plan.kind == "JOIN"
         self.forget()
 
     def remove(self, plan: Plan) -> None:
-        need = self._use(plan.pairs(), -1, plan.kind == "JOIN")
-        del need.plans[plan.kind][plan.canonical.number]
+        need = self._need(plan.pairs())
+        need.remove(plan)
+        self.both_orders -= plan.kind == "JOIN"
         self._drop(need)
 
     def add_candidates(self, template: int, pairs: Iterable[tuple[int, int]]) -> None:
         """Report pairs of documents for two blocks of a query that its template decides."""
-        need = self._use(pairs, 1, True)
+        need = self._need(pairs)
+        if need.templates is None:
+            need.templates = Counter()
         need.templates[template] += 1
+        self.both_orders += 1
         self.forget()
 
     def remove_candidates(self, template: int, pairs: Iterable[tuple[int, int]]) -> None:
-        need = self._use(pairs, -1, True)
+        need = self._need(pairs)
+        assert need.templates is not None
         need.templates[template] -= 1
+        if not need.templates[template]:
+            del need.templates[template]
+        self.both_orders -= 1
         self._drop(need)
 
     def forget(self) -> None:
@@ -95,41 +160,57 @@ class Signatures:
         self._memory.clear()
         self._satisfiable.clear()
 
-    def _use(self, pairs: Iterable[tuple[int, int]], by: int, both_orders: bool) -> Need:
-        """The need of a query that comes (1) or goes (-1)."""
-        links = frozenset(self._link(u, v) for u, v in pairs)
-        need = self._needs.get(links)
-        if need is None:
-            need = self._needs[links] = Need(links)
-            # One link of it is enough to come upon it: the one that the fewest needs hang from.
-            pivot = min(links, key=lambda link: len(self._by_link.get(link, ())))
-            self._by_link.setdefault(pivot, {})[links] = need
+    def _need(self, pairs: Iterable[tuple[int, int]]) -> Need:
+        """The need of a query, made where it is new."""
+        links = tuple(sorted({left << 32 | right for left, right in pairs}))
+        by_link = self._by_link
         for link in links:
-            self._uses[link] += by
-        self.both_orders += by * both_orders
+            there = by_link.get(link)
+            found = there.get(links) if isinstance(there, dict) else there
+            if found is not None and found.links == links:
+                return found
+        need = Need(links)
+        for link in links:
+            self._enter(link)
+        # The link that the fewest needs hang from.
+        pivot = min(links, key=self._hanging) if len(links) > 1 else links[0]
+        there = by_link.setdefault(pivot, need)
+        if isinstance(there, dict):
+            there[links] = need
+        elif there is not need:
+            by_link[pivot] = {there.links: there, links: need}
         return need
 
-    def _link(self, left: int, right: int) -> int:
-        link = self.right.setdefault(right, {}).get(left)
-        if link is None:
-            link = self._next
-            self._next += 1
-            self.right[right][left] = link
-            self.left.setdefault(left, {})[right] = link
-            self._pairs[link] = (left, right)
-        return link
+    def _hanging(self, link: int) -> int:
+        there = self._by_link.get(link)
+        return len(there) if isinstance(there, dict) else there is not None
+
+    def _enter(self, link: int) -> None:
+        """A link of one need more."""
+        left, right = link >> 32, link & 0xFFFF_FFFF
+        if left in self.right.get(right, ()):
+            self._uses[link] = self._uses.get(link, 1) + 1
+        else:
+            _put(self.right, right, left, link)
+            _put(self.left, left, right, link)
 
     def _drop(self, need: Need) -> None:
         self.forget()
-        if any(need.plans.values()) or any(need.templates.values()):
+        if need:
             return
-        del self._needs[need.links]
         for link in need.links:
-            self._by_link.get(link, {}).pop(need.links, None)
-            if not self._uses[link]:
-                left, right = self._pairs.pop(link)
-                del self._uses[link], self.right[right][left], self.left[left][right]
-                self._by_link.pop(link, None)
+            there = self._by_link.get(link)
+            if isinstance(there, dict):
+                there.pop(need.links, None)
+            if there is need or there == {}:
+                del self._by_link[link]
+            uses = self._uses.pop(link, 1) - 1
+            if uses > 1:
+                self._uses[link] = uses
+            if not uses:
+                left, right = link >> 32, link & 0xFFFF_FFFF
+                _take(self.right, right, left)
+                _take(self.left, left, right)
 
     # -- what a signature satisfies ----------------------------------------------------------
 
@@ -140,11 +221,11 @@ class Signatures:
             return self._memory[key]
         if len(self._memory) > _REMEMBERED:
             self._memory.clear()
-        needs = [n for n in self._within(part | also) if not n.links.isdisjoint(part)]
+        needs = [n for n in self._within(part | also) if not part.isdisjoint(n.links)]
         found = self._memory[key] = _verdict(needs)
         return found
 
-    def needs(self, available: Part) -> tuple[tuple[Part, Verdict], ...]:
+    def needs(self, available: Part) -> tuple[tuple[Links, Verdict], ...]:
         """Each set of links, among those available, that some query needs, and what it satisfies."""
         found = self._satisfiable.get(available)
         if found is None:
@@ -156,12 +237,32 @@ class Signatures:
         return found
 
     def _within(self, links: Part) -> list[Need]:
-        return [
-            need
-            for link in links
-            for need in self._by_link.get(link, {}).values()
-            if need.links <= links
-        ]
+        found: list[Need] = []
+        for link in links:
+            there = self._by_link.get(link)
+            if there is None:
+                continue
+            needs = there.values() if isinstance(there, dict) else (there,)
+            found += [need for need in needs if links.issuperset(need.links)]
+        return found
+
+
+def _put(table: dict[int, Mapping[int, int]], variable: int, other: int, link: int) -> None:
+    there = table.get(variable)
+    if there is None:
+        table[variable] = _One(other, link)
+    elif isinstance(there, dict):
+        there[other] = link
+    else:
+        table[variable] = {**there, other: link}
+
+
+def _take(table: dict[int, Mapping[int, int]], variable: int, other: int) -> None:
+    there = table[variable]
+    if isinstance(there, dict):
+        del there[other]
+    if isinstance(there, _One) or not there:
+        del table[variable]
 
 
 def _verdict(needs: list[Need]) -> Verdict | None:
@@ -169,10 +270,10 @@ def _verdict(needs: list[Need]) -> Verdict | None:
         return None
     by_kind: dict[str, list[Plan]] = {}
     for need in needs:
-        for kind, plans in need.plans.items():
-            by_kind.setdefault(kind, []).extend(plans.values())
+        for plan in need.plans:
+            by_kind.setdefault(plan.kind, []).append(plan)
     return Verdict(
-        tuple((k, tuple(v), max(p.window for p in v)) for k, v in by_kind.items() if v),
-        frozenset(t for need in needs for t, n in need.templates.items() if n),
+        tuple((k, tuple(v), max(p.window for p in v)) for k, v in by_kind.items()),
+        frozenset(template for need in needs for template in need.templates or ()),
         min((p.window for v in by_kind.values() for p in v), default=0),
     )

@@ -6,6 +6,7 @@ columns (`WITNESSED`). Stage 2 takes the rows as `Arrivals`.
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -80,8 +81,9 @@ class Arrivals:
     rows: pa.Table
 
 
-def compile_spec(edges: Iterable[Edge]) -> bytes:
-    """Stage 1's compiled form, to send to executors."""
+def compile_spec(edges: Iterable[tuple[int, Edge | None]]) -> bytes:
+    """Stage 1's compiled form, to send to executors: edges by id, None for one that is gone. The
+    form of later changes may be put behind it."""
     return pickle.dumps(tuple(edges), protocol=pickle.HIGHEST_PROTOCOL)
 
 
@@ -89,12 +91,19 @@ _matchers: dict[bytes, Matcher] = {}
 
 
 def matcher_for(spec: bytes) -> Matcher:
-    """The matcher of a spec, kept between tasks: only the newest few, so that old ones go."""
+    """The matcher of a spec, kept between tasks: only the newest few, so that old ones go. That of
+    a spec to which changes were added is changed accordingly, and is the new one's from then on."""
     found = _matchers.get(spec)
     if found is None:
+        known = max(filter(spec.startswith, _matchers), key=len, default=b"")
+        found = _matchers.pop(known, None) or Matcher()
         while len(_matchers) >= 2:
             _matchers.pop(next(iter(_matchers)))
-        found = _matchers[spec] = Matcher(pickle.loads(spec))
+        parts = io.BytesIO(spec)
+        parts.seek(len(known))
+        while parts.tell() < len(spec):
+            found.change(pickle.load(parts))
+        _matchers[spec] = found
     return found
 
 

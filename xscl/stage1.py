@@ -203,6 +203,14 @@ class Matcher:
             row = group.row(entry)
             self.automaton.tell(state, lambda here: here.simple.update({entry.id: row}))
 
+    def change(self, edges: Iterable[tuple[int, Edge | None]]) -> None:
+        """From the next document on, match these edges as they are here, None for not at all."""
+        for edge_id, edge in edges:
+            if edge_id in self.edges:
+                self.remove(edge_id)
+            if edge is not None:
+                self.add(edge)
+
     def remove(self, edge_id: int) -> None:
         """From the next document on, match an edge no longer."""
         entry = self.edges.pop(edge_id)

@@ -78,7 +78,7 @@ def test_the_command_gives_history_to_new_queries(
         broker.process([item(n) for n in (1, 2)])
     with open_broker(state, 0, [queries], backfill=DAY * 1_000_000) as broker:
         assert found(broker) == [("pair", ("1", "2"))]
-    assert "history: 2 documents, 1 matches" in capsys.readouterr().err
+    assert "history: 2 documents, 1 match" in capsys.readouterr().err
 
 
 def test_nothing_happens_where_history_is_refused(tmp_path: Path) -> None:

@@ -10,11 +10,16 @@ import pytest
 
 import xscl
 from broker import Broker, Document, Match, XsclError, shapes
+from broker import registry as registry_module
 from broker.catalog import Canonical, compile_query
 from broker.shapes import Compiled, compile_text
+from broker.wire import matcher_for
 from tests.oracle.generate import Subscribe, case
 from xscl.check import ResolvedQuery
+from xscl.document import parse_document
 from xscl.holes import cut
+from xscl.stage1 import Matcher
+from xscl.treepattern import Definition
 
 STRINGS = ("'a'", "'b'", '"it\'s"', "'50 %s'", "''", "' 5 '", "'x [7 s]'", "'(3'", "'z'")
 NUMBERS = ("0", "1", "-1", "2.5", "-0", "100000000000000000000", "0.0001")
@@ -302,6 +307,80 @@ def test_renewed_queries_may_exchange_their_streams() -> None:
     assert broker.engine.catalog.published == {"p": "a", "q": "b"}
     broker.subscribe("a: S//x PUBLISH q; b: S//x PUBLISH p;")
     assert broker.engine.catalog.published == {"q": "a", "p": "b"}
+
+
+@pytest.mark.parametrize("many", [3, 1_000])
+def test_a_spec_with_changes_behind_it_is_that_of_the_queries_of_now(
+    monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    """What executors make of it witnesses as the driver does, whichever specs they know."""
+    monkeypatch.setattr(registry_module, "_MANY", many)
+    broker = Broker()
+    registry = broker.engine.registry
+    made = "<i k='1'><a>A3</a><a>A8</a><t>of w3 and w8</t><l>5</l><m><l>6</l></m></i>"
+    queries = [*map(author, range(12)), "v: S//i->x[./@k->k] WHERE k > 0", "v: S//i/m//l->x"]
+    r = Random(3)
+    specs, before, begun = [], b"", 0
+    for _ in range(120):
+        text = r.choice(queries)
+        name = text.split(":")[0]
+        if name in broker.subscriptions and r.random() < 0.7:
+            broker.unsubscribe(name)
+        else:
+            broker.subscribe(text)
+        if r.random() < 0.5:
+            continue  # several changes at once
+        spec = registry.spec()
+        assert spec is registry.spec()
+        specs.append((spec, witnessed(registry.matcher, made)))
+        begun += not spec.startswith(before)
+        before = spec
+        for known, expected in [specs[-1], r.choice(specs), specs[-1]]:
+            assert witnessed(matcher_for(known), made) == expected
+    assert len({repr(expected) for _, expected in specs}) > 5
+    assert (begun > 3) == (many < 1_000)  # forms made anew
+
+
+def witnessed(matcher: Matcher, text: str) -> list[str]:
+    found = matcher.match(parse_document(text.encode()), ("S",))
+    columns = (found.var1, found.var2, found.node1, found.node2, found.value)
+    rows = enumerate(zip(*columns, strict=True))
+    return sorted(map(repr, ((row, found.text.get(i), found.num.get(i)) for i, row in rows)))
+
+
+def test_an_edge_is_made_again_as_it_was() -> None:
+    """Edges that one query uses are not kept; those that two use carry what both ask for."""
+    broker = Broker()
+    catalog, matcher = broker.engine.catalog, broker.engine.registry.matcher
+    r = Random(5)
+    fitting = QUERIES.replace("[./b-2 = 3]->v", "->v[./b-2 = 3]")
+    texts = [*map(author, range(4)), *(t.strip() for t in fitting.split(";"))]
+    texts = [t if ":" in t.split("//")[0] else f"q{n}: {t}" for n, t in enumerate(texts)]
+    for _ in range(150):
+        text = r.choice(texts)
+        name = text.split(":")[0]
+        if name in broker.subscriptions:
+            broker.unsubscribe(name)
+        else:
+            broker.subscribe(text)
+        text_of = {number: text for text, number in catalog.variables.items()}
+        assert matcher.edges.keys() == catalog.edges.keys()
+        for edge_id, edge in catalog.edges.items():
+            definition, held = edge.definition, matcher.edges[edge_id]
+            assert definition.text() == text_of[edge.var2]
+            above = Definition(definition.stream, definition.steps[: edge.depth])
+            assert (above.text() if edge.depth else None) == text_of.get(edge.var1)
+            assert (held.var1, held.var2) == (edge.var1, edge.var2)
+            assert (held.group.valued, held.group.read) == (edge.valued, edge.read)
+            assert held.group.depth == edge.depth
+        asked = [
+            pair for c in catalog.canonical.values() for pair in zip(c.edges, c.ties, strict=True)
+        ]
+        assert catalog.edges.keys() == {edge_id for edge_id, _ in asked}
+        for edge_id, (_, _, valued, read) in asked:
+            edge = catalog.edges[edge_id]
+            assert edge.valued >= valued
+            assert edge.read >= read
 
 
 def test_no_place_of_a_text_stays_in_memory() -> None:

@@ -18,10 +18,11 @@ from unittest.mock import patch
 from lxml import etree
 
 import xscl
-from broker import Broker, Document, postings
+from broker import Broker, Document, engine, postings
 from broker.model import Match
 from tests.oracle.generate import Batch, Case, Event, Subscribe
 from tests.oracle.generate_documents import STREAMS
+from tests.oracle.generate_hard import Restart
 from tests.oracle.matches import Found, derived_id
 from tests.oracle.oracle import Arrival, Oracle
 from tests.oracle.trees import canonical
@@ -57,17 +58,25 @@ def expected(case: Case) -> Answer:
 
 
 def observed(case: Case, restart_before: Callable[[int], bool] | None = None) -> Answer:
-    """What the engine says, under the case's bounds of its index. With `restart_before`, it keeps its state in a directory, and is closed
-    and opened again before the events that this names by their number."""
-    with patch.object(postings, "HOT", case.hot):
-        return _opened(case, restart_before)
+    """What the engine says, under the case's bounds of its index. Where values are hot late, few
+    lists in common are kept, and documents expire seldom. It keeps its state in a directory, and is
+    closed and opened again, before each `Restart`, and before the events that `restart_before`
+    names by their number."""
 
+    def restarts(number: int) -> bool:
+        return isinstance(case.events[number], Restart) or (
+            restart_before is not None and restart_before(number)
+        )
 
-def _opened(case: Case, restart_before: Callable[[int], bool] | None) -> Answer:
-    if restart_before is None:
-        return _observed(case, None, lambda _: False)
-    with tempfile.TemporaryDirectory() as state:
-        return _observed(case, Path(state) / "state", restart_before)
+    with (
+        patch.object(postings, "HOT", case.hot),
+        patch.object(postings, "MOST_TOGETHER", {2: 64, 3: 2}.get(case.hot, 1)),
+        patch.object(engine, "_EXPIRY_EVERY", case.hot),
+    ):
+        if restart_before is None and not any(isinstance(e, Restart) for e in case.events):
+            return _observed(case, None, restarts)
+        with tempfile.TemporaryDirectory() as state:
+            return _observed(case, Path(state) / "state", restarts)
 
 
 def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bool]) -> Answer:

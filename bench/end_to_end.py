@@ -1,0 +1,225 @@
+"""How many documents a second come in as XML and leave as committed matches, and after how long?
+
+    python -m bench.end_to_end [--quick] [--spark]
+
+Feed items of 2 KB go through the library with a state directory: parsed, matched, stored, joined,
+their matches written out and committed. Whatever the number of subscriptions, there is about one
+match per document: a few subscriptions with a keyword and an author, of those that one may draw the
+few that give it, and for the rest people who wait for one title to be told again. Beside it is the
+floor: parsing alone, and as many bytes as the documents have in a file, synced batch by batch.
+`--spark` adds the pipeline over the same documents. `engine` is wall time by step, in microseconds
+per document; `stage 1` is all that is outside the engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import random
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.exact import Exact
+from bench.generate import SECOND, TITLE, constant_queries, rss
+from bench.measure import machine, save
+from bench.workload import Constant, Documents, Query
+from broker import Broker, Document
+from xscl.document import parse_document
+
+SIZE = 2_000
+_BROAD = 100
+_STEPS = ("admit", "store", "join", "publish", "commit")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Documents and matches of a run, wall and CPU seconds, wall seconds by step."""
+
+    documents: int
+    matches: int
+    wall: float
+    cpu: float
+    steps: dict[str, float]
+
+
+def subscriptions(documents: Documents, count: int, seed: int = 6) -> list[Query]:
+    """Distinct queries with about one match per document in all."""
+    pool = constant_queries(3_000, documents)
+    exact = Exact(documents)
+    counted = sorted(((exact.count(query), i) for i, query in enumerate(pool)))
+    broad = min(count, _BROAD)
+    sums = np.cumsum([0, *(matches for matches, _ in counted)])
+    first = int(np.argmin(np.abs(sums[broad:] - sums[:-broad] - len(documents))))
+    chosen = [pool[i] for _, i in counted[first : first + broad]]
+    rng = random.Random(seed)
+    titles = list({text for text in documents.strings if " " in text and "/" not in text})
+    titles.sort()
+    while len(chosen) < count:
+        # Titles of the stream, then others like them.
+        n = len(chosen) - broad
+        title = titles[n] if n < len(titles) // 2 else f"{rng.choice(titles)} {n}"
+        window = rng.choice((1, 6, 24, 48, 240)) * 3_600 * SECOND
+        chosen.append(Query(((TITLE, TITLE),), window, (Constant(TITLE, "=", title),)))
+    return chosen
+
+
+def text(documents: Documents, queries: Iterable[Query]) -> str:
+    return ";\n".join(f"q{i}: {query.text(documents.schema)}" for i, query in enumerate(queries))
+
+
+def items(documents: Documents) -> list[Document]:
+    """The documents as a publisher sends them."""
+    times = (documents.timestamps / SECOND).tolist()
+    return [
+        Document(str(i), "S", times[i], documents.xml(i, SIZE).encode())
+        for i in range(len(documents))
+    ]
+
+
+def cut(documents: list[Document], size: int) -> list[list[Document]]:
+    return [documents[i : i + size] for i in range(0, len(documents), size)]
+
+
+def throughput(broker: Broker, documents: list[Document], size: int) -> Result:
+    """Documents in batches. A batch is frozen for the collector, as `broker run` does."""
+    clock = broker.engine.clock.seconds
+    clock.clear()
+    gc.collect()
+    gc.freeze()
+    matches = 0
+    wall, cpu = time.perf_counter(), time.process_time()
+    for batch in cut(documents, size):
+        matches += len(broker.process(batch))
+        gc.freeze()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return Result(len(documents), matches, wall, cpu, dict(clock))
+
+
+def latencies(broker: Broker, documents: list[Document], rate: int) -> list[float]:
+    """Milliseconds from arrival to commit of documents that come at a steady rate; whatever has
+    arrived when a batch is done is the next batch."""
+    waited: list[float] = []
+    begin, done = time.perf_counter(), 0
+    while done < len(documents):
+        arrived = min(len(documents), int((time.perf_counter() - begin) * rate))
+        if arrived == done:
+            time.sleep(0.0005)
+            continue
+        broker.process(documents[done:arrived])
+        gc.freeze()
+        now = time.perf_counter() - begin
+        waited += [(now - (i + 1) / rate) * 1_000 for i in range(done, arrived)]
+        done = arrived
+    return waited
+
+
+def floor(documents: list[Document], size: int) -> str:
+    """What nobody can do without: to parse the documents, and to have their bytes on the disk."""
+    xml = [document.xml for document in documents if isinstance(document.xml, bytes)]
+    begin = time.process_time()
+    for one in xml:
+        parse_document(one)
+    parse = (time.process_time() - begin) / len(xml) * 1e6
+    with tempfile.NamedTemporaryFile() as file:
+        wall, cpu = time.perf_counter(), time.process_time()
+        for start in range(0, len(xml), size):
+            file.write(b"".join(xml[start : start + size]))
+            file.flush()
+            os.fsync(file.fileno())
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return (
+        f"floor, batches of {size:,}: parse {parse:.1f} us CPU; write and sync"
+        f" {wall / len(xml) * 1e6:.1f} us, {cpu / len(xml) * 1e6:.1f} us CPU; per document"
+    )
+
+
+def spark(documents: list[Document], queries: str) -> str:
+    """The pipeline over the documents as JSON lines, started once, all that is there."""
+    from broker.spark.pipeline import run_pipeline
+    from broker.spark.session import start_session, stop_session
+    from broker.spark.sources import json_source
+
+    with tempfile.TemporaryDirectory() as scratch, Broker(Path(scratch) / "state") as broker:
+        lines = Path(scratch) / "items.jsonl"
+        with lines.open("w") as file:
+            for d in documents:
+                assert isinstance(d.xml, bytes)
+                row = {"id": d.id, "stream": "S", "timestamp": d.timestamp, "xml": d.xml.decode()}
+                file.write(json.dumps(row) + "\n")
+        broker.subscribe(queries)
+        session = start_session()
+        summary = run_pipeline(
+            session,
+            broker.engine,
+            [json_source(session, lines)],
+            Path(scratch) / "checkpoint",
+            once=True,
+            on_matches=lambda _: None,
+        )
+        stop_session(session)
+    by_stage = ", ".join(f"{name} {seconds:.2f}" for name, seconds in summary.seconds.items())
+    rate = summary.documents / summary.elapsed
+    return (
+        f"Spark pipeline: {summary.documents:,} documents, {summary.matches:,} matches,"
+        f" {rate:,.0f} documents/s wall; seconds: {by_stage}"
+    )
+
+
+def shown(count: int, size: int, result: Result) -> str:
+    n = result.documents
+    each = {name: result.steps.get(name, 0.0) / n * 1e6 for name in _STEPS}
+    outside = result.wall / n * 1e6 - sum(each.values())
+    numbers = "".join(f"{value:9.1f}" for value in (outside, *each.values()))
+    return (
+        f"{count:13,}{size:7,}{n / result.wall:12,.0f}{n / result.cpu:11,.0f}"
+        f"{result.matches / n:10.2f}{numbers}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--spark", action="store_true")
+    args = parser.parse_args()
+    counts = (1, 100) if args.quick else (1, 100, 10_000, 100_000)
+    documents = rss(4_000 if args.quick else 30_000)
+    every = items(documents)
+    head = "".join(f"{name:>9}" for name in ("stage 1", *_STEPS))
+    lines = [
+        f"{'subscriptions':>13}{'batch':>7}{'docs/s wall':>12}{'docs/CPU s':>11}{'match/doc':>10}{head}"
+    ]
+    print(lines[0], flush=True)
+    later: list[str] = []
+    for count in counts:
+        queries = text(documents, subscriptions(documents, count))
+        with tempfile.TemporaryDirectory() as state, Broker(state) as broker:
+            broker.subscribe(queries)
+            warm, few = len(every) // 10, len(every) // 6
+            broker.process(every[:warm])
+            parts = ((1_000, every[warm:-few]), (100, every[-few : -few // 2]))
+            for size, part in parts:
+                lines.append(shown(count, size, throughput(broker, part, size)))
+                print(lines[-1], flush=True)
+            p50, p99 = np.percentile(latencies(broker, every[-few // 2 :], 1_000), (50, 99))
+            later.append(
+                f"{count:,} subscriptions, 1,000 documents/s: p50 {p50:.1f} ms, p99 {p99:.1f} ms"
+            )
+            print(later[-1], flush=True)
+    lines += [*later, floor(every, 1_000), floor(every, 100)]
+    if args.spark:
+        lines.append(spark(every, queries))
+    print("\n".join(lines[len(lines) - 2 - args.spark :]))
+    if not args.quick:
+        table = "\n".join(lines)
+        save("end_to_end", f"{machine()}\n\n```text\n{table}\n```")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Which of stage 2's ways do cases take, and how often? A test of a way never taken is worth nothing.
+
+    python -m tests.properties.paths --cases 100 --seed 0
+
+`counted` counts, by name, while engines run: candidates by who decided them, lists that answered,
+documents that came back, and so on. It looks only; the engine works as it always does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from broker.engine import Engine
+from broker.history import History
+from broker.join import Joiner
+from broker.plan import Plan
+from broker.postings import Postings
+from broker.signatures import Signatures
+from broker.templates import Templates
+from tests.oracle.generate_hard import hard_case
+from tests.properties.harness import flat, observed
+
+Original = Callable[..., Any]
+
+
+@contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """Counts by the names below, of what happens inside."""
+    counts: Counter[str] = Counter()
+    with ExitStack() as stack:
+        for owner, name, around in _WATCHED:
+            original = getattr(owner, name)
+            stack.enter_context(patch.object(owner, name, _watching(original, around, counts)))
+        yield counts
+
+
+def _watching(original: Original, around: Callable[..., Any], counts: Counter[str]) -> Original:
+    def watching(*args: Any) -> Any:
+        return around(counts, original, *args)
+
+    return watching
+
+
+def _decided(counts: Counter[str], original: Original, plan: Plan, records: Any) -> Any:
+    found = list(original(plan, records))
+    counts["memory: a block" if len(records) == 1 else "memory: a pair"] += len(found)
+    counts["memory: several matches of one pair"] += len(found) > 1
+    return found
+
+
+def _ran(counts: Counter[str], original: Original, self: Templates, *args: Any) -> Any:
+    template, pivot, stored, _ = args
+    blocks = self.shapes[template].blocks
+    for row in original(self, *args):
+        counts["template over all of RL" if stored == "rl" else f"template: {blocks} blocks"] += 1
+        counts["template: a later block is new"] += pivot > 0
+        counts["template: a residual"] += bool(self.shapes[template].residuals)
+        yield row
+
+
+def _sided(counts: Counter[str], original: Original, self: Postings, *args: Any) -> Any:
+    side = original(self, *args)
+    common = {id(records) for records in self._together.values()}
+    for hit in side.hits:
+        if hit.records:
+            counts["hot: a list in common" if id(hit.records) in common else "hot: a list"] += 1
+            counts["hot: as left block"] += not hit.right
+    counts["hot: a short list"] += sum(1 for _, records in side.shorts if records)
+    return side
+
+
+def _shortened(counts: Counter[str], original: Original, *args: Any) -> Any:
+    counts["hot: only longer lists are long"] += 1
+    return original(*args)
+
+
+def _verdict(counts: Counter[str], original: Original, self: Signatures, *args: Any) -> Any:
+    found = original(self, *args)
+    if found is not None:
+        counts["cold: with hot values" if args[1] else "cold: a pair"] += 1
+    return found
+
+
+def _heated(counts: Counter[str], original: Original, *args: Any) -> Any:
+    counts["hot: a value becomes hot"] += 1
+    return original(*args)
+
+
+def _listed(counts: Counter[str], original: Original, self: Postings, *args: Any) -> Any:
+    before = sum(map(len, self._together.values()))
+    original(self, *args)
+    counts["hot: listed together from what was there"] += (
+        sum(map(len, self._together.values())) - before
+    )
+
+
+def _recalled(counts: Counter[str], original: Original, *args: Any) -> Any:
+    found = original(*args)
+    counts["history: recalled"] += len(found)
+    return found
+
+
+def _reached(counts: Counter[str], original: Original, self: Joiner, needed: Any) -> Any:
+    before = len(needed.docs)
+    recalled = original(self, needed)
+    counts["slice: reached by a longer pattern"] += len(needed.docs) - before
+    counts["slice: reached and recalled"] += len(recalled)
+    return recalled
+
+
+def _left(counts: Counter[str], original: Original, *args: Any) -> Any:
+    counts["slice: a pair"] += 1
+    return original(*args)
+
+
+def _let_go(counts: Counter[str], original: Original, self: History, *args: Any) -> Any:
+    counts["history: let go"] += len(args[0])
+    counts["history: let go, out of order"] += args[1] < self.floor
+    return original(self, *args)
+
+
+def _replaced(counts: Counter[str], original: Original, self: Joiner, docs: Any, rows: Any) -> Any:
+    counts["revised"] += len(docs)
+    return original(self, docs, rows)
+
+
+def _loaded(counts: Counter[str], original: Original, *args: Any) -> Any:
+    found = original(*args)
+    counts["documents read at a restart"] += len(found.records)
+    return found
+
+
+def _within(counts: Counter[str], original: Original, self: Engine, *args: Any) -> Any:
+    found = original(self, *args)
+    counts["a subscriber's own window refuses"] += not found
+    return found
+
+
+_WATCHED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
+    (Plan, "candidates", _decided),
+    (Templates, "_run", _ran),
+    (Postings, "_side", _sided),
+    (Postings, "_shorten", _shortened),
+    (Postings, "_heat", _heated),
+    (Postings, "_list_together", _listed),
+    (Signatures, "verdict", _verdict),
+    (Joiner, "_recall", _recalled),
+    (Joiner, "_reach", _reached),
+    (Joiner, "_leave", _left),
+    (Joiner, "replace", _replaced),
+    (Joiner, "_load", _loaded),
+    (History, "let_go", _let_go),
+    (Engine, "_within", _within),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--cases", type=int, default=100, help="brokers")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    options = parser.parse_args()
+    matches: list[int] = []
+    taken: Counter[str] = Counter()
+    with counted() as counts:
+        for seed in range(options.seed, options.seed + options.cases):
+            before = +counts
+            matches.append(len(flat(observed(hard_case(Random(seed))))))
+            taken.update({name for name in counts if counts[name] > before[name]})
+    matches.sort()
+    print(f"{len(matches)} brokers, {sum(matches)} matches; of a broker the fewest {matches[0]}, "
+          f"the median {matches[len(matches) // 2]}, the most {matches[-1]}")  # fmt: skip
+    print("    times  brokers")
+    for name in sorted(counts):
+        print(f"{counts[name]:9} {taken[name]:8}  {name}")
+
+
+if __name__ == "__main__":
+    main()
