@@ -24,7 +24,7 @@ from xscl.texts import url, words
 Kind = Literal["string", "number", "boolean"]
 Value = str | float | bool
 
-_NUMBER = re.compile(r"[ \t\r\n]*+(-?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++))[ \t\r\n]*+")
+_NUMBER = re.compile(r"[ \t\r\n]*+(-?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++))[ \t\r\n]*+")
 _BLANKS = re.compile(r"[ \t\r\n]+")
 _XML_BLANKS = " \t\r\n"
 

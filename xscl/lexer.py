@@ -24,15 +24,16 @@ _START = (
 _LETTER = _START + "0-9\u0300-\u036f\u203f\u2040"
 XML_NAME = f"[{_START}][{_LETTER}\xb7.-]*+"
 # A hyphen that begins `->` or `--` ends the name: an arrow needs no blank, and a comment is one.
-NAME = f"[{_START}](?:[{_LETTER}\xb7.]++|-(?![->]))*+"
+# Whole by what must not follow: before Python 3.11.5, `re` loses its way in possessive groups.
+NAME = f"[{_START}](?:[{_LETTER}\xb7.]++|-(?![->]))*(?![{_LETTER}\xb7.]|-(?![->]))"
 VARIABLE = f"[{_START}][{_LETTER}]*+'*+"
-BLANK = r"(?:[ \t\r\n]++|--[^\n]*+)*+"
+BLANK = r"[ \t\r\n]*+(?:--[^\n]*+[ \t\r\n]*+)*"
 
 _TOKEN = re.compile(
     BLANK
     + rf"""(?:
     ({NAME}'*+)
-  | ([0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)
+  | ([0-9]++(?:\.[0-9]*+)?|\.[0-9]++)
   | ('[^']*+'|"[^"]*+")
   | (->|//|::|<=|>=|!=|\.\.|[-/\[\](){{}}.,;:@*+=<>])
   | (\Z)
@@ -42,8 +43,8 @@ _TOKEN = re.compile(
 )
 _KINDS = (None, "word", "number", "string", None, "end", "bad")
 
-_STEP = rf"""(//?)?+ {BLANK}
-    (?: (@?+) {BLANK} (?:({NAME}):)?+ ({NAME}|\*) (?!{BLANK}(?:\(|::))
+_STEP = rf"""(//?+)? {BLANK}
+    (?: (@?+) (?:(?<=@){BLANK})? (?:({NAME}):|(?!{NAME}:)) ({NAME}|\*) (?!{BLANK}(?:\(|::))
       | (\.)(?!\.)
       | (text {BLANK} \( {BLANK} \))
     )"""
@@ -51,14 +52,14 @@ _STEP = rf"""(//?)?+ {BLANK}
 STEP = re.compile(_STEP, re.VERBOSE)
 #: One location step of a block: the same and the variable it binds.
 BINDING_STEP = re.compile(
-    _STEP + rf"(?: {BLANK} (?:->|[Aa][Ss](?![{_LETTER}\xb7.-])) {BLANK} ({VARIABLE}) )?+",
+    _STEP + rf"(?: {BLANK} (?:->|[Aa][Ss](?![{_LETTER}\xb7.-])) {BLANK} ({VARIABLE}) )?",
     re.VERBOSE,
 )
 
 #: A word read again as the variable it begins with.
 VARIABLE_WORD = re.compile(VARIABLE)
 _AHEAD = re.compile(BLANK)
-_STATEMENT_END = re.compile(r"""(?:[^;'"-]++|'[^'\n]*+'|"[^"\n]*+"|--[^\n]*+|['"-])*+""", re.DOTALL)
+_STATEMENT_END = re.compile(r"""(?:[^;'"-]++|'[^'\n]*+'|"[^"\n]*+"|--[^\n]*+|['"-])*""", re.DOTALL)
 _NOT_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 MAX_ERRORS = 20

@@ -16,7 +16,7 @@ from xscl.errors import Span
 from xscl.lexer import XML_NAME, Failure
 from xscl.parser_expression import ExpressionParser
 
-_QNAME = f"(?:{XML_NAME}:)?+{XML_NAME}"
+_QNAME = f"(?:{XML_NAME}:)?{XML_NAME}(?!:)"
 _OPEN = re.compile(f"<({_QNAME})")
 _CLOSE = re.compile(rf"</({_QNAME})[ \t\r\n]*+>")
 _ATTRIBUTE = re.compile(rf"[ \t\r\n]++({_QNAME})[ \t\r\n]*+=[ \t\r\n]*+([\"'])")
