@@ -88,7 +88,7 @@ def cut(documents: list[Document], size: int) -> list[list[Document]]:
 
 
 def throughput(broker: Broker, documents: list[Document], size: int) -> Result:
-    """Documents in batches. A batch is frozen for the collector, as `broker run` does."""
+    """Documents in batches. A batch is frozen for the collector, which would walk it again and again."""
     clock = broker.engine.clock.seconds
     clock.clear()
     gc.collect()

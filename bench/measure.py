@@ -116,7 +116,7 @@ def run(name: str, factory: Factory, workload: Workload, size: int, budget: floa
         marks.append((documents, seconds + (sampling.unpaid() if sampling else 0.0)))
         if seconds > budget:
             break
-        # What lives on need not be walked through by every later collection; so does the command.
+        # What lives on need not be walked through by every later collection.
         gc.freeze()
         if took < 0.02:
             chunk *= 2

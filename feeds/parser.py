@@ -316,5 +316,9 @@ def _after_comments(text: str, position: int) -> int:
 
 def _no_feed(text: str, problems: tuple[str, ...]) -> str:
     tag = _FIRST_TAG.search(text)
+    if tag and tag.group(1).lower() == "opml":
+        return (
+            "not a feed but a list of feeds (OPML): save it as a file and name that, or import it"
+        )
     reason = f"not a feed: the root element is <{tag.group(1)}>" if tag else "not a feed"
     return "; ".join((reason, *problems))

@@ -7,7 +7,9 @@ for success, 1 for a failure while running, 2 for a wrong command line or wrong 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 
 import click
 
@@ -36,6 +38,9 @@ for command in (demo, run, replay, feeds, check, explain, fmt):
 
 def main() -> None:
     """Entry point: turns what was raised into a message and an exit code."""
+    if threading.current_thread() is threading.main_thread():
+        # As Ctrl-C, so that what is temporary goes; 128 and the signal's number, as shells have it.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         code = cli(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -43,6 +48,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:
+        click.echo("broker: interrupted", err=True)
         sys.exit(130)
     except XsclError as error:
         click.echo(str(error), err=True)
@@ -51,6 +57,16 @@ def main() -> None:
         click.echo(f"broker: {error}", err=True)
         sys.exit(1)
     except ReaderGone:
-        # Nothing more can be written there, not even what is left in the buffer.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(0)
+    except OSError as error:
+        # Files and the network have messages of their own; what is left is the output, full or so.
+        click.echo(f"broker: {error.filename or 'output'}: {error.strerror or error}", err=True)
+        _forget_output()
+        sys.exit(1)
+
+
+def _forget_output() -> None:
+    """Nothing more can be written there, not even what is left in the buffer."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

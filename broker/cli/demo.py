@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ import click
 import feeds
 from broker.cli.polling import Polling
 from broker.cli.run import pipe
-from broker.cli.shared import Delivery, console, open_broker
+from broker.cli.shared import Delivery, StateType, console, open_broker, plural
 from broker.model import Match
 from broker.sql import UNBOUNDED
 from feeds.opml import read_opml
@@ -26,8 +27,8 @@ SAMPLES = Path(feeds.__file__).parent / "samples"
 @click.command()
 @click.option(
     "--state",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the state here; by default in a new temporary directory.",
+    type=StateType(),
+    help="Keep the state here; by default in a temporary directory, which goes at the end.",
 )
 def demo(state: Path | None) -> None:
     """Watch subscriptions find items that belong together in the sample feeds.
@@ -35,8 +36,16 @@ def demo(state: Path | None) -> None:
     Serves the sample feeds from this machine, fetches them as any feed is fetched, runs them
     through the pipeline with the subscriptions in demo.xscl, and shows each match as it is found.
     """
+    with ExitStack() as stack:
+        if state is None:
+            scratch = tempfile.TemporaryDirectory(prefix="broker-demo-")
+            _show(Path(stack.enter_context(scratch)), keep=False)
+        else:
+            _show(state, keep=True)
+
+
+def _show(directory: Path, *, keep: bool) -> None:
     began = time.monotonic()
-    directory = state or Path(tempfile.mkdtemp(prefix="broker-demo-"))
     queries = SAMPLES / "demo.xscl"
     opml = SAMPLES / "subscriptions.opml"
     listed = read_opml(opml.read_bytes(), opml.as_uri())
@@ -55,17 +64,17 @@ def demo(state: Path | None) -> None:
         with FeedServer(SAMPLES) as server:
             addresses = [server.url(Path(entry.url).name) for entry in listed]
             with Polling(directory, addresses, 60_000_000) as poll:
-                documents = pipe(broker, directory, deliver, poll=poll, once=True)
+                documents = pipe(broker, directory, deliver, poll=poll, once=True, keep=keep)
     total = sum(counts.values())
-    console.print(
-        f"\n[bold]{documents} items, {total} matches, {time.monotonic() - began:.1f} s[/bold]"
-    )
+    found = f"{plural(documents, 'item')}, {plural(total, 'match', 'matches')}"
+    console.print(f"\n[bold]{found}, {time.monotonic() - began:.1f} s[/bold]")
     for query, count in counts.most_common():
         console.print(f"  {count:4}  {query}")
     command = shlex.quote(str(Path(sys.argv[0])))
+    if keep:
+        console.print(f"\nThe state is in {directory}", markup=False)
     console.print(
-        f"\nThe state is in {directory}\n"
-        "Next:\n"
+        "\nNext:\n"
         f"  {command} explain {queries} --query {next(iter(counts), 'ID')}\n"
         f"  {command} run {queries} --feeds {opml} --once --format jsonl\n"
         "  write your own subscription: the README shows one in five minutes",

@@ -5,6 +5,7 @@ In: a state directory, addresses. Out: entries to show, and answers of the netwo
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -187,6 +188,26 @@ def address_of(typed: str) -> str:
     """What the user typed as an address: a path becomes a file: URL."""
     path = local_path(typed)
     return typed if path is None else path.absolute().as_uri()
+
+
+def must_be_fetchable(typed: str) -> None:
+    """Raises Failed for what the user typed and is no address: no file, or no http(s) URL."""
+    path = local_path(typed)
+    if path is not None:
+        if not path.is_file():
+            raise Failed(f"{typed}: no such file (the address of a feed begins with https://)")
+        return
+    try:
+        parts = urlsplit(split_login(typed)[0])
+        well = (
+            bool(parts.hostname) and (parts.port or 1) > 0 and not re.search(r"\s", typed.strip())
+        )
+    except ValueError:
+        well, parts = False, None
+    if parts is not None and parts.scheme.lower() not in ("http", "https"):
+        raise Failed(f"{typed}: a '{parts.scheme}:' address is not fetched, only http and https")
+    if not well:
+        raise Failed(f"{typed}: not an address (write it as https://host/path)")
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

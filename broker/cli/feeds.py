@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import urlsplit
 
 import click
 
@@ -18,13 +17,14 @@ from broker.cli.feedbooks import (
     columns,
     fetching,
     listed_in,
+    must_be_fetchable,
     now_in_microseconds,
     open_books,
     origin,
     read_feed,
     with_login,
 )
-from broker.cli.shared import DurationType, Failed, console
+from broker.cli.shared import DurationType, Failed, StateType, console, plural
 from broker.sql import UNBOUNDED
 from feeds.adapter import Channel
 from feeds.discovery import discover as find_feeds
@@ -37,6 +37,7 @@ from feeds.login import split_login
 from feeds.opml import OpmlError, Subscription, write_opml
 from feeds.paging import with_history
 from feeds.poll import digest
+from feeds.state import Status
 
 INTERVAL = 900.0
 CONNECTIONS = 8
@@ -44,7 +45,7 @@ CONNECTIONS = 8
 state_option = click.option(
     "--state",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=StateType(),
     help="The state directory of the broker whose feeds these are.",
 )
 folder_option = click.option("--folder", default="", help="Folder to put them in, as a/b.")
@@ -86,13 +87,16 @@ def add(urls: Sequence[str], state: Path, folder: str, since: int | None, histor
     to have it read from the environment at each fetch.
     """
     now = now_in_microseconds()
+    for typed in urls:
+        must_be_fetchable(typed)
     with open_books(state, create=True) as books:
         for typed in urls:
             url, login = split_login(address_of(typed))
-            _must_be_fetchable(typed, url)
             begin = ALL if history and since is None else _since(since, now)
             new = books.add([(Listing(url, "", folder, typed=True, since=begin), login)])
-            console.print(f"{'added' if new else 'already there'}: {url}", markup=False)
+            asked = history or since is not None or folder
+            kept = " (as it was: to change that, remove it first)" if asked else ""
+            console.print(f"added: {url}" if new else f"already there: {url}{kept}", markup=False)
             if history and new:
                 _read_history(books, url, now, begin)
 
@@ -103,11 +107,7 @@ def add(urls: Sequence[str], state: Path, folder: str, since: int | None, histor
 def remove(urls: Sequence[str], state: Path) -> None:
     """Watch feeds no more. What they brought stays, and is not news if they are added again."""
     with open_books(state) as books:
-        known = {feed.url for feed in books.spool.feeds()}
-        named = {split_login(address_of(url))[0]: url for url in urls}
-        unknown = [typed for url, typed in named.items() if url not in known]
-        if unknown:
-            raise Failed(f"not watched: {', '.join(unknown)} (see broker feeds list)")
+        named = _watched(urls, books)
         for url in named:
             books.spool.remove(url)
             console.print(f"removed: {url}", markup=False)
@@ -130,13 +130,22 @@ def resume(urls: Sequence[str], state: Path) -> None:
     _set_status(urls, state, "active")
 
 
-def _set_status(urls: Sequence[str], state: Path, status: str) -> None:
+def _set_status(urls: Sequence[str], state: Path, status: Status) -> None:
     with open_books(state) as books:
-        for typed in urls:
-            url = split_login(address_of(typed))[0]
-            if not books.spool.set_status(url, "paused" if status == "paused" else "active"):
-                raise Failed(f"not watched: {typed} (see broker feeds list)")
-            console.print(f"{status}: {url}", markup=False)
+        for url in _watched(urls, books):
+            books.spool.set_status(url, status)
+            done = "paused" if status == "paused" else "resumed"
+            console.print(f"{done}: {url}", markup=False)
+
+
+def _watched(urls: Sequence[str], books: Books) -> list[str]:
+    """The feeds that the user named, each once; Failed if one is not watched."""
+    known = {feed.url for feed in books.spool.feeds()}
+    named = {split_login(address_of(url))[0]: url for url in urls}
+    unknown = [typed for url, typed in named.items() if url not in known]
+    if unknown:
+        raise Failed(f"not watched: {', '.join(unknown)} (see broker feeds list)")
+    return list(named)
 
 
 @feeds.command("list")
@@ -184,7 +193,7 @@ def import_feeds(files: Sequence[str], state: Path, folder: str, since: int | No
                 console.print(f"left out: {each}", markup=False)
             new = books.add(wanted)
             count = len(wanted) + len(left_out)
-            console.print(f"{file}: {count} feeds, {new} of them new", markup=False)
+            console.print(f"{file}: {plural(count, 'feed')}, {new:,} of them new", markup=False)
 
 
 @feeds.command()
@@ -205,7 +214,7 @@ def export(file: BinaryIO, state: Path) -> None:
 @click.argument("urls", metavar="URL|FILE...", nargs=-1)
 @click.option(
     "--state",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=StateType(),
     help="Check the feeds of this broker; nothing of its state changes.",
 )
 def check(urls: Sequence[str], state: Path | None) -> None:
@@ -236,7 +245,7 @@ def check(urls: Sequence[str], state: Path | None) -> None:
         console.print(f"{one} and {other} show the same items", markup=False)
     failed = sum(channel.error is not None for channel in channels.values())
     if failed:
-        raise Failed(f"{failed} of {len(channels)} feeds cannot be read")
+        raise Failed(f"{failed:,} of {plural(len(channels), 'feed')} cannot be read")
 
 
 def _checked(url: str, channel: Channel) -> tuple[str, ...]:
@@ -252,7 +261,7 @@ def _checked(url: str, channel: Channel) -> tuple[str, ...]:
 @click.option("--add", "adding", is_flag=True, help="Watch the best feed found; needs --state.")
 @click.option(
     "--state",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=StateType(),
     help="The state directory of the broker to add it to.",
 )
 @since_option
@@ -270,13 +279,15 @@ def discover(site: str, adding: bool, state: Path | None, since: int | None) -> 
     for problem in found.problems:
         console.print(problem, markup=False)
     if not found.feeds:
-        raise Failed(f"no feed found at {url}")
+        plain = "" if "://" in site else f" (if it has no https, write http://{site})"
+        raise Failed(f"no feed found at {url}{plain}")
     for feed in found.feeds:
         click.echo(feed.url)
         same = f", the same items as {feed.same_as}" if feed.same_as else ""
         channel = feed.channel
         console.print(
-            f"  {channel.title}: {channel.dialect}, {len(channel.items)} items{same}", markup=False
+            f"  {channel.title}: {channel.dialect}, {plural(len(channel.items), 'item')}{same}",
+            markup=False,
         )
     if adding and state is not None:
         best = found.feeds[0].url
@@ -288,15 +299,6 @@ def discover(site: str, adding: bool, state: Path | None, since: int | None) -> 
 
 
 # -- behind the commands ---------------------------------------------------------------------
-
-
-def _must_be_fetchable(typed: str, url: str) -> None:
-    path = local_path(url)
-    if path is not None and not path.is_file():
-        raise Failed(f"{typed}: no such file (the address of a feed begins with https://)")
-    scheme = urlsplit(url).scheme.lower()
-    if scheme not in ("http", "https", "file"):
-        raise Failed(f"{typed}: a '{scheme}:' address is not fetched, only http and https")
 
 
 def _read_history(books: Books, url: str, now: int, since: int) -> None:
@@ -317,7 +319,8 @@ def _read_history(books: Books, url: str, now: int, since: int) -> None:
         console.print(f"{url}: {text}", markup=False)
     if batch.state.problem:
         raise Failed(f"{url}: {batch.state.problem}")
-    console.print(f"{url}: {count} items, {pages} older pages", markup=False)
+    brought = f"{plural(count, 'item')}, {plural(pages, 'older page')}"
+    console.print(f"{url}: {brought}", markup=False)
 
 
 def _opml(file: str) -> tuple[str, bytes]:

@@ -10,8 +10,15 @@ from pathlib import Path
 
 import click
 
-from broker.cli.feedbooks import Books, address_of, listed_in, open_books
-from broker.cli.shared import Failed, console
+from broker.cli.feedbooks import (
+    Books,
+    address_of,
+    listed_in,
+    moment,
+    must_be_fetchable,
+    open_books,
+)
+from broker.cli.shared import Failed, console, plural
 from feeds.events import event_rows
 from feeds.fetch import Fetcher, local_path
 from feeds.identity import ALL
@@ -22,6 +29,13 @@ from feeds.websub import Subscriber
 
 _PATIENCE = 2.0
 """Seconds after which slow hosts are left to the next round."""
+
+_LOOK = 3.0
+"""Seconds until feeds are noticed that `broker feeds` has added or resumed meanwhile."""
+
+_NONE_LEFT = (
+    "no feed is left to fetch: all are paused or gone (broker feeds resume, broker feeds add)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +48,17 @@ class Push:
 
     @classmethod
     def parse(cls, callback: str, listen: str) -> Push:
-        """Raises click.BadParameter for what is no host:port."""
+        """Raises click.BadParameter for what is no http(s) address, or no host:port."""
+        try:
+            must_be_fetchable(callback)
+            well = local_path(callback) is None
+        except Failed:
+            well = False
+        if not well:
+            raise click.BadParameter(
+                f"{callback!r} is not an address that hubs can call, as https://host/path",
+                param_hint="--websub",
+            )
         host, colon, port = listen.rpartition(":")
         if not colon or not port.isdigit() or int(port) > 65_535:
             raise click.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--websub-listen")
@@ -108,26 +132,43 @@ class Polling:
             self.thread.join(timeout=60)
         self._stack.close()
 
-    def wave(self, patience: float | None = None) -> None:
-        """Fetch what is due, and say what went wrong; after `patience` seconds, wait for no more."""
+    def wave(self, patience: float | None = None) -> int:
+        """Fetch what is due, and say what went wrong; after `patience` seconds, wait for no more.
+
+        How many feeds were fetched.
+        """
         wave = self.poller.wave(patience)
         for feed, problem in wave.problems:
             console.print(f"{feed}: {problem}", markup=False)
         if wave.fetched:
-            console.print(f"fetched {wave.fetched} feeds: {wave.rows} new items")
+            news = plural(wave.rows, "new item")
+            console.print(f"fetched {plural(wave.fetched, 'feed')}: {news}")
+        return wave.fetched
+
+    def once(self) -> None:
+        """Fetch what is due; where nothing is, say so and when something will be."""
+        if self.wave():
+            return
+        upcoming = self.spool.schedule()
+        if upcoming:
+            soonest = f"the next one is at {moment(upcoming[0][0])} (see --interval)"
+            console.print(f"no feed is due to be fetched: {soonest}")
+        else:
+            console.print(_NONE_LEFT)
 
     def start(self) -> None:
         self.thread.start()
 
     def _loop(self) -> None:
         try:
+            said = False
             while not self.stop.is_set():
                 self.wave(_PATIENCE)
                 wait = self.poller.wait()
-                if wait is None:
-                    console.print("no feed is left to fetch")
-                    return
-                self.stop.wait(wait)
+                if wait is None and not said:
+                    console.print(_NONE_LEFT)
+                said = wait is None
+                self.stop.wait(_LOOK if wait is None else min(wait, _LOOK))
         except BaseException as error:
             self.failure = error
             console.print(f"fetching stopped: {error}", markup=False)
@@ -135,6 +176,7 @@ class Polling:
 
 def _add(books: Books, feed: str) -> None:
     """A feed, or the feeds of an OPML file; all that they show is news, since they were named here."""
+    must_be_fetchable(feed)
     path = local_path(feed)
     data = b""
     if path is not None:
@@ -153,4 +195,4 @@ def _add(books: Books, feed: str) -> None:
     books.add(wanted)
     for each in left_out:
         console.print(f"left out: {each}", markup=False)
-    console.print(f"{feed}: {len(wanted)} feeds", markup=False)
+    console.print(f"{feed}: {plural(len(wanted), 'feed')}", markup=False)

@@ -17,6 +17,7 @@ from broker.cli.shared import (
     lateness_option,
     open_broker,
     out_option,
+    plural,
     progress,
     query_files,
     state_option,
@@ -62,7 +63,7 @@ def replay(
         delivery.pending()
         before = len(broker.dead_letters())
         items = found = 0
-        update = stack.enter_context(progress("items"))
+        update = stack.enter_context(progress("item"))
         rows = archive_rows(archive, lambda place, problem: problems.append((place, problem)))
         for arrivals, now in batches(rows, broker.engine.matcher):
             matches = broker.engine.apply(arrivals, now)
@@ -73,9 +74,10 @@ def replay(
         for place, problem in problems[:10]:
             console.print(f"{place}: {problem}", markup=False)
         if len(problems) > 10:
-            console.print(f"and {len(problems) - 10:,} more snapshots with problems")
+            more = plural(len(problems) - 10, "more snapshot")
+            console.print(f"and {more} with problems")
         tell_dead_letters(broker.dead_letters()[before:], state)
-        console.print(f"{items:,} items, {found:,} matches")
+        console.print(f"{plural(items, 'item')}, {plural(found, 'match', 'matches')}")
 
 
 def batches(rows: Iterator[DocumentRow], matcher: Matcher) -> Iterator[tuple[Arrivals, int | None]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
 
 import click
@@ -21,12 +22,30 @@ from broker.cli.shared import (
     lateness_option,
     open_broker,
     out_option,
+    plural,
     progress,
     query_files,
     state_option,
     tell_dead_letters,
 )
 from broker.output import ReaderGone
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from broker.spark.pipeline import Summary
+    from broker.spark.sources import Source
+
+
+def _xpath(context: click.Context, parameter: click.Parameter, xpath: str | None) -> str | None:
+    if xpath is not None:
+        from broker.spark.documents import timestamp_reader
+
+        try:
+            timestamp_reader(xpath)
+        except ValueError as error:
+            raise click.UsageError(f"--{error}; write for instance //updated", context) from None
+    return xpath
 
 
 @click.command()
@@ -35,8 +54,9 @@ from broker.output import ReaderGone
     "--documents",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="A directory of .xml files (picked up as they arrive: move them in when complete), or a .jsonl file or directory of "
-    'them, whose lines are {"id", "stream", "timestamp", "xml"}. May be given several times.',
+    help="An .xml file (move it in when it is complete), a .jsonl file, whose lines are "
+    '{"id", "stream", "timestamp", "xml"}, or a directory of either or both, which are picked up as '
+    "they arrive. May be given several times.",
 )
 @click.option(
     "--feeds",
@@ -53,6 +73,7 @@ from broker.output import ReaderGone
 @click.option(
     "--timestamp",
     metavar="XPATH",
+    callback=_xpath,
     help="Where an .xml document holds its time (a date, or seconds); else the file's time counts.",
 )
 @click.option("--split", metavar="NAME", help="Make each element NAME of an .xml file a document.")
@@ -114,6 +135,9 @@ def run(
             "nothing to read: give --documents or --feeds, or both,"
             " or a --state whose feeds were added with broker feeds add"
         )
+    if websub and once:
+        raise click.UsageError("--websub needs a broker that goes on running, so no --once")
+    push = Push.parse(websub, websub_listen) if websub else None
     with ExitStack() as stack:
         if state is None:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-"))
@@ -125,7 +149,6 @@ def run(
         delivery.pending()
         poll = None
         if feeds or watched:
-            push = Push.parse(websub, websub_listen) if websub and not once else None
             poll = stack.enter_context(Polling(directory, feeds, interval, push, getproxies()))
         before = len(broker.dead_letters())
         pipe(
@@ -148,7 +171,7 @@ def pipe(
     delivery: Callable[..., None],
     *,
     documents: Sequence[Path] = (),
-    xml_options: dict[str, object] | None = None,
+    xml_options: dict[str, Any] | None = None,
     poll: Polling | None = None,
     once: bool,
     master: str | None = None,
@@ -163,23 +186,16 @@ def pipe(
     from broker.spark.gateway import JavaError
     from broker.spark.pipeline import Progress, run_pipeline, stop_on_signals
     from broker.spark.session import start_session, stop_session
-    from broker.spark.sources import Source, json_source, xml_source
+    from broker.spark.sources import Source
     from feeds.source import FeedSpool
 
     if poll is not None and once:
-        poll.wave()
+        poll.once()
     console.print("starting Spark")
+    session = None
     try:
         session = start_session(master, state_dir=directory)
-    except JavaError as error:
-        raise Failed(str(error)) from None
-    try:
-        sources = []
-        for path in documents:
-            if path.suffix == ".jsonl" or (path.is_dir() and any(path.glob("*.jsonl"))):
-                sources.append(json_source(session, path))
-            else:
-                sources.append(xml_source(session, path, **(xml_options or {})))  # type: ignore[arg-type]
+        sources = [s for path in documents for s in _sources(session, path, xml_options or {})]
         if poll is not None:
             session.dataSource.register(FeedSpool)
             spool = str(poll.spool.path.absolute())
@@ -206,16 +222,57 @@ def pipe(
                 on_progress=on_progress,
                 stop=stop,
             )
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, FileNotFoundError, JavaError) as error:
         raise Failed(str(error)) from None
     except PipelineError as error:
-        if isinstance(error.__cause__, ReaderGone):
+        if isinstance(error.__cause__, ReaderGone | Failed):
             raise error.__cause__ from None
         log = f" (Spark's log: {directory / 'spark.log'})" if keep else ""
         raise Failed(f"{error}{log}") from error.__cause__
     finally:
-        stop_session(session)
-    console.print(
-        f"{summary.documents:,} documents, {summary.matches:,} matches in {summary.elapsed:.1f} s"
-    )
+        if session is not None:
+            stop_session(session)
+    _tell(summary, sources, documents, xml_options or {})
     return summary.documents
+
+
+def _sources(session: SparkSession, path: Path, xml_options: dict[str, Any]) -> Iterator[Source]:
+    """What a path of --documents names: files of one kind, or of both, as a directory has them."""
+    from broker.spark.sources import json_source, xml_source
+
+    lines, files = path.suffix == ".jsonl", path.suffix != ".jsonl"
+    if path.is_dir():
+        lines = next(path.glob("*.jsonl"), None) is not None
+        files = next(path.rglob("*.xml"), None) is not None
+        if not lines and not files:
+            console.print(f"{path}: no .xml or .jsonl file is there yet", markup=False)
+            lines = files = True
+    if lines:
+        yield json_source(session, path)
+    if files:
+        yield xml_source(session, path, **xml_options)
+
+
+def _tell(
+    summary: Summary, sources: Sequence[Source], documents: Sequence[Path], xml: dict[str, Any]
+) -> None:
+    """Say what a run did, and what was in its documents that the user may not expect."""
+    from broker.spark.jsonlines import SUFFIX, unfinished
+
+    found = plural(summary.matches, "match", "matches")
+    count = plural(summary.documents, "document")
+    console.print(f"{count}, {found} in {summary.elapsed:.1f} s")
+    xpath = xml.get("timestamp")
+    for name in dict.fromkeys(source.name for source in sources if source.name and xpath):
+        if undated := summary.undated.get(name, 0):
+            console.print(
+                f"{name}: --timestamp {xpath} finds no date in {plural(undated, 'document')}: "
+                "the time of the file counted instead",
+                markup=False,
+            )
+    for path in documents:
+        if path.is_dir() or path.suffix == SUFFIX:
+            for file in unfinished(path):
+                console.print(
+                    f"{file}: its last line is torn, and is read once it is whole", markup=False
+                )

@@ -20,6 +20,7 @@ from broker.output import FORMATS, Output
 from broker.sql import UNBOUNDED
 from broker.store import StateError
 from xscl.durations import UNITS, microseconds
+from xscl.errors import Source, Span
 
 _DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*([A-Za-z]*)")
 
@@ -28,6 +29,24 @@ console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 class Failed(RuntimeError):
     """The command cannot go on; the message says why and what to do."""
+
+
+def plural(count: int, noun: str, many: str | None = None) -> str:
+    """A number with its noun: 1 feed, 1,200 feeds."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+class StateType(click.Path):
+    """A state directory, which need not be there yet. An empty text (a shell's unset variable) is
+    refused, where a path would take it for the working directory."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value).strip():
+            self.fail("the name of a directory is missing", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class DurationType(click.ParamType[int]):
@@ -54,7 +73,7 @@ query_files = click.argument(
 )
 state_option = click.option(
     "--state",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=StateType(),
     help="Directory in which everything survives; stop or kill the command and go on with it.",
 )
 lateness_option = click.option(
@@ -82,16 +101,32 @@ def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
     problems: list[xscl.Diagnostic] = []
     for path in paths:
         try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise Failed(f"{path}: cannot be read as UTF-8 text: {error}") from None
-        try:
-            files.append(xscl.parse(text, str(path)))
+            files.append(xscl.parse(_decoded(path), str(path)))
+        except OSError as error:
+            raise Failed(f"{path}: {error.strerror}") from None
         except xscl.XsclError as error:
             problems += error.diagnostics
     if problems:
         raise xscl.XsclError(problems)
     return files
+
+
+def _decoded(path: Path) -> str:
+    """The text of a query file. Raises XsclError at the first byte that is not UTF-8."""
+    data = path.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        shown = data.decode("utf-8", errors="replace")
+        at = len(data[: error.start].decode("utf-8"))
+        raise xscl.XsclError(
+            xscl.Diagnostic(
+                "encoding",
+                f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8",
+                Span(Source(str(path), shown), at, at + 1),
+                "save the file as UTF-8, or convert it: iconv -f latin1 -t utf-8",
+            )
+        ) from None
 
 
 def open_broker(
@@ -124,7 +159,8 @@ def open_broker(
         except xscl.XsclError:
             broker.close()
             raise
-        console.print(f"history: {told.documents:,} documents, {len(told.matches):,} matches")
+        found = plural(len(told.matches), "match", "matches")
+        console.print(f"history: {plural(told.documents, 'document')}, {found}")
     for id, text in broker.subscriptions.items():
         if before.get(id, text) != text:
             console.print(f"{id} has changed: it starts anew", markup=False)
@@ -136,6 +172,9 @@ class Delivery:
 
     def __init__(self, broker: Broker, out: str, form: str) -> None:
         self.broker = broker
+        self.name = "standard output" if out == "-" else f"--out {out}"
+        if out == "-" and sys.stdout is None:
+            raise Failed("standard output is closed; give --out FILE")
         try:
             self.output = Output(out, form)
         except OSError as error:
@@ -147,12 +186,18 @@ class Delivery:
             self(left)
 
     def __call__(self, matches: list[Match]) -> None:
-        self.output.write(matches)
+        try:
+            self.output.write(matches)
+        except OSError as error:
+            raise Failed(
+                f"{self.name}: {error.strerror}; with --state, what was found is delivered by the "
+                "next run"
+            ) from None
         self.broker.acknowledge(matches)
 
 
 @contextmanager
-def progress(noun: str = "documents") -> Iterator[Callable[[int, int], None]]:
+def progress(noun: str = "document") -> Iterator[Callable[[int, int], None]]:
     """A line on a terminal that counts what was processed; nothing elsewhere."""
     documents = found = 0
     bar = Progress(
@@ -164,13 +209,14 @@ def progress(noun: str = "documents") -> Iterator[Callable[[int, int], None]]:
         disable=not sys.stderr.isatty(),
     )
     with bar:
-        task = bar.add_task(f"waiting for {noun}", total=None)
+        task = bar.add_task(f"waiting for {noun}s", total=None)
 
         def update(more: int, matches: int) -> None:
             nonlocal documents, found
             documents += more
             found += matches
-            bar.update(task, description=f"{documents:,} {noun}, {found:,} matches")
+            described = f"{plural(documents, noun)}, {plural(found, 'match', 'matches')}"
+            bar.update(task, description=described)
 
         yield update
 
@@ -179,7 +225,7 @@ def tell_dead_letters(letters: Sequence[DeadLetter], state: Path | None) -> None
     """Say what was kept aside, the first few with their reasons."""
     if not letters:
         return
-    console.print(f"kept aside: {len(letters):,} documents")
+    console.print(f"kept aside: {plural(len(letters), 'document')}")
     for letter in letters[:5]:
         console.print(f"  {letter.place}: {letter.reason}", markup=False)
     if len(letters) > 5:

@@ -10,12 +10,12 @@ after so many lines or bytes, and a line appended later is a document like any o
 
 from __future__ import annotations
 
+import json
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -40,13 +40,24 @@ LINE_BYTES = 128 << 20
 TASK_BYTES = 1 << 16
 """Less than this is not worth a second task."""
 
-SETTLED = 2_000_000
-"""Microseconds after which a file's last line is taken although it has no newline."""
-
 _CHUNK = 1 << 20
 
 Offset = dict[str, dict[str, int]]
-"""File name -> {"bytes": read so far, "lines": in them}."""
+"""File name -> {"bytes": read so far, "lines": in them, "inode": of the file that was read}."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file as it is now. `modified` in microseconds."""
+
+    name: str
+    size: int
+    modified: int
+    inode: int
+
+    @classmethod
+    def of(cls, name: str, status: os.stat_result) -> Found:
+        return cls(name, status.st_size, status.st_mtime_ns // 1_000, status.st_ino)
 
 
 @dataclass(slots=True)
@@ -103,59 +114,38 @@ class JsonReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What is there now is all that this run reads."""
-        self.available = {name: size for name, size, _ in self._files()}
+        self.available = {file.name: file.size for file in self._files()}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """`start`, and as many more lines as a batch takes. Files are read oldest first."""
         latest: Offset = {}
         lines, size = self.lines, self.size
-        for name, length, modified in self._files():
-            settled = time.time_ns() // 1_000 - modified > SETTLED
+        for file in self._files():
+            length = file.size
             if self.available is not None:
-                length, settled = min(length, self.available.get(name, 0)), True
-            done = start.get(name, {"bytes": 0, "lines": 0})
-            if length < done["bytes"]:
-                done = {"bytes": 0, "lines": 0}  # another file under the same name
+                length = min(length, self.available.get(file.name, 0))
+            now = {"bytes": length, "inode": file.inode}
+            done = _read_before(start.get(file.name), now)
             if lines > 0 and size > 0 and length > done["bytes"]:
-                end, count = _advance(self._file(name), done["bytes"], length, lines, size, settled)
+                path = _inside(self.path, file.name)
+                end, count = _advance(path, done["bytes"], length, lines, size)
                 lines, size = lines - count, size - (end - done["bytes"])
                 done = {"bytes": end, "lines": done["lines"] + count}
             if done["bytes"]:
-                latest[name] = done
+                latest[file.name] = {**done, "inode": file.inode}
         return latest
 
-    def _files(self) -> list[tuple[str, int, int]]:
-        """Name, length and modification time (microseconds) of the files, oldest first."""
-        if self.path.is_dir():
-            with os.scandir(self.path) as entries:
-                found = [
-                    (entry.name, status.st_size, status.st_mtime_ns // 1_000)
-                    for entry in entries
-                    if entry.name.endswith(SUFFIX)
-                    and entry.name[0] not in "._"
-                    and entry.is_file()
-                    and (status := entry.stat())
-                ]
-            return sorted(found, key=lambda file: (file[2], file[0]))
-        try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            return []  # a file to come
-        return [(self.path.name, status.st_size, status.st_mtime_ns // 1_000)]
-
-    def _file(self, name: str) -> Path:
-        return self.path / name if self.path.is_dir() else self.path
+    def _files(self) -> list[Found]:
+        return files_at(self.path)
 
     def partitions(self, start: Offset, end: Offset) -> list[Stretch]:
         """The stretches of a batch, cut at newlines into about as many as there are tasks."""
         whole = []
-        modified = {name: time for name, _, time in self._files()}
+        modified = {file.name: file.modified for file in self._files()}
         for name, upto in end.items():
-            done = start.get(name, {"bytes": 0, "lines": 0})
-            if upto["bytes"] < done["bytes"]:
-                done = {"bytes": 0, "lines": 0}
+            done = _read_before(start.get(name), upto)
             if upto["bytes"] > done["bytes"] and name in modified:
-                path = str(self._file(name))
+                path = str(_inside(self.path, name))
                 whole.append(
                     Stretch(path, done["bytes"], upto["bytes"], done["lines"] + 1, modified[name])
                 )
@@ -176,13 +166,63 @@ class JsonReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
-def _advance(
-    file: Path, start: int, length: int, lines: int, size: int, settled: bool
-) -> tuple[int, int]:
-    """How far a batch of at most `lines` and about `size` bytes gets: end and number of lines.
+def files_at(path: Path) -> list[Found]:
+    """The file, or the files of the directory, oldest first; none for a file to come."""
+    try:
+        if not path.is_dir():
+            return [Found.of(path.name, path.stat())]
+        with os.scandir(path) as entries:
+            found = [
+                Found.of(entry.name, entry.stat())
+                for entry in entries
+                if entry.name.endswith(SUFFIX) and entry.name[0] not in "._" and entry.is_file()
+            ]
+    except FileNotFoundError:
+        return []
+    return sorted(found, key=lambda file: (file.modified, file.name))
 
-    At least one line, however long. A last line without its newline counts once the file is
-    `settled`; before that it may still be being written.
+
+def unfinished(path: Path) -> list[Path]:
+    """The files whose last line has no newline and is not whole, so that it was not read."""
+    return [
+        file
+        for file in (_inside(path, found.name) for found in files_at(path) if found.size)
+        if not _last_line_is_whole(file)
+    ]
+
+
+def _last_line_is_whole(file: Path) -> bool:
+    with file.open("rb") as stream:
+        length = end = stream.seek(0, os.SEEK_END)
+        while end > 0 and length - end < LINE_BYTES:
+            begin = max(0, end - _CHUNK)
+            stream.seek(begin)
+            newline = stream.read(end - begin).rfind(b"\n")
+            end = begin
+            if newline >= 0:
+                end += newline + 1
+                break
+        return _whole(stream, end, length)
+
+
+def _inside(path: Path, name: str) -> Path:
+    return path / name if path.is_dir() else path
+
+
+def _read_before(done: dict[str, int] | None, now: dict[str, int]) -> dict[str, int]:
+    """How far a file was read: not at all if another one now has its name (it was rotated)."""
+    if done is None or now["bytes"] < done["bytes"]:
+        return {"bytes": 0, "lines": 0}
+    if done.get("inode", now.get("inode")) != now.get("inode"):
+        return {"bytes": 0, "lines": 0}
+    return {"bytes": done["bytes"], "lines": done["lines"]}
+
+
+def _advance(file: Path, start: int, length: int, lines: int, size: int) -> tuple[int, int]:
+    """How far a batch of at most `lines` and about `size` bytes gets: end and number of newlines.
+
+    At least one line, however long. A last line without its newline counts if it is whole; else it
+    is still being written, or was torn and is written on later.
     """
     end, count, position = start, 0, start
     with file.open("rb") as stream:
@@ -198,9 +238,25 @@ def _advance(
             position += len(chunk)
             if end == start and position - start >= LINE_BYTES:
                 return position, 1
-    if settled and position >= length and end < length and count < lines:
-        return length, count + 1
+        if position >= length and end < length and count < lines and _whole(stream, end, length):
+            # Not a line yet for counting: its newline comes with what is appended.
+            return length, count
     return end, count
+
+
+def _whole(stream: BinaryIO, start: int, end: int) -> bool:
+    """Whether these bytes are a JSON object: nothing that is appended makes another one of it."""
+    if end - start >= LINE_BYTES:
+        return True
+    stream.seek(start)
+    text = stream.read(end - start).strip()
+    if not text.endswith(b"}"):
+        return not text
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _cut(part: Stretch, size: int) -> Iterator[Stretch]:

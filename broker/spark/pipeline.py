@@ -18,7 +18,8 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -72,13 +73,17 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run: its totals, `seconds` by stage (`STAGES`), `elapsed` from start to end."""
+    """A run: its totals, `seconds` by stage (`STAGES`), `elapsed` from start to end.
+
+    `undated`: by source, the documents that have no date of their own.
+    """
 
     documents: int
     batches: int
     matches: int
     seconds: dict[str, float]
     elapsed: float
+    undated: Mapping[str, int]
 
 
 STAGES = ("list", "log", "plan", "stage1", "stage2", "deliver", "other")
@@ -165,6 +170,7 @@ class _Run:
     documents: int = 0
     matches: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    undated: Counter[str] = field(default_factory=Counter)
     error: BaseException | None = None
     _busy: threading.Lock = field(default_factory=threading.Lock)
     _done: dict[int, Progress] = field(default_factory=dict)
@@ -237,6 +243,7 @@ class _Run:
             self.on_matches(matches)
             clock.lap("deliver")
         self.documents += table.num_rows
+        self.undated.update(_undated(table))
         self.matches += len(matches)
         self._done[number] = Progress(number, table.num_rows, len(matches), clock.seconds)
 
@@ -297,7 +304,9 @@ class _Run:
             self.on_progress(Progress(done.batch, done.documents, done.matches, seconds))
 
     def summary(self, elapsed: float) -> Summary:
-        return Summary(self.documents, self.batches, self.matches, dict(self.seconds), elapsed)
+        return Summary(
+            self.documents, self.batches, self.matches, dict(self.seconds), elapsed, self.undated
+        )
 
 
 class _Stopped(Exception):
@@ -332,6 +341,13 @@ def stage1_batches(
         for witnessed in stage1(spec, iter([batch])):
             columns = reread([*witnessed.columns, orders], _IN_SPARK)
             yield pa.RecordBatch.from_arrays(columns, schema=_IN_SPARK)
+
+
+def _undated(table: pa.Table) -> dict[str, int]:
+    """By source, how many rows are documents without a date of their own."""
+    without = pc.and_(pc.invert(table.column("dated")), pc.is_null(table.column("error")))
+    counted = pc.value_counts(table.filter(without).column("source"))
+    return {entry["values"]: entry["counts"] for entry in counted.to_pylist()}
 
 
 def in_order(table: pa.Table) -> pa.Table:

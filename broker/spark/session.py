@@ -105,6 +105,10 @@ def start_session(
         if SparkContext._active_spark_context is not None:
             raise RuntimeError("a Spark session is already running in this process")
         master = master or default_master()
+        # What a Python function raises in a callback is raised here too; py4j logs its trace twice,
+        # and that of a lost JVM or of Ctrl-C (to the root logger).
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_not_py4j)
         scratch, lock = _claim_scratch()
         java: JavaProcess | None = None
         try:
@@ -168,26 +172,26 @@ def _session(settings: Mapping[str, str], java: JavaProcess | None, log: Path) -
         configuration.set(name, value)
     interrupt = signal.getsignal(signal.SIGINT)
     try:
-        context = SparkContext(conf=configuration, gateway=java.gateway if java else None)
+        try:
+            context = SparkContext(conf=configuration, gateway=java.gateway if java else None)
+        finally:
+            # pyspark puts a handler of its own in place; what Ctrl-C means is the caller's to say.
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, interrupt)
         # What the Python functions of this session's plans run with.
         context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
-        # What a Python function raises in a callback is raised here too; py4j logs its trace twice,
-        # and that of a lost JVM (to the root logger).
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
-        logging.getLogger().addFilter(_not_py4j)
         # When the JVM is killed this server prints a traceback beside the error that is raised.
         context._accumulatorServer.handle_error = _say_nothing  # type: ignore[method-assign]
         return SparkSession(context)
     except Exception as error:
         raise JavaError(f"Spark did not start: {_first_line(error)} (see {log})") from error
-    finally:
-        # pyspark puts a handler of its own in place; what Ctrl-C means is the caller's to say.
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, interrupt)
 
 
 def _not_py4j(record: logging.LogRecord) -> bool:
-    return record.msg != "Exception while sending command."
+    return record.msg not in (
+        "Exception while sending command.",
+        "KeyboardInterrupt while sending command.",
+    )
 
 
 def _say_nothing(request: object, client_address: object) -> None:

@@ -49,7 +49,7 @@ def broker(*args: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    pages = {
+    pages: dict[str, Page | bytes] = {
         "/news.rss": NEWS,
         "/news.atom": SAME,
         "/broken.rss": NEWS.replace(b"</channel>", b""),
@@ -155,12 +155,16 @@ def test_logins_are_kept_apart_and_not_shown(mine: Broker, site: Site) -> None:
     [
         ("example.org/feed", "no such file (the address of a feed begins with https://)"),
         ("ftp://a.example/f", "a 'ftp:' address is not fetched, only http and https"),
+        ("http://[a/", "not an address (write it as https://host/path)"),
+        ("http:///f", "not an address (write it as https://host/path)"),
+        ("http://a example/f", "not an address (write it as https://host/path)"),
+        ("http://a.example:99999/f", "not an address (write it as https://host/path)"),
     ],
 )
 def test_what_is_no_address(typed: str, said: str, mine: Broker) -> None:
     done = mine("add", typed)
     assert (done.returncode, done.stderr) == (1, f"broker: {typed}: {said}\n")
-    assert mine.listed() == []
+    assert not mine.state.exists()
 
 
 @pytest.mark.parametrize("command", ["remove", "pause", "resume"])
@@ -170,6 +174,45 @@ def test_a_feed_that_is_not_there(command: str, mine: Broker) -> None:
     done = mine(command, "http://a.example/f")
     assert done.returncode == 1
     assert done.stderr.startswith("broker: not watched: http://a.example/f")
+
+
+def test_several_feeds_are_paused_together_or_not_at_all(mine: Broker) -> None:
+    mine("add", "http://a.example/f", "http://b.example/f")
+    assert mine("pause", "http://a.example/f", "http://c.example/f").returncode == 1
+    assert {feed["status"] for feed in mine.listed()} == {"active"}
+    assert mine("pause", "http://a.example/f").stderr == "paused: http://a.example/f\n"
+    assert mine("resume", "http://a.example/f").stderr == "resumed: http://a.example/f\n"
+
+
+def test_what_is_not_changed_of_a_feed_that_is_there_is_said(mine: Broker) -> None:
+    mine("add", "http://a.example/f")
+    done = mine("add", "http://a.example/f", "--folder", "News")
+    assert "as it was: to change that, remove it first" in done.stderr
+    assert [feed["folder"] for feed in mine.listed()] == [""]
+
+
+def test_an_empty_name_is_no_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (("add", "http://a.example/f"), ("list",), ("export",), ("check",)):
+        done = broker("feeds", *command, "--state", "")
+        assert done.returncode == 2
+        assert "the name of a directory is missing" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_output_that_takes_no_more(mine: Broker) -> None:
+    mine("add", "http://a.example/f")
+    command = "from broker.cli import main; main()"
+    arguments = ["feeds", "list", "--state", str(mine.state)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", command, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "broker: output: No space left on device\n")
 
 
 @pytest.mark.parametrize("command", ["list", "export", "check"])
@@ -284,6 +327,9 @@ def test_discover_prints_addresses_and_adds_the_best(mine: Broker, site: Site) -
     none = broker("feeds", "discover", site.url("/empty"))
     assert (none.returncode, none.stdout) == (1, "")
     assert f"no feed found at {site.url('/empty')}" in none.stderr
+    bare = site.url("").removeprefix("http://")
+    done = broker("feeds", "discover", bare)
+    assert f"if it has no https, write http://{bare}" in done.stderr
     assert broker("feeds", "discover", site.url("/"), "--add").returncode == 2
 
 
@@ -308,7 +354,7 @@ def test_history_is_fetched_when_asked(mine: Broker, site: Site) -> None:
     url = site.url("/f")
     done = mine("add", url, "--history")
     assert done.returncode == 0, done.stderr
-    assert f"{url}: 2 items, 1 older pages" in done.stderr
+    assert f"{url}: 2 items, 1 older page\n" in done.stderr
     with Spool(mine.state / "spool.sqlite") as spool:
         assert [row.id for row in spool.read(0, 9)] == ["0", "1"]
     mine.poll()  # nothing is due, nothing comes twice

@@ -57,6 +57,35 @@ def test_explain_shows_a_stage_of_one_query(stage: str) -> None:
     assert expected[stage] in done.stdout
 
 
+def test_a_file_that_is_not_utf8_is_shown_its_place(tmp_path: Path) -> None:
+    latin = tmp_path / "latin.xscl"
+    latin.write_bytes("-- é\na: SELECT t FROM S//item[./title->t] -- caf".encode() + b"\xe9\n")
+    for command in (("check",), ("run", "--feeds", "http://a.example/f")):
+        done = broker(*command, latin)
+        assert done.returncode == 2
+        assert f"{latin}:2:44" in done.stderr
+        assert "0xe9" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--documents", ".", "--timestamp", "foo(("), "--timestamp 'foo((': Invalid expression"),
+        (("--documents", ".", "--state", ""), "the name of a directory is missing"),
+        (("--documents", ".", "--websub", "https://a.example/", "--once"), "so no --once"),
+        (("--feeds", "http://a.example/f", "--websub", "a"), "not an address that hubs can call"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_before_spark_starts(
+    options: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    done = broker("run", DEMO, *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "starting Spark" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_explain_names_the_queries_there_are() -> None:
     done = broker("explain", DEMO, "--query", "nothing")
     assert done.returncode == 2

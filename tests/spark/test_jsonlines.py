@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from broker.spark import jsonlines
-from broker.spark.jsonlines import JsonReader, Offset, Stretch, stretch_rows
+from broker.spark.jsonlines import JsonReader, Offset, Stretch, stretch_rows, unfinished
 
 OLD = 1_600_000_000
 
@@ -79,19 +79,52 @@ def test_a_line_that_is_being_written_waits(tmp_path: Path) -> None:
     file.write_text(line(0) + line(1)[:9])  # just now
     reader = JsonReader(file, 1, 100, 1 << 20)
     offset = reader.latestOffset({}, ReadAllAvailable())
-    assert offset == {"in.jsonl": {"bytes": len(line(0)), "lines": 1}}
+    inode = file.stat().st_ino
+    assert offset == {"in.jsonl": {"bytes": len(line(0)), "lines": 1, "inode": inode}}
     file.write_text(line(0) + line(1))
     assert ids(batches(reader, offset)) == [["d1"]]
 
 
-def test_a_last_line_without_newline_is_read_once_it_is_settled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("torn", [line(1)[:9], line(1)[:-2], '{"id": "}', "no JSON"])
+@pytest.mark.parametrize("once", [True, False])
+def test_a_torn_last_line_is_left_until_it_is_whole(tmp_path: Path, torn: str, once: bool) -> None:
+    file = tmp_path / "in.jsonl"
+    write(file, line(0) + torn, age=1_000)
+    reader = JsonReader(tmp_path, 1, 100, 1 << 20)
+    if once:
+        reader.prepareForTriggerAvailableNow()
+    offset = reader.latestOffset({}, ReadAllAvailable())
+    assert ids(batches(reader)) == [["d0"]]
+    assert unfinished(tmp_path) == unfinished(file) == [file]
+    write(file, line(0) + line(1))
+    found = batches(JsonReader(tmp_path, 1, 100, 1 << 20), offset)
+    assert found == [[("d1", f"{file}:2")]]
+    assert unfinished(tmp_path) == []
+
+
+def test_a_whole_last_line_needs_no_newline(tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     write(file, line(0) + line(1).rstrip())
-    assert ids(batches(JsonReader(file, 1, 100, 1 << 20))) == [["d0", "d1"]]
-    file.write_text(line(0) + line(1).rstrip())
-    at_once = JsonReader(file, 1, 100, 1 << 20)
-    at_once.prepareForTriggerAvailableNow()
-    assert ids(batches(at_once)) == [["d0", "d1"]]
+    reader = JsonReader(file, 1, 100, 1 << 20)
+    offset = reader.latestOffset({}, ReadAllAvailable())
+    assert ids(batches(reader)) == [["d0", "d1"]]
+    assert unfinished(file) == []
+    write(file, line(0) + line(1) + line(2))
+    # The newline that was missing makes no line of its own.
+    assert [row for batch in batches(reader, offset) for row in batch] == [("d2", f"{file}:3")]
+
+
+def test_a_rotated_file_is_read_from_its_beginning(tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    write(file, line(0))
+    reader = JsonReader(file, 1, 100, 1 << 20)
+    offset = reader.latestOffset({}, ReadAllAvailable())
+    file.rename(tmp_path / "in.jsonl.1")
+    write(file, line(7) + line(8) + line(9))  # longer than what was read
+    assert ids(batches(reader, offset)) == [["d7", "d8", "d9"]]
+    # An offset of before inodes were kept says nothing of them.
+    old: Offset = {"in.jsonl": {"bytes": len(line(7)), "lines": 1}}
+    assert ids(batches(reader, old)) == [["d8", "d9"]]
 
 
 def test_available_now_ends_where_the_files_ended(tmp_path: Path) -> None:

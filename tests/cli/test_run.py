@@ -1,0 +1,191 @@
+"""`broker run` and `broker demo` as processes: what they read, say, and leave behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.cli.polling import Polling
+from tests.cli.test_queries import broker as process
+from tests.feeds.data import SAMPLES, rss
+from tests.feeds.odd_server import OddServer, dribble
+from tests.feeds.site import Site
+
+ALL = "all: SELECT t FROM S//item[./title->t];"
+HOUR = 3_600_000_000
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> Path:
+    path = tmp_path / "all.xscl"
+    path.write_text(ALL)
+    return path
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The temporary directory of the processes that a test starts."""
+    path = tmp_path / "t"
+    path.mkdir()
+    monkeypatch.setenv("TMPDIR", str(path))
+    return path
+
+
+@contextmanager
+def running(*args: object) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", "from broker.cli import main; main()", *map(str, args)]
+    with subprocess.Popen(
+        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as started:
+        try:
+            yield started
+        finally:
+            if started.poll() is None:
+                os.killpg(started.pid, signal.SIGKILL)
+
+
+def heard(started: subprocess.Popen[str], words: str) -> str:
+    """What the process said up to the line with these words."""
+    assert started.stderr is not None
+    said = ""
+    for line in started.stderr:
+        said += line
+        if words in line:
+            return said
+    raise AssertionError(said)
+
+
+def test_a_directory_of_both_kinds_is_read_and_what_is_odd_is_said(
+    tmp_path: Path, queries: Path
+) -> None:
+    folder = tmp_path / "a [b]"
+    folder.mkdir()
+    (folder / "a.xml").write_text("<item><title>one</title></item>")
+    (folder / "b.jsonl").write_text(
+        '{"id": "1", "xml": "<item><title>two</title></item>"}\n{"id": "2", "xml": "<item>'
+    )
+    done = process(
+        *("run", queries, "--documents", folder, "--once"),
+        *("--timestamp", "//updated", "--format", "text"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(line.strip() for line in done.stdout.splitlines() if " t = " in line) == [
+        "t = one",
+        "t = two",
+    ]
+    assert "2 documents, 2 matches in" in done.stderr
+    assert f"{folder}: --timestamp //updated finds no date in 1 document:" in done.stderr
+    assert f"{folder / 'b.jsonl'}: its last line is torn" in done.stderr
+
+
+@pytest.mark.parametrize("pause", [0.3, 2.5])
+def test_ctrl_c_while_spark_starts(pause: float, temporary: Path, queries: Path) -> None:
+    (temporary / "in").mkdir()
+    with running("run", queries, "--documents", temporary / "in") as started:
+        said = heard(started, "starting Spark")
+        time.sleep(pause)
+        os.killpg(started.pid, signal.SIGINT)
+        out, rest = started.communicate(timeout=60)
+    assert "Traceback" not in said + rest
+    assert "Error" not in said + rest
+    assert out == ""
+    (temporary / "in").rmdir()
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "says"),
+    [(signal.SIGINT, 130, "broker: interrupted"), (signal.SIGTERM, 143, "")],
+)
+def test_a_signal_while_feeds_are_fetched(
+    number: signal.Signals, code: int, says: str, temporary: Path, queries: Path
+) -> None:
+    drip = dribble(b"HTTP/1.1 200 OK\r\n\r\n", b" ", 100, 0.2)
+    with (
+        OddServer({"/f": drip}) as server,
+        running("run", queries, "--feeds", server.url("/f"), "--once") as started,
+    ):
+        while not server.requests and started.poll() is None:
+            time.sleep(0.05)
+        started.send_signal(number)
+        out, said = started.communicate(timeout=60)
+    assert (started.returncode, out, said.strip()) == (code, "", says)
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_demo_leaves_nothing_behind(temporary: Path) -> None:
+    done = process("demo")
+    assert done.returncode == 0, done.stderr
+    assert "same-story" in done.stdout
+    assert list(temporary.iterdir()) == []
+
+
+def test_standard_output_that_is_closed_is_said_before_spark_starts(queries: Path) -> None:
+    main = "from broker.cli import main; main()"
+    arguments = f"run {queries} --documents {queries.parent} --once"
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "{main}" {arguments} >&-', sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "broker: standard output is closed; give --out FILE\n",
+    )
+
+
+# -- fetching --------------------------------------------------------------------------------
+
+
+def test_once_says_that_nothing_is_due(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Site({"/f": rss("<title>a</title>")}) as site:
+        with Polling(tmp_path, [site.url("/f")], HOUR) as poll:
+            poll.once()
+            assert capsys.readouterr().err == "fetched 1 feed: 1 new item\n"
+        with Polling(tmp_path, [site.url("/f")], HOUR) as poll:
+            poll.once()
+            said = capsys.readouterr().err
+            assert said.startswith("no feed is due to be fetched: the next one is at 2")
+            poll.spool.set_status(site.url("/f"), "paused")
+            poll.once()
+            assert "all are paused or gone" in capsys.readouterr().err
+        assert site.asked == ["/f"]
+
+
+def test_feeds_that_are_added_or_resumed_meanwhile_are_noticed(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    path = (SAMPLES / "gannet.rss").as_uri()
+    with Site({"/f": rss("<title>a</title>"), "/g": rss("<title>b</title>")}) as site:
+
+        def until_asked(*paths: str) -> None:
+            end = time.monotonic() + 30
+            while site.asked != list(paths) and time.monotonic() < end:
+                time.sleep(0.05)
+            assert site.asked == list(paths)
+
+        with Polling(state, [path], HOUR) as poll:
+            poll.spool.set_status(path, "paused")  # nothing is left to fetch
+            poll.start()
+            assert process("feeds", "add", site.url("/f"), "--state", state).returncode == 0
+            until_asked("/f")
+            process("feeds", "pause", site.url("/f"), "--state", state)
+            process("feeds", "add", site.url("/g"), "--state", state)
+            until_asked("/f", "/g")
+
+
+@pytest.mark.parametrize("feed", ["http://[a/", "ftp://a.example/", "none.rss"])
+def test_what_is_no_feed_is_refused_and_not_kept(feed: str, tmp_path: Path, queries: Path) -> None:
+    done = process("run", queries, "--feeds", feed, "--state", tmp_path / "state", "--once")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"broker: {feed}: ")
+    listed = process("feeds", "list", "--state", tmp_path / "state", "--format", "jsonl")
+    assert listed.stdout == ""
