@@ -22,6 +22,7 @@ from broker.signatures import Signatures
 from broker.sql import UNBOUNDED
 from broker.store import Store
 from broker.templates import Needed, Templates
+from xscl.growth import growing
 
 Found = tuple[Canonical, Candidate]
 
@@ -56,16 +57,17 @@ class Joiner:
             if number == len(self.templates.shapes):
                 self.templates.add(shape)
         dirty, self.catalog.dirty = self.catalog.dirty, set()
-        for number in dirty:
-            canonical = self.catalog.canonical.get(number)
-            self.templates.changed(number, canonical)
-            if canonical is None:
-                self._forget(number)
-            elif number in self._plans:
-                self._plans[number].renew()
-                self.signatures.forget()
-            elif number not in self._chained:
-                self._add(canonical)
+        with growing(len(dirty)):
+            for number in dirty:
+                canonical = self.catalog.canonical.get(number)
+                self.templates.changed(number, canonical)
+                if canonical is None:
+                    self._forget(number)
+                elif number in self._plans:
+                    self._plans[number].renew()
+                    self.signatures.forget()
+                elif number not in self._chained:
+                    self._add(canonical)
         if self._postings is None:
             self._postings = self._load()
 

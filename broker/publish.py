@@ -101,7 +101,7 @@ class Publisher:
         return True
 
     def _value(self, canonical: Canonical, doc: int, position: int, node: int) -> str:
-        value = canonical.definitions[position].value
+        value = canonical.values[position]
         if value is None:
             return self._text(doc, node)
         return as_text(compile_value(value)(self._context(doc, node)))

@@ -31,9 +31,8 @@ from broker.cli.shared import (
 from broker.output import ReaderGone
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from broker.spark.pipeline import Summary
+    from broker.spark.session import Session
     from broker.spark.sources import Source
 
 
@@ -236,7 +235,7 @@ def pipe(
     return summary.documents
 
 
-def _sources(session: SparkSession, path: Path, xml_options: dict[str, Any]) -> Iterator[Source]:
+def _sources(session: Session, path: Path, xml_options: dict[str, Any]) -> Iterator[Source]:
     """What a path of --documents names: files of one kind, or of both, as a directory has them."""
     from broker.spark.sources import json_source, xml_source
 

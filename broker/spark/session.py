@@ -29,6 +29,9 @@ from pyspark.sql import SparkSession
 
 from broker.spark.gateway import JavaError, JavaProcess, start_java
 
+Session = SparkSession
+"""For those outside this package, who do not import Spark."""
+
 LOG_NAME = "spark.log"
 LOG_BYTES = 4 << 20
 HEAP_MEGABYTES = 2048
