@@ -12,8 +12,9 @@ import numpy as np
 
 from bench.workload import Batch, Query, Workload
 from broker.catalog import Canonical
+from broker.hits import within
 from broker.plan import Plan
-from broker.postings import Postings, within
+from broker.postings import Postings
 from broker.records import Reader
 from broker.signatures import Signatures, Verdict
 from broker.sql import UNBOUNDED

@@ -290,5 +290,5 @@ def test_what_expired_leaves_no_trace() -> None:
     lists.remove(list(lists.records))
     assert not lists.records
     assert not lists._of
-    assert not lists._hots
-    assert not lists._together
+    assert not lists._hot._hots
+    assert not lists._hot._together

@@ -8,10 +8,12 @@ from unittest.mock import patch
 
 import pytest
 
+from broker import hot as hot_module
 from broker import postings as module
 from broker.catalog import Canonical
+from broker.hits import within
 from broker.plan import Plan
-from broker.postings import Postings, within
+from broker.postings import Postings
 from broker.records import Layout, Record
 from broker.signatures import Signatures
 from xscl.template import Template
@@ -81,7 +83,7 @@ def test_a_probe_tells_what_comparing_all_pairs_would(seed: int, repeats: bool, 
     plans: dict[int, Plan] = {}
     live: dict[int, Record] = {}
     crowd = r.choice((2, 64))
-    with patch.object(module, "HOT", hot), patch.object(module, "MOST_TOGETHER", crowd):
+    with patch.object(module, "HOT", hot), patch.object(hot_module, "MOST_TOGETHER", crowd):
         for doc in range(1, 60):
             if r.random() < 0.25:
                 number = len(plans) + doc * 100

@@ -18,7 +18,7 @@ from unittest.mock import patch
 from lxml import etree
 
 import xscl
-from broker import Broker, Document, engine, postings
+from broker import Broker, Document, engine, hot, postings
 from broker.model import Match
 from tests.oracle.generate import Batch, Case, Event, Subscribe
 from tests.oracle.generate_documents import STREAMS
@@ -70,7 +70,7 @@ def observed(case: Case, restart_before: Callable[[int], bool] | None = None) ->
 
     with (
         patch.object(postings, "HOT", case.hot),
-        patch.object(postings, "MOST_TOGETHER", {2: 64, 3: 2}.get(case.hot, 1)),
+        patch.object(hot, "MOST_TOGETHER", {2: 64, 3: 2}.get(case.hot, 1)),
         patch.object(engine, "_EXPIRY_EVERY", case.hot),
     ):
         if restart_before is None and not any(isinstance(e, Restart) for e in case.events):

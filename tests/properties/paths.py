@@ -18,9 +18,9 @@ from unittest.mock import patch
 
 from broker.engine import Engine
 from broker.history import History
+from broker.hot import HotLists
 from broker.join import Joiner
 from broker.plan import Plan
-from broker.postings import Postings
 from broker.signatures import Signatures
 from broker.templates import Templates
 from tests.oracle.generate_hard import hard_case
@@ -64,7 +64,7 @@ def _ran(counts: Counter[str], original: Original, self: Templates, *args: Any) 
         yield row
 
 
-def _sided(counts: Counter[str], original: Original, self: Postings, *args: Any) -> Any:
+def _sided(counts: Counter[str], original: Original, self: HotLists, *args: Any) -> Any:
     side = original(self, *args)
     common = {id(records) for records in self._together.values()}
     for hit in side.hits:
@@ -92,7 +92,7 @@ def _heated(counts: Counter[str], original: Original, *args: Any) -> Any:
     return original(*args)
 
 
-def _listed(counts: Counter[str], original: Original, self: Postings, *args: Any) -> Any:
+def _listed(counts: Counter[str], original: Original, self: HotLists, *args: Any) -> Any:
     before = sum(map(len, self._together.values()))
     original(self, *args)
     counts["hot: listed together from what was there"] += (
@@ -145,10 +145,10 @@ def _within(counts: Counter[str], original: Original, self: Engine, *args: Any) 
 _WATCHED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
     (Plan, "candidates", _decided),
     (Templates, "_run", _ran),
-    (Postings, "_side", _sided),
-    (Postings, "_shorten", _shortened),
-    (Postings, "_heat", _heated),
-    (Postings, "_list_together", _listed),
+    (HotLists, "side", _sided),
+    (HotLists, "_shorten", _shortened),
+    (HotLists, "heat", _heated),
+    (HotLists, "_list_together", _listed),
     (Signatures, "verdict", _verdict),
     (Joiner, "_recall", _recalled),
     (Joiner, "_reach", _reached),

@@ -1,0 +1,69 @@
+"""Lists of documents in order of time, and what a new document has to do with them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from broker.records import Record
+from broker.signatures import Verdict
+from broker.sql import UNBOUNDED
+
+_END = attrgetter("end")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Older documents whose signature with a new one has a verdict.
+
+    `right`: the new document is the right block. Of `records`, in order of their end, those in the
+    window still have to be picked where they are more than one.
+    """
+
+    verdict: Verdict
+    right: bool
+    records: Sequence[Record]
+
+
+def put(records: list[Record], record: Record) -> None:
+    """In order of the end; documents mostly arrive in it."""
+    if not records or records[-1].end <= record.end:
+        records.append(record)
+    else:
+        insort(records, record, key=_END)
+
+
+def within(hit: Hit, new: Record, window: int, kind: str) -> Sequence[Record]:
+    """The records of a hit in a window and, for FOLLOWED BY, in its order; others: any order.
+
+    What has an interval of its own may begin too early to be in the window.
+    """
+    records = hit.records
+    if not records:
+        return records
+    low, high = 0, len(records)
+    if kind != "FOLLOWED BY":
+        if records[0].end < new.end - window:
+            low = bisect_left(records, new.end - window, key=_END)
+        if records[-1].end > new.start + window:
+            high = bisect_right(records, new.start + window, key=_END)
+    elif hit.right:
+        # Where there is no bound to look for, a long list is not even touched at its beginning.
+        if window < UNBOUNDED and records[0].end < new.end - window:
+            low = bisect_left(records, new.end - window, key=_END)
+        if records[-1].end >= new.start:
+            high = bisect_left(records, new.start, key=_END)
+    else:
+        if records[0].end <= new.end:
+            low = bisect_right(records, new.end, key=_END)
+        if records[-1].end > new.start + window:
+            high = bisect_right(records, new.start + window, key=_END)
+    return records[low:high] if low or high < len(records) else records
+
+
+def keep(records: list[Record], gone: dict[int, Record]) -> list[Record]:
+    """Take out what is gone, in place, since the list is known elsewhere."""
+    records[:] = [record for record in records if id(record) not in gone]
+    return records
