@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from broker.catalog import Catalog, Compiled, windows_of
-from broker.plan import connected, decided_in_memory
+from broker.catalog import Catalog
+from broker.plan import decider
+from broker.shapes import Compiled, windows_of
 from broker.sql import UNBOUNDED, conjunctive_query, operators, parameter_table
 from xscl.errors import Span
 from xscl.printer import format_expression
@@ -134,12 +135,11 @@ def sql_stage(query: Compiled, catalog: Catalog) -> str:
     """The conjunctive query over RL, RR and RT, one for each block that may be the new one."""
     number = catalog.subscriptions[query.resolved.id].canonical.template
     shape = query.fitted.template
-    if decided_in_memory(shape):
-        who = "posting lists and signatures decide; this query does so for irregular documents"
-    elif shape.blocks > 1 and connected(shape):
-        who = "this query decides, over the documents that posting lists let through"
-    else:
-        who = "this query decides, over all documents within the window"
+    who = {
+        "memory": "posting lists and signatures decide; this query does so for irregular documents",
+        "slice": "this query decides, over the documents that posting lists let through",
+        "scan": "this query decides, over all documents within the window",
+    }[decider(shape)]
     parts = [f"-- {who}"]
     parts += [
         f"-- new combinations whose first new block is {pivot}; RT is {parameter_table(number)}\n"

@@ -8,7 +8,7 @@ store at all; it may ask in vain, but never fails to ask.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -58,8 +58,9 @@ class History:
         if self.floor <= horizon:
             self.floor, self._filter = -UNBOUNDED, None
 
-    def having(self, codes: set[int], low: int, known: Iterable[int]) -> list[Record]:
-        """Records that were let go, ended at `low` or later, and have one of these values."""
+    def having(self, codes: set[int], low: int, known: Callable[[int], bool]) -> list[Record]:
+        """Records that were let go, ended at `low` or later, and have one of these values. `known`
+        says which documents are not asked for."""
         if self._filter is None or low >= self.floor or not codes:
             return []
         wanted = np.fromiter(codes, np.uint64, len(codes))
@@ -71,7 +72,7 @@ class History:
             ' AND "end" < ? AND "end" >= ?',
             [wanted.tolist(), self.floor, low],
         )
-        fresh = sorted({doc for (doc,) in docs}.difference(known))
+        fresh = sorted(doc for (doc,) in docs if not known(doc))
         if not fresh:
             return []
         return list(self._read("doc IN (SELECT unnest(?::BIGINT[]))", [fresh]))

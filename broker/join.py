@@ -9,13 +9,15 @@ that holds those documents. Only a template whose blocks no value joins connect 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import pyarrow as pa
 
 from broker.catalog import Canonical, Catalog
 from broker.history import History
-from broker.plan import Plan, connected, decided_in_memory
-from broker.postings import Postings, within
+from broker.hits import within
+from broker.plan import Plan, decider
+from broker.postings import Postings
 from broker.publish import Candidate
 from broker.records import Layout, Reader, Record
 from broker.signatures import Signatures
@@ -53,9 +55,8 @@ class Joiner:
 
     def refresh(self) -> None:
         """Take note of how the subscriptions have changed, and have the posting lists ready."""
-        for shape, number in self.catalog.templates.items():
-            if number == len(self.templates.shapes):
-                self.templates.add(shape)
+        for shape in islice(self.catalog.templates, len(self.templates.shapes), None):
+            self.templates.add(shape)
         dirty, self.catalog.dirty = self.catalog.dirty, set()
         with growing(len(dirty)):
             for number in dirty:
@@ -73,14 +74,15 @@ class Joiner:
 
     def _add(self, canonical: Canonical) -> None:
         shape = self.templates.shapes[canonical.template]
-        if decided_in_memory(shape):
+        who = decider(shape)
+        if who == "memory":
             plan = self._plans[canonical.number] = Plan(canonical, shape)
             if shape.blocks == 2:
                 self.signatures.add(plan)
             else:
                 self._alone.setdefault(canonical.variables[-1], {})[canonical.number] = plan
                 self._alone_in.clear()
-        elif shape.blocks > 1 and connected(shape):
+        elif who == "slice":
             pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
             for a, b in shape.joins:
                 blocks = (shape.nodes[a][0], shape.nodes[b][0])
@@ -143,8 +145,8 @@ class Joiner:
         codes = {code for record in records for code in record.codes if code}
         widest = max(self.templates.widest, default=0)
         low = min((record.start for record in records), default=0) - widest
-        known = self.postings.records.keys() | {record.doc for record in records}
-        recalled = self._history.having(codes, low, known)
+        live, own = self.postings.records, {record.doc for record in records}
+        recalled = self._history.having(codes, low, lambda doc: doc in live or doc in own)
         for record in recalled:
             self.postings.insert(record)
         return recalled
@@ -166,11 +168,11 @@ class Joiner:
             found += self._of_two(record, needed)
             self.postings.insert(record)
         recalled += self._reach(needed)
-        regular = {r.doc for r in records if r.layout.regular}
-        regular |= {doc for doc in needed.docs if self.postings.records[doc].layout.regular}
+        live = self.postings.records
         for number, candidate in self.templates.candidates(records, rows, needed):
             # What signatures decide they have decided already.
-            if number not in self._plans or not regular.issuperset(candidate.docs):
+            decided = number in self._plans and all(live[d].layout.regular for d in candidate.docs)
+            if not decided:
                 found.append((self.catalog.canonical[number], candidate))
         self.postings.remove([record.doc for record in recalled])
         self._keep_bound()

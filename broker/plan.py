@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
+from typing import Literal
 
 from broker.catalog import Canonical
 from broker.publish import Candidate
@@ -24,21 +25,24 @@ Single = tuple[tuple[int | None, ...], dict[int, tuple[int, ...]]]
 
 
 @lru_cache(maxsize=4_096)
-def decided_in_memory(shape: Template) -> bool:
-    """Whether regular documents need no SQL."""
-    if shape.residuals or shape.quantified or shape.blocks > 2:
-        return False
+def decider(shape: Template) -> Literal["memory", "slice", "scan"]:
+    """Who decides a template's queries: the memory, for regular documents; or the template's query
+    in SQL, over a slice of RL where value joins tie the blocks together, else over all of it."""
+    if not _connected(shape):
+        return "scan"
     parents = {parent for _, parent in shape.nodes}
     ends = [p for pair in shape.joins for p in pair if p not in parents]
-    return (
-        len(set(ends)) == len(ends)
+    if (
+        shape.blocks <= 2
+        and not (shape.residuals or shape.quantified)
+        and len(set(ends)) == len(ends)
         and all(shape.nodes[a][0] != shape.nodes[b][0] for a, b in shape.joins)
-        and connected(shape)
-    )
+    ):
+        return "memory"
+    return "scan" if shape.blocks == 1 else "slice"
 
 
-def connected(shape: Template) -> bool:
-    """Whether value joins tie all blocks together."""
+def _connected(shape: Template) -> bool:
     reached = {0}
     for _ in range(shape.blocks):
         for a, b in shape.joins:

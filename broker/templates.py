@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from broker.catalog import Canonical, Catalog
-from broker.plan import connected, decided_in_memory
+from broker.plan import decider
 from broker.publish import Candidate
 from broker.records import Record
 from broker.residual import constants, register_functions
@@ -49,7 +49,7 @@ class Templates:
         number = len(self.shapes)
         self.shapes.append(shape)
         self.widest.append(0)
-        if not decided_in_memory(shape) and not (shape.blocks > 1 and connected(shape)):
+        if decider(shape) == "scan":
             self._scanning[number] = [set() for _ in range(shape.blocks)]
 
     def changed(self, number: int, canonical: Canonical | None) -> None:
@@ -78,13 +78,14 @@ class Templates:
             for template in sorted(needed.templates)
             for pivot in range(self.shapes[template].blocks)
         ]
-        present = {variable for record in records for variable in record.layout.nodes}
-        runs += [
-            (template, pivot, "rl")
-            for template, variables in self._scanning.items()
-            for pivot in range(self.shapes[template].blocks)
-            if not present.isdisjoint(variables[pivot])
-        ]
+        if self._scanning:
+            present = {variable for record in records for variable in record.layout.nodes}
+            runs += [
+                (template, pivot, "rl")
+                for template, variables in self._scanning.items()
+                for pivot in range(self.shapes[template].blocks)
+                if not present.isdisjoint(variables[pivot])
+            ]
         if not runs:
             return
         connection = self.store.connection
