@@ -17,7 +17,7 @@ import time
 
 import xscl
 from broker import Broker, Document
-from broker.catalog import compile_query
+from broker.shapes import compile_query
 from xscl.document import parse_document
 from xscl.filters import compile_filter
 

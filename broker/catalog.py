@@ -15,14 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.edges import Edges, Tie
-from broker.shapes import Compiled, Delivery, Select, compile_query, recall, windows_of
+from broker.shapes import Compiled, Delivery, recall
 from xscl import ast
-from xscl.check import ResolvedQuery
-from xscl.joingraph import JoinGraph
 from xscl.template import Template
 from xscl.treepattern import Definition
-
-__all__ = ["Canonical", "Catalog", "Compiled", "Subscription", "compile_query", "windows_of"]
 
 
 @dataclass(slots=True)
@@ -150,26 +146,6 @@ class Subscription:
     def compiled(self) -> Compiled:
         """The query compiled again, from a small cache."""
         return self._kept or recall(self.id, self.text)
-
-    @property
-    def resolved(self) -> ResolvedQuery:
-        return self.compiled.resolved
-
-    @property
-    def graph(self) -> JoinGraph:
-        return self.compiled.graph
-
-    @property
-    def positions(self) -> tuple[int, ...]:
-        return self.delivery.positions
-
-    @property
-    def named(self) -> dict[str, int]:
-        return self.delivery.named
-
-    @property
-    def select(self) -> Select:
-        return self.delivery.select
 
     @property
     def reads(self) -> set[str]:

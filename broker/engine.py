@@ -15,17 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
+from operator import le
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from broker.catalog import Compiled, Subscription
+from broker.catalog import Subscription
 from broker.clock import Clock
 from broker.join import MEMORY, Joiner
 from broker.model import DeadLetter, Match
-from broker.publish import Candidate, Publisher, Stored
+from broker.publish import Publisher, Stored
 from broker.registry import Registry
 from broker.rows import Admitted, Keys, document_key, documents_table, witness_rows
+from broker.shapes import Compiled
 from broker.sql import UNBOUNDED, blocks_below, operators
 from broker.store import Store
 from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
@@ -234,13 +236,11 @@ class Engine:
         for canonical, candidate in candidates:
             shape = self.joiner.templates.shapes[canonical.template]
             blocks = [block for block, _ in shape.nodes]
-            wanted = [
-                s
-                for s in canonical.subscribers.values()
-                if self._within(s, shape, candidate, publisher)
-            ]
+            stored = [publisher.stored(doc) for doc in candidate.docs]
+            base, lengths = min(s.base for s in stored), _lengths(shape, stored)
+            subscribers = canonical.subscribers.values()
+            wanted = [s for s in subscribers if self._within(s, base, lengths)]
             if wanted and publisher.confirmed(canonical, blocks, candidate, shape.joins):
-                base = min(publisher.stored(doc).base for doc in candidate.docs)
                 found += [
                     _Found(publisher.match(s, blocks, candidate), candidate.docs, base, s.number)
                     for s in wanted
@@ -248,24 +248,10 @@ class Engine:
         self.clock.lap("publish")
         return found
 
-    def _within(
-        self,
-        subscription: Subscription,
-        shape: Template,
-        candidate: Candidate,
-        publisher: Publisher,
-    ) -> bool:
-        """Whether a candidate is in this subscriber's own windows and after its registration."""
-        if len(subscription.canonical.subscribers) == 1:
-            return True  # the parameter row is its own
-        stored = [publisher.stored(doc) for doc in candidate.docs]
-        if min(s.base for s in stored) < subscription.first_doc:
-            return False
-        spans = [*map(blocks_below, operators(shape.operators)), range(shape.blocks)]
-        return all(
-            max(stored[b].end for b in blocks) - min(stored[b].start for b in blocks) <= window
-            for blocks, window in zip(spans, subscription.windows, strict=True)
-        )
+    def _within(self, subscription: Subscription, base: int, lengths: list[int]) -> bool:
+        """Whether a match is in this subscriber's own windows and after its registration, of which
+        the search knows only the widest and the earliest of any."""
+        return base >= subscription.first_doc and all(map(le, lengths, subscription.windows))
 
     def _stored(self, run: dict[int, Admitted], docs: Sequence[int]) -> dict[int, Stored]:
         """Documents by number; those of the run need not be read."""
@@ -396,6 +382,15 @@ class Engine:
             'SELECT source, id, place, reason, "timestamp", xml FROM dead_letters ORDER BY rowid'
         )
         return [DeadLetter(*row) for row in rows]
+
+
+def _lengths(shape: Template, stored: Sequence[Stored]) -> list[int]:
+    """How long a match lasts, for each operator and in all, as windows bound it."""
+    spans = [*map(blocks_below, operators(shape.operators)), range(shape.blocks)]
+    return [
+        max(stored[b].end for b in blocks) - min(stored[b].start for b in blocks)
+        for blocks in spans
+    ]
 
 
 def _runs(admitted: list[Admitted]) -> list[list[Admitted]]:

@@ -8,9 +8,9 @@ import click
 
 import xscl
 from broker.broker import Broker
-from broker.catalog import compile_query
 from broker.cli.shared import query_files, read_queries
 from broker.explain import STAGES
+from broker.shapes import compile_query
 
 
 @click.command()

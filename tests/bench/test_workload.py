@@ -25,7 +25,8 @@ from bench.generate import (
 )
 from bench.shapes import fit
 from bench.workload import Documents, Workload, flat, nested
-from broker.catalog import Catalog, compile_query
+from broker.catalog import Catalog
+from broker.shapes import compile_query
 from xscl.document import parse_document
 from xscl.stage1 import Matcher
 

@@ -14,7 +14,7 @@ from lxml import etree
 
 import xscl
 from broker import Broker, Document, Match
-from broker.catalog import compile_query
+from broker.shapes import compile_query
 from xscl.document import ELEMENT_BITS, TEXT_NODE, attribute_name, node_element, node_text
 
 START = datetime(2026, 10, 5, 9)

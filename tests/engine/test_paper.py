@@ -8,7 +8,7 @@ import pytest
 
 import xscl
 from broker import Broker, Document
-from broker.catalog import compile_query
+from broker.shapes import compile_query
 from xscl.document import parse_document
 
 D1 = """<book>

@@ -11,8 +11,8 @@ import pytest
 import xscl
 from broker import Broker, Document, Match, XsclError, shapes
 from broker import registry as registry_module
-from broker.catalog import Canonical, compile_query
-from broker.shapes import Compiled, compile_text
+from broker.catalog import Canonical
+from broker.shapes import Compiled, compile_query, compile_text
 from broker.wire import matcher_for
 from tests.oracle.generate import Subscribe, case
 from xscl.check import ResolvedQuery
