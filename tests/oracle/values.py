@@ -177,7 +177,7 @@ def url(item: Value) -> str:
         if not TRACKING.fullmatch(pair[0])
     ]
     path = parts.path.removesuffix("/")
-    return urlunsplit((parts.scheme, parts.netloc.casefold(), path, urlencode(kept), ""))
+    return urlunsplit((parts.scheme, parts.netloc.lower(), path, urlencode(kept), ""))
 
 
 def words(item: Value) -> str:
@@ -192,7 +192,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "matches": lambda a, b: re.search(to_string(b), to_string(a)) is not None,
     "string-length": lambda a: float(len(to_string(a))),
     "normalize-space": normalize_space,
-    "lower-case": lambda a: to_string(a).casefold(),
+    "lower-case": lambda a: to_string(a).lower(),
     "upper-case": lambda a: to_string(a).upper(),
     "concat": lambda *items: "".join(to_string(item) for item in items),
     "substring": substring,
