@@ -12,10 +12,10 @@ import numpy as np
 
 from bench.workload import Batch, Query, Workload
 from broker.catalog import Canonical
-from broker.hits import within
+from broker.hits import Hit, span
 from broker.plan import Plan
 from broker.postings import Postings
-from broker.records import Reader
+from broker.records import Reader, Record
 from broker.signatures import Signatures, Verdict
 from broker.sql import UNBOUNDED
 from xscl.template import Template
@@ -32,6 +32,7 @@ class Ours:
         for number, query in enumerate(workload.distinct, 1):
             self._queries[number] = query
             self.signatures.add(_plan(workload, query, number))
+        self._same = all(query.window >= UNBOUNDED for query in workload.distinct)
         self._verdicts: Counter[Verdict] = Counter()
         self._counts: Counter[int] = Counter()
 
@@ -39,33 +40,40 @@ class Ours:
         count = len(batch.doc)
         if not count:
             return
-        first = np.concatenate(([0], np.flatnonzero(np.diff(batch.doc)) + 1))
-        doc = batch.doc[first]
-        timestamps = batch.timestamps[doc - batch.first].tolist()
-        docs = doc.tolist()
-        rows = np.empty((count, 4), np.int64)
-        for i, column in enumerate((batch.var1, batch.var2, batch.node1, batch.node2)):
-            rows[:, i] = column
+        first = [0]
+        if len(batch.timestamps) > 1:
+            first += (np.flatnonzero(np.diff(batch.doc)) + 1).tolist()
+        docs = batch.doc[first].tolist()
+        every = batch.timestamps.tolist()
+        timestamps = [every[doc - batch.first] for doc in docs]
+        rows = np.array((batch.var1, batch.var2, batch.node1, batch.node2), np.int64, order="F")
         records = self._reader.records(
             [docs, docs, timestamps, timestamps],
-            rows.tobytes(),
+            rows.tobytes(order="F"),
             batch.value.tolist(),
-            [*first.tolist(), count],
+            [*first, count],
         )
-        postings, verdicts = self.postings, self._verdicts
         for record in records:
-            start = record.start
-            sure = postings.latest < start
-            for hit in postings.probe(record):
-                verdict, olds = hit.verdict, hit.records
-                if verdict.narrowest >= UNBOUNDED and olds and (sure or olds[-1].end < start):
-                    verdicts[verdict] += len(olds)
-                    continue
-                ((kind, plans, _),) = verdict.kinds
-                for plan in plans:
-                    found = within(hit, record, plan.window, kind)
-                    self._counts[plan.canonical.number] += len(found)
-            postings.insert(record)
+            self._count(self.postings.probe(record), record)
+            self.postings.insert(record)
+
+    def _count(self, hits: list[Hit], record: Record) -> None:
+        """Count whole lists, where windows do not differ from query to query."""
+        verdicts, start = self._verdicts, record.start
+        if self._same and self.postings.latest < start:
+            for verdict, _, olds in hits:
+                verdicts[verdict] += len(olds)
+            return
+        for hit in hits:
+            verdict = hit[0]
+            if verdict.narrowest >= UNBOUNDED:
+                low, high = span(hit, record, UNBOUNDED, "FOLLOWED BY")
+                verdicts[verdict] += high - low
+                continue
+            ((kind, plans, _),) = verdict.kinds
+            for plan in plans:
+                low, high = span(hit, record, plan.window, kind)
+                self._counts[plan.canonical.number] += high - low
 
     def counts(self) -> dict[Query, int]:
         counts = Counter(self._counts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
 from broker.records import Record
@@ -14,17 +13,9 @@ from broker.sql import UNBOUNDED
 _END = attrgetter("end")
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """Older documents whose signature with a new one has a verdict.
-
-    `right`: the new document is the right block. Of `records`, in order of their end, those in the
-    window still have to be picked where they are more than one.
-    """
-
-    verdict: Verdict
-    right: bool
-    records: Sequence[Record]
+Hit = tuple[Verdict, bool, Sequence[Record]]
+"""Older documents whose signature with a new one has a verdict, and whether the new one is the right
+block. Of the documents, in order of their end, those in the window still have to be picked."""
 
 
 def put(records: list[Record], record: Record) -> None:
@@ -35,21 +26,22 @@ def put(records: list[Record], record: Record) -> None:
         insort(records, record, key=_END)
 
 
-def within(hit: Hit, new: Record, window: int, kind: str) -> Sequence[Record]:
-    """The records of a hit in a window and, for FOLLOWED BY, in its order; others: any order.
+def span(hit: Hit, new: Record, window: int, kind: str) -> tuple[int, int]:
+    """Where in a hit those documents begin and end that are in a window and, for FOLLOWED BY, in its
+    order; others: any order.
 
     What has an interval of its own may begin too early to be in the window.
     """
-    records = hit.records
-    if not records:
-        return records
+    _, right, records = hit
     low, high = 0, len(records)
+    if not high:
+        return 0, 0
     if kind != "FOLLOWED BY":
         if records[0].end < new.end - window:
             low = bisect_left(records, new.end - window, key=_END)
         if records[-1].end > new.start + window:
             high = bisect_right(records, new.start + window, key=_END)
-    elif hit.right:
+    elif right:
         # Where there is no bound to look for, a long list is not even touched at its beginning.
         if window < UNBOUNDED and records[0].end < new.end - window:
             low = bisect_left(records, new.end - window, key=_END)
@@ -60,6 +52,13 @@ def within(hit: Hit, new: Record, window: int, kind: str) -> Sequence[Record]:
             low = bisect_right(records, new.end, key=_END)
         if records[-1].end > new.start + window:
             high = bisect_right(records, new.start + window, key=_END)
+    return low, high
+
+
+def within(hit: Hit, new: Record, window: int, kind: str) -> Sequence[Record]:
+    """The documents of a hit between these bounds."""
+    low, high = span(hit, new, window, kind)
+    records = hit[2]
     return records[low:high] if low or high < len(records) else records
 
 

@@ -204,22 +204,22 @@ class Joiner:
         found: list[Found] = []
         told: set[tuple[int, int, bool]] = set()
         for hit in self.postings.probe(record):
-            verdict = hit.verdict
+            verdict, right, _ = hit
             for template in verdict.templates:
                 olds = within(hit, record, self.templates.widest[template], "")
                 self._leave(needed, template, record, olds)
             for kind, plans, window in verdict.kinds:
                 for old in within(hit, record, window, kind):
-                    left, right = (old, record) if hit.right else (record, old)
+                    pair = (old, record) if right else (record, old)
                     if not (record.layout.regular and old.layout.regular):
                         for plan in plans:
                             self._leave(needed, plan.canonical.template, record, (old,))
                         continue
                     for plan in plans:
-                        key = (plan.canonical.number, old.doc, hit.right)
-                        if plan.admits(left, right) and key not in told:
+                        key = (plan.canonical.number, old.doc, right)
+                        if plan.admits(*pair) and key not in told:
                             told.add(key)
-                            for candidate in plan.candidates((left, right)):
+                            for candidate in plan.candidates(pair):
                                 found.append((plan.canonical, candidate))
         return found
 
@@ -243,7 +243,7 @@ class Joiner:
             recalled += self._recall(records)
             for record in records:
                 for hit in self.postings.probe(record):
-                    for template in hit.verdict.templates & needed.templates:
+                    for template in hit[0].templates & needed.templates:
                         window = self.templates.widest[template]
                         reached |= {old.doc for old in within(hit, record, window, "")}
             fresh = reached - needed.docs

@@ -8,9 +8,10 @@ are in `hot`. They are a cache of RL and can be made from it at any time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from broker.hits import Hit, keep, put
-from broker.hot import Hot, HotLists, Side
+from broker.hot import Hot, HotLists, Pattern, Side
 from broker.records import Record
 from broker.signatures import Part, Signatures
 
@@ -18,10 +19,15 @@ HOT = 8
 """Documents from which on a value is hot."""
 
 _NOTHING: Part = frozenset()
-_NO_SIDE = Side((), (), ())
+_NO_SIDE = Side()
 
 Entry = Record | list[Record] | Hot
 """The documents of a value: one, several in order of their end, or very many."""
+
+
+LookedUp = tuple[list[int], list[tuple[int, int, Sequence[Record]]], Pattern]
+"""Of a document's values: those that are new; code, row and documents of those that are not hot; and
+the pattern of those that are."""
 
 
 class Postings:
@@ -34,39 +40,41 @@ class Postings:
         """The highest end of any document that was ever there."""
         self._of: dict[int, Entry] = {}
         self._hot = HotLists(signatures)
+        self._looked_up: tuple[Record, LookedUp] | None = None
         self._look_at = 1_000
 
     # -- documents come and go ---------------------------------------------------------------
 
     def insert(self, record: Record) -> None:
-        of, codes = self._of, record.codes
-        hot: list[int] = []
-        heated: set[int] = set()
-        for row, code in enumerate(codes):
-            if not code:
-                continue
-            entry = of.get(code)
-            if entry is None:
-                of[code] = record
-            elif isinstance(entry, Hot):
-                if code not in heated:
-                    hot.append(row)
-                    hot.append(code)
-            elif isinstance(entry, list):
+        """A document comes; those that come in order of their end cost least."""
+        of, (fresh, cold, pattern) = self._of, self._look_up(record)
+        self._looked_up = None
+        heated: list[int] = []
+        for code, _, olds in cold:
+            entry = of[code]
+            if isinstance(entry, list):
                 if record not in entry:
                     put(entry, record)
                     if len(entry) >= HOT:
-                        of[code] = self._hot.heat(code, entry)
-                        heated.add(code)
+                        heated.append(code)
             elif entry is not record:
-                of[code] = [entry, record] if entry.end <= record.end else [record, entry]
-        if hot:
-            self._hot.insert(record, tuple(hot))
-        self.latest = max(self.latest, record.end)
+                old = olds[0]
+                of[code] = [old, record] if old.end <= record.end else [record, old]
+        for code in fresh:
+            of[code] = record
+        if pattern:
+            self._hot.insert(record, pattern)
+        for code in heated:
+            entry = of[code]
+            assert isinstance(entry, list)
+            of[code] = self._hot.heat(code, entry)
+        if record.end > self.latest:
+            self.latest = record.end
         self.records[record.doc] = record
 
     def remove(self, docs: Iterable[int]) -> None:
         """Forget documents; those that are not there do not matter."""
+        self._looked_up = None
         gone = {id(r): r for doc in docs if (r := self.records.pop(doc, None)) is not None}
         if not gone:
             return
@@ -74,7 +82,7 @@ class Postings:
         for code in {code for record in gone.values() for code in record.codes}:
             entry = self._of.get(code)
             if isinstance(entry, Hot):
-                left = bool(entry.lists)
+                left = bool(entry.variables)
             elif isinstance(entry, list):
                 left = bool(keep(entry, gone))
             else:
@@ -93,29 +101,47 @@ class Postings:
     def probe(self, new: Record) -> list[Hit]:
         """What a document and others satisfy together. A query may be told twice for a pair only
         if one of them has several values for one variable."""
-        of = self._of
-        cold: list[tuple[int, int, Sequence[Record]]] = []
-        hot: list[int] = []
-        for row, code in enumerate(new.codes):
-            if code:
-                entry = of.get(code)
-                if entry is not None:
-                    if isinstance(entry, Hot):
-                        hot.append(row)
-                        hot.append(code)
-                    else:
-                        cold.append((code, row, entry if isinstance(entry, list) else (entry,)))
+        _, cold, pattern = self._look_up(new)
+        codes, lists = new.codes, self._hot
         # As left block only what comes later can follow; mostly nothing does.
         both = self.signatures.both_orders
         sides = (True, False) if both or self.latest > new.end else (True,)
         hits: list[Hit] = []
-        key = tuple(hot)
         for right in sides:
-            side = self._hot.side(new.layout, key, right) if key else _NO_SIDE
-            hits += side.hits
+            side = _NO_SIDE
+            if pattern:
+                side = lists.side(lists.recipe(pattern, codes), codes, right)
+                hits += side.met(codes, right)
             if cold or side.shorts:
                 self._compare(new, cold, side, right, hits)
         return hits
+
+    def _look_up(self, record: Record) -> LookedUp:
+        """The entries of a document's values; who probes with it mostly inserts it next."""
+        if self._looked_up is not None and self._looked_up[0] is record:
+            return self._looked_up[1]
+        of = self._of
+        fresh: list[int] = []
+        cold: list[tuple[int, int, Sequence[Record]]] = []
+        hot: list[Any] = []
+        values: list[int] = []
+        for row, code in enumerate(record.codes):
+            if not code:
+                continue
+            entry = of.get(code)
+            if entry is None:
+                fresh.append(code)
+            elif isinstance(entry, Hot):
+                values.append(code)
+                hot.append(row)
+                hot.append(entry.kind)
+            else:
+                cold.append((code, row, entry if isinstance(entry, list) else (entry,)))
+        if len(set(values)) < len(values):
+            hot += map(values.index, values)
+        found = (fresh, cold, (record.layout, *hot) if hot else ())
+        self._looked_up = (record, found)
+        return found
 
     def _compare(
         self,
@@ -138,8 +164,9 @@ class Postings:
                         link = links.get(variable)
                         if link is not None:
                             agreed.setdefault(old, []).append(link)
-        for link, olds in side.shorts:
-            for old in self._in_order(new, olds, right):
+        codes = new.codes
+        for link, lists, row in side.shorts:
+            for old in self._in_order(new, lists[codes[row]], right):
                 agreed.setdefault(old, []).append(link)
         for old, found in agreed.items():
             also = _NOTHING
@@ -148,13 +175,13 @@ class Postings:
                 also = frozenset(
                     [
                         link
-                        for (code, variable), link in side.longs
-                        if code in values and variable in old.having(code)
+                        for row, variable, link in side.longs
+                        if codes[row] in values and variable in old.having(codes[row])
                     ]
                 )
             verdict = signatures.verdict(frozenset(found), also)
             if verdict is not None:
-                hits.append(Hit(verdict, right, (old,)))
+                hits.append((verdict, right, (old,)))
 
     def _in_order(self, new: Record, olds: Sequence[Record], right: bool) -> list[Record]:
         """The other documents that may stand with a new one, if it is the right or left block."""

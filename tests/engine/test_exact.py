@@ -291,4 +291,4 @@ def test_what_expired_leaves_no_trace() -> None:
     assert not lists.records
     assert not lists._of
     assert not lists._hot._hots
-    assert not lists._hot._together
+    assert not any(lists._hot._together.values())

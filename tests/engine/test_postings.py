@@ -64,11 +64,11 @@ def satisfied(made: Plan, left: Record, right: Record) -> bool:
 def told(lists: Postings, new: Record) -> Counter[tuple[int, int, bool]]:
     found: Counter[tuple[int, int, bool]] = Counter()
     for hit in lists.probe(new):
-        for kind, plans, window in hit.verdict.kinds:
+        for kind, plans, window in hit[0].kinds:
             for old in within(hit, new, window, kind):
                 for each in plans:
-                    if each.admits(*((old, new) if hit.right else (new, old))):
-                        found[each.canonical.number, old.doc, hit.right] += 1
+                    if each.admits(*((old, new) if hit[1] else (new, old))):
+                        found[each.canonical.number, old.doc, hit[1]] += 1
     return found
 
 

@@ -66,12 +66,13 @@ def _ran(counts: Counter[str], original: Original, self: Templates, *args: Any) 
 
 def _sided(counts: Counter[str], original: Original, self: HotLists, *args: Any) -> Any:
     side = original(self, *args)
-    common = {id(records) for records in self._together.values()}
-    for hit in side.hits:
-        if hit.records:
-            counts["hot: a list in common" if id(hit.records) in common else "hot: a list"] += 1
-            counts["hot: as left block"] += not hit.right
-    counts["hot: a short list"] += sum(1 for _, records in side.shorts if records)
+    _, codes, right = args
+    common = {id(lists) for lists in self._together.values()}
+    for _, lists, pick in side.hits:
+        if lists.get(pick(codes)):
+            counts["hot: a list in common" if id(lists) in common else "hot: a list"] += 1
+            counts["hot: as left block"] += not right
+    counts["hot: a short list"] += len(side.shorts)
     return side
 
 
@@ -93,11 +94,9 @@ def _heated(counts: Counter[str], original: Original, *args: Any) -> Any:
 
 
 def _listed(counts: Counter[str], original: Original, self: HotLists, *args: Any) -> Any:
-    before = sum(map(len, self._together.values()))
     original(self, *args)
-    counts["hot: listed together from what was there"] += (
-        sum(map(len, self._together.values())) - before
-    )
+    (variables,) = args
+    counts["hot: listed together from what was there"] += len(self._together[variables])
 
 
 def _recalled(counts: Counter[str], original: Original, *args: Any) -> Any:
