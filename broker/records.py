@@ -25,12 +25,12 @@ class Layout:
     """The rows of a document's witness without their values.
 
     `nodes` maps a variable to its nodes, each with the rows that may carry its value; `variables`
-    are var2 by row, and `values` the same as pairs. A layout is *regular* if each variable that others hang from
-    stands for one node. Then the nodes of a tree pattern are independent of each other, and what
-    holds for each value join alone holds for all of them together.
+    are var2 by row. A layout is *regular* if each variable that others hang from stands for one node.
+    Then the nodes of a tree pattern are independent of each other, and what holds for each value join
+    alone holds for all of them together.
     """
 
-    __slots__ = ("nodes", "regular", "singles", "values", "variables")
+    __slots__ = ("nodes", "regular", "singles", "variables")
 
     def __init__(self, rows: Iterable[tuple[int, int, int, int]]) -> None:
         nodes: dict[int, dict[int, list[int]]] = {}
@@ -43,7 +43,6 @@ class Layout:
                 tops.setdefault(var1, set()).add(node1)
         self.variables: Final = tuple(variables)
         self.singles: Final = tuple([(variable,) for variable in variables])
-        self.values: Final = tuple(enumerate(variables))
         self.regular: Final = all(
             len(own) == 1 and own.issuperset(nodes.get(variable, own))
             for variable, own in tops.items()
@@ -76,7 +75,8 @@ class Record:
         codes, layout = self.codes, self.layout
         if codes.count(code) == 1:
             return layout.singles[codes.index(code)]
-        return tuple(dict.fromkeys([v for row, v in layout.values if codes[row] == code]))
+        found = [v for own, v in zip(codes, layout.variables, strict=True) if own == code]
+        return tuple(dict.fromkeys(found))
 
     def code(self, rows: tuple[int, ...]) -> int:
         """The value of a node that these rows are about, 0 if it joins nothing."""

@@ -81,8 +81,8 @@ class Delivery:
     """How a match becomes a result.
 
     `positions` are the template's positions of the nodes of the query's join graph; `selected` and
-    `variables` are those of the graph. `streams` are those that the query reads. `named` maps what SELECT names to positions: variables, or
-    for `*` the numbers of the blocks.
+    `variables` are those of the graph. `named` maps what SELECT names to positions: variables, or for
+    `*` the numbers of the blocks. `streams` are those that the query reads.
     """
 
     positions: tuple[int, ...]
