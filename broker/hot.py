@@ -299,9 +299,12 @@ class HotLists:
         return Side(tuple(hits), tuple(shorts), tuple(longs))
 
     def _having_all(
-        self, chosen: Iterable[tuple[int, int]], codes: Sequence[int]
+        self, chosen: Sequence[tuple[int, int]], codes: Sequence[int]
     ) -> tuple[Lists, Pick]:
-        """Where the documents of several lists at once are, which are kept up to date."""
+        """Where the documents of a list are, or of several at once, which are kept up to date."""
+        if len(chosen) == 1:
+            ((row, variable),) = chosen
+            return self._lists[variable], itemgetter(row)
         rows = {(variable, codes[row]): row for row, variable in chosen}
         key = sorted(rows)
         variables = tuple([variable for variable, _ in key])

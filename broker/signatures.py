@@ -121,6 +121,7 @@ class Signatures:
         """The number of needs that have a link, for those of more than one."""
         self._memory: dict[object, Verdict | None] = {}
         self._satisfiable: dict[Part, tuple[tuple[Links, Verdict], ...]] = {}
+        self._alone: dict[Need, Verdict | None] = {}
 
     # -- queries come and go -----------------------------------------------------------------
 
@@ -159,6 +160,7 @@ class Signatures:
         self.version += 1
         self._memory.clear()
         self._satisfiable.clear()
+        self._alone.clear()
 
     def _need(self, pairs: Iterable[tuple[int, int]]) -> Need:
         """The need of a query, made where it is new."""
@@ -231,10 +233,15 @@ class Signatures:
         if found is None:
             if len(self._satisfiable) > _REMEMBERED:
                 self._satisfiable.clear()
-            verdicts = ((need.links, _verdict([need])) for need in self._within(available))
+            verdicts = ((need.links, self._of_one(need)) for need in self._within(available))
             found = tuple((links, verdict) for links, verdict in verdicts if verdict is not None)
             self._satisfiable[available] = found
         return found
+
+    def _of_one(self, need: Need) -> Verdict | None:
+        if need not in self._alone:
+            self._alone[need] = _verdict([need])
+        return self._alone[need]
 
     def _within(self, links: Part) -> list[Need]:
         found: list[Need] = []
