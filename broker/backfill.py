@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import duckdb
 import pyarrow as pa
 
 from broker.engine import Engine
-from broker.model import Match
+from broker.model import Limit, Match
 from broker.rows import Admitted, witness_rows
 from broker.shapes import Compiled
 from broker.sql import UNBOUNDED
@@ -28,53 +29,112 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Backfilled:
-    """`documents` of history were looked at; `matches` are in the outbox, if there is one."""
+    """`documents` of history were looked at; `matches` are in the outbox, if there is one, unless
+    this was a dry run. `suspended` are the queries that went over their limit."""
 
     documents: int
     matches: list[Match]
+    suspended: tuple[str, ...] = ()
 
 
-def backfill(engine: Engine, compiled: Sequence[Compiled], since: int) -> Backfilled:
+def backfill(
+    engine: Engine, compiled: Sequence[Compiled], since: int, now: int | None = None
+) -> Backfilled:
     """Register queries over history as well: documents that ended at `since` (microseconds) or
     later, and all that arrived after the first of them.
 
     Queries that are registered already go on as they are. What a query with PUBLISH matches in
-    history is told, but is no document for those who read its stream. Raises `XsclError`,
-    registering none, also for a query in whose FROM another query stands.
+    history is told, but is no document for those who read its stream. One that matches more than
+    its limit is suspended, from the document of history on at which that happens. Raises
+    `XsclError`, registering none, also for a query in whose FROM another query stands.
     """
-    known = engine.catalog.subscriptions
-    fresh = [q for q in compiled if q.id not in known or known[q.id].text != q.text]
+    fresh = engine.registry.fresh(compiled)
     _refuse_nested(fresh)
-    first = _first(engine, since)
+    first = _first(engine.store.connection, since)
     if not fresh or first is None:
-        engine.subscribe(compiled)
+        engine.subscribe(compiled, now)
         return Backfilled(0, [])
-    matches: list[Match] = []
-    documents = 0
+    past = _Past(fresh, engine.limits.default)
     try:
         with engine.store.transaction():
-            engine.registry.subscribe(compiled, first)
-            own = [known[query.id].canonical for query in fresh]
+            engine.registry.subscribe(compiled, first, now)
+            own = [engine.catalog.subscriptions[query.id].canonical for query in fresh]
             edges = {e: engine.catalog.edges[e] for canonical in own for e in canonical.edges}
             matcher = Matcher(edges.values())
-            apart = Engine(Store(None), UNBOUNDED)
-            apart.subscribe(fresh)
             pairs = [(edge.var1, edge.var2) for edge in edges.values()]
             engine.store.run(
                 "DELETE FROM rl USING (SELECT unnest(?::INTEGER[]) AS a, unnest(?::INTEGER[]) AS b)"
                 " WHERE rl.doc >= ? AND var1 = a AND var2 = b",
                 [[a for a, _ in pairs], [b for _, b in pairs], first],
             )
-            for run in _stored(engine, first):
-                documents += len(run)
+            for run in _stored(engine.store.connection, first):
                 engine.store.insert("rl", witness_rows(run, _witnessed(matcher, run)))
-                matches += apart.history(run, _witnessed(apart.matcher, run))
-            matches.sort(key=lambda match: (match.end, match.start))
-            engine.post(matches)
+                past.see(run)
+            engine.post(past.in_order())
+            for gone in past.suspended:
+                engine.registry.halt(gone.id, "suspended", gone.reason, gone.first_doc, now)
     finally:
         # Also where all went well: its posting lists do not know of the new witnesses.
         engine.joiner.reset()
-    return Backfilled(documents, matches)
+    return past.told()
+
+
+def dry_run(
+    engine: Engine, compiled: Sequence[Compiled], since: int, most: int | None = None
+) -> Backfilled:
+    """What queries would match in history from `since` (microseconds) on. Registers nothing.
+
+    A query that matches more than `most` times is left out from the document on at which it does,
+    and told as suspended. The documents are read through a connection of their own, as they are now;
+    so this may run while the engine is used in another thread. Raises `XsclError` as `backfill` does.
+    """
+    _refuse_nested(compiled)
+    past = _Past(compiled, engine.limits.default if most is None else Limit(most, UNBOUNDED))
+    with engine.store.snapshot() as connection:
+        first = _first(connection, since)
+        if first is not None:
+            for run in _stored(connection, first):
+                past.see(run)
+    return past.told()
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopped:
+    id: str
+    reason: str
+    first_doc: int
+
+
+class _Past:
+    """An engine of its own that holds nothing but some queries, and what they match in history."""
+
+    def __init__(self, queries: Sequence[Compiled], limit: Limit | None) -> None:
+        self.engine = Engine(Store(None), UNBOUNDED, limit=limit)
+        self.engine.subscribe(queries)
+        self.documents = 0
+        self.matches: list[Match] = []
+
+    def see(self, run: list[Admitted]) -> None:
+        """Documents of history, in the order of their arrival."""
+        self.documents += len(run)
+        self.matches += self.engine.history(run, _witnessed(self.engine.matcher, run))
+
+    def in_order(self) -> list[Match]:
+        self.matches.sort(key=lambda match: (match.end, match.start))
+        return self.matches
+
+    @property
+    def suspended(self) -> list[_Stopped]:
+        """Those that went over the limit."""
+        return [
+            _Stopped(each.id, each.reason or "", each.gaps[-1].first_doc)
+            for each in self.engine.registered()
+            if each.status == "suspended"
+        ]
+
+    def told(self) -> Backfilled:
+        stopped = tuple([each.id for each in self.suspended])
+        return Backfilled(self.documents, self.in_order(), stopped)
 
 
 def _refuse_nested(queries: Sequence[Compiled]) -> None:
@@ -92,21 +152,21 @@ def _refuse_nested(queries: Sequence[Compiled]) -> None:
         raise XsclError(problems)
 
 
-def _first(engine: Engine, since: int) -> int | None:
-    rows: list[tuple[int | None]] = engine.store.rows(
+def _first(connection: duckdb.DuckDBPyConnection, since: int) -> int | None:
+    (found,) = connection.execute(
         'SELECT min(doc) FROM documents WHERE "end" >= ? AND xml IS NOT NULL', [since]
-    )
-    return rows[0][0]
+    ).fetchall()
+    return None if found[0] is None else int(found[0])
 
 
-def _stored(engine: Engine, first: int) -> Iterator[list[Admitted]]:
+def _stored(connection: duckdb.DuckDBPyConnection, first: int) -> Iterator[list[Admitted]]:
     """The stored documents in the order of their arrival, some at a time."""
     while True:
-        rows = engine.store.rows(
+        rows = connection.execute(
             'SELECT doc, base, source, id, streams, "start", "end", dated, xml FROM documents'
             " WHERE doc >= ? AND xml IS NOT NULL ORDER BY doc LIMIT ?",
             [first, _BATCH],
-        )
+        ).fetchall()
         if not rows:
             return
         first = rows[-1][0] + 1

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
 import xscl
-from broker.backfill import Backfilled, backfill
+from broker.backfill import Backfilled, backfill, dry_run
 from broker.engine import LATENESS, Engine
 from broker.join import MEMORY
-from broker.model import DeadLetter, Document, Match, to_microseconds
+from broker.model import DeadLetter, Document, Limit, Match, to_microseconds
 from broker.shapes import Compiled, compile_query
 from broker.store import Store
 from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
@@ -25,7 +25,9 @@ class Broker:
 
     `state` is a directory in which everything survives a crash; without it all is in memory.
     `lateness` says how much older than the newest document one may arrive (a timedelta, or
-    microseconds); what is older becomes a dead letter. `memory` is the number of documents whose
+    microseconds); what is older becomes a dead letter. `lateness_of` says the same for streams that
+    have their own; a document of several streams may be as late as the latest of them. `limit`
+    suspends a subscription that matches more (`engine.resume` lets it go on). `memory` is the number of documents whose
     values are held in memory; older ones are read from the state when a value of theirs comes again.
     """
 
@@ -34,12 +36,20 @@ class Broker:
         state: str | Path | None = None,
         lateness: timedelta | int = LATENESS,
         memory: int = MEMORY,
+        *,
+        lateness_of: Mapping[str, timedelta | int] | None = None,
+        limit: Limit | None = None,
     ) -> None:
-        if isinstance(lateness, timedelta):
-            lateness = lateness // timedelta(microseconds=1)
-        if lateness < 0 or memory < 1:
+        general = _microseconds(lateness)
+        streams = {name: _microseconds(own) for name, own in (lateness_of or {}).items()}
+        if min([general, *streams.values()]) < 0 or memory < 1:
             raise ValueError("lateness cannot be negative, nor memory less than one document")
-        self.engine = Engine(Store(state), lateness, memory)
+        store = Store(state)
+        try:
+            self.engine = Engine(store, general, memory, lateness_of=streams, limit=limit)
+        except BaseException:
+            store.close()
+            raise
 
     def __enter__(self) -> Broker:
         return self
@@ -71,6 +81,16 @@ class Broker:
         """
         return self.backfill_files([xscl.parse(text, name)], to_microseconds(since))
 
+    def dry_run(
+        self, text: str, since: datetime | float, name: str = "<query>", most: int | None = None
+    ) -> Backfilled:
+        """What queries would match among the stored documents from `since` on; registers nothing.
+
+        One that matches more than `most` times is stopped there, and told. Raises `XsclError`.
+        """
+        compiled = self._compile([xscl.parse(text, name)])
+        return dry_run(self.engine, compiled, to_microseconds(since), most)
+
     def backfill_files(self, files: Sequence[xscl.ast.File], since: int) -> Backfilled:
         """The same for query files; `since` in microseconds."""
         return backfill(self.engine, self._compile(files), since)
@@ -89,15 +109,22 @@ class Broker:
 
     @property
     def subscriptions(self) -> dict[str, str]:
-        """Ids and canonical texts of all subscriptions."""
-        return {id: s.text for id, s in self.engine.catalog.subscriptions.items()}
+        """Ids and canonical texts of all subscriptions, those that are not active too."""
+        return self.engine.registry.texts()
 
-    def process(self, documents: Iterable[Document]) -> list[Match]:
+    def process(self, documents: Iterable[Document], now: int | None = None) -> list[Match]:
         """Process a batch of documents in order of arrival; the matches that it completes.
+
+        `now` is the time of the wall clock in microseconds, for who has one: limits count by it, and
+        a date beyond it makes no other document late.
 
         A document that is not well-formed, or too late, becomes a dead letter. ValueError for a
         timestamp that is no finite number, or no stream.
         """
+        return self.engine.apply(self.arrivals(documents), now)
+
+    def arrivals(self, documents: Iterable[Document]) -> Arrivals:
+        """Documents as the engine takes them, matched with the patterns of now. Raises ValueError."""
         arrivals: list[Arrival] = []
         witnesses: list[Witness] = []
         for document in documents:
@@ -121,7 +148,7 @@ class Broker:
                 )
             )
             witnesses.append(witness)
-        return self.engine.apply(Arrivals(arrivals, rows_from_witnesses(witnesses)))
+        return Arrivals(arrivals, rows_from_witnesses(witnesses))
 
     def undelivered(self, limit: int = 1_000) -> list[Match]:
         """With a state directory: matches not yet acknowledged, oldest first."""
@@ -133,4 +160,10 @@ class Broker:
 
     def dead_letters(self) -> list[DeadLetter]:
         """Documents that were kept aside, oldest first."""
-        return self.engine.letters()
+        return self.engine.letters(limit=self.engine.count_letters())
+
+
+def _microseconds(duration: timedelta | int) -> int:
+    if isinstance(duration, timedelta):
+        return duration // timedelta(microseconds=1)
+    return duration

@@ -279,6 +279,10 @@ class Catalog:
             self.new_variables.append((number, text))
         return number
 
+    def registered(self) -> int:
+        """How many subscriptions there are, without the queries in their FROM."""
+        return len(self.subscriptions) - sum(1 for users in self._nested_users.values() if users)
+
     def widest_window(self) -> int:
         """The longest time that any match may span, in microseconds."""
         return max(self._spans, default=0)

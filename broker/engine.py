@@ -1,93 +1,161 @@
 """Stage 2: witnesses and state in, matches out; one DuckDB transaction per batch.
 
 The transaction holds everything that a batch changes: documents, match relations, the matches in
-the outbox, dead letters, and how far each source has been applied. What was applied before is
-dropped on entry, so a batch may be replayed after a crash.
-
-Expiry: a row of the match relations may go when no match to come can hold its document. A document
-to come is not older than the watermark, and no match spans more than the widest window of any
-query, so a document that ended more than that window before the watermark is out of reach. With a
-window of INFINITY nothing ever is.
+the outbox, dead letters, suspended subscriptions, and how far each source has been applied. What was
+applied before is dropped on entry, so a batch may be replayed after a crash. Where it fails, memory
+goes back with the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from operator import le
-from typing import NamedTuple
 
 import pyarrow as pa
 
-from broker.catalog import Subscription
+from broker.admission import Admission
 from broker.clock import Clock
+from broker.fetch import intervals
+from broker.figures import Figures, figures
 from broker.join import MEMORY, Joiner
-from broker.model import DeadLetter, Match
-from broker.publish import Publisher, Stored
+from broker.letters import Letters
+from broker.limits import Limits
+from broker.model import DeadLetter, Limit, Match, Registered, Subscribed, Suspension
+from broker.outbox import Outbox
 from broker.registry import Registry
-from broker.rows import Admitted, Keys, document_key, documents_table, witness_rows
+from broker.results import Result, as_document, results
+from broker.retention import Retained, Retention
+from broker.rows import Admitted, documents_table, witness_rows
 from broker.shapes import Compiled
-from broker.sql import UNBOUNDED, blocks_below, operators
+from broker.sql import UNBOUNDED
 from broker.store import Store
-from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.watermark import WallClock, Watermark
+from broker.wire import Arrivals, rows_from_witnesses, witness_document
 from xscl.stage1 import Witness
-from xscl.template import Template
 
 LATENESS = 7 * 86_400 * 1_000_000
 """Allowed lateness by default, in microseconds."""
 
-_ABOVE = 2**48
-"""A document's number that no broker reaches."""
+IDLE = 60 * 1_000_000
+"""How long nothing may come, by default, before time moves by itself, in microseconds."""
 
 _EXPIRY_EVERY = 64
 """Batches between two looks for what may go."""
 
 
-class _Found(NamedTuple):
-    """A match, its documents, the oldest document it is made of, its subscription's number."""
-
-    match: Match
-    docs: tuple[int, ...]
-    base: int
-    number: int
-
-    @property
-    def hidden(self) -> bool:
-        """Whether it is a match of a query in another's FROM, which only that one sees."""
-        return self.number < 0
-
-    def order(self) -> tuple[int, int, str]:
-        return (self.match.end, self.match.start, self.match.id)
+def _steady() -> int:
+    return time.monotonic_ns() // 1_000
 
 
 class Engine:
-    """The catalog of subscriptions over a store, and the processing of batches."""
+    """The catalog of subscriptions over a store, and the processing of batches.
 
-    def __init__(self, store: Store, lateness: int = LATENESS, memory: int = MEMORY) -> None:
+    `lateness`, `lateness_of` (by stream) and `idle` are in microseconds, see `broker/watermark.py`;
+    `memory` is the number of documents whose values are held in memory; `limit` is what each
+    subscription may match, unless it has a limit of its own. Times named `now` are microseconds of
+    the wall clock, and None where nobody knows it. `steady` is a clock in microseconds that never
+    jumps. Used by one thread at a time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        lateness: int = LATENESS,
+        memory: int = MEMORY,
+        *,
+        lateness_of: Mapping[str, int] | None = None,
+        limit: Limit | None = None,
+        idle: int = IDLE,
+        steady: Callable[[], int] = _steady,
+    ) -> None:
         self.store = store
-        self.lateness = lateness
+        self.clock = Clock()
+        self.wall = WallClock(steady)
+        self._settings = (lateness, dict(lateness_of or {}), idle, steady)
+        self._memory = memory
+        self._limit = limit
+        with store.loading():
+            self._load()
+
+    def _load(self) -> None:
+        """All that is in memory, from the store."""
+        store = self.store
+        lateness, lateness_of, idle, steady = self._settings
+        highest = store.number("highest_timestamp", -UNBOUNDED)
+        self.watermark = Watermark(highest, lateness, lateness_of, idle, steady)
+        self.limits = Limits(store, self._limit)
         self.registry = Registry(store)
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher
-        self.joiner = Joiner(store, self.catalog, memory)
+        self.joiner = Joiner(store, self.catalog, self._memory)
+        self.letters_kept = Letters(store)
+        self.outbox = Outbox(store)
+        self.admission = Admission(store, self.watermark, self.letters_kept)
+        self.retention = Retention(store, self.catalog, self.joiner, self.admission)
         self._batches = 0
-        self.clock = Clock()
-        self._next_doc = store.number("next_doc", 1)
-        self._highest = store.number("highest_timestamp", -UNBOUNDED)
-        self._next_match = store.number("next_match", 1)
-        self._applied: dict[str, int] = dict(store.rows("SELECT source, seq FROM applied"))
-        self._stored_applied = dict(self._applied)
-        keys = store.connection.sql("SELECT key FROM documents").to_arrow_table()
-        self._keys = Keys(keys.column("key").to_numpy())
+        self._ticked = steady()
 
-    def subscribe(self, compiled: Sequence[Compiled]) -> list[Subscription]:
-        """Register queries from the next document on, all or none. Raises `XsclError`."""
-        return self.registry.subscribe(compiled, self._next_doc)
+    def _ready(self) -> None:
+        """Go on with the file where DuckDB has given up on it."""
+        if self.store.broken:
+            self.store.reopen()
+            with self.store.loading():
+                self._load()
+
+    # -- subscriptions -----------------------------------------------------------------------
+
+    def subscribe(self, compiled: Sequence[Compiled], now: int | None = None) -> list[Subscribed]:
+        """Register queries from the next document on, all or none. Raises `XsclError`.
+
+        One that is registered with the same canonical text goes on as it is, paused or not; a
+        changed text under a known id is a new subscription in its place.
+        """
+        self._ready()
+        return self.registry.subscribe(compiled, self.admission.next_doc, now)
 
     def unsubscribe(self, id: str) -> None:
-        """Remove a subscription. KeyError if there is none of that id."""
+        """Remove a subscription, active or not. KeyError if there is none of that id."""
+        self._ready()
         self.registry.unsubscribe(id)
+
+    def pause(self, id: str, reason: str = "paused", now: int | None = None) -> None:
+        """Let a subscription see no documents from the next one on; it costs nothing meanwhile. One
+        that is not active stays as it is. KeyError if there is none of that id."""
+        self._ready()
+        self.registry.halt(id, "paused", reason, self.admission.next_doc, now)
+
+    def resume(self, id: str, now: int | None = None) -> None:
+        """Let a subscription that was paused or suspended count again, from the next document on, as
+        if it were new. One that is active stays as it is. KeyError if there is none of that id."""
+        self._ready()
+        self.registry.resume(id, self.admission.next_doc, now)
+
+    def registered(
+        self, *, prefix: str = "", after: str = "", limit: int = UNBOUNDED
+    ) -> list[Registered]:
+        """The subscriptions, those that are not active too, in order of their ids: those whose ids
+        begin with `prefix` and come behind `after`, at most `limit` of them."""
+        condition = "starts_with(id, ?) AND id > ? ORDER BY id LIMIT ?"
+        return self.registry.registered(condition, [prefix, after, limit])
+
+    def registered_one(self, id: str) -> Registered:
+        """A subscription as it stands. KeyError if there is none of that id."""
+        self.registry.known_or_fail(id)
+        (found,) = self.registry.registered("id = ?", [id])
+        return found
+
+    def take_suspensions(self) -> list[Suspension]:
+        """The suspensions since the last call. Who asks again has told the owners of those before;
+        until then, a restart tells them once more."""
+        return self.registry.take_suspensions()
+
+    def set_limit(self, id: str, limit: Limit | None) -> None:
+        """Give a subscription a limit of its own; None: the one for all. KeyError if there is none of
+        that id."""
+        self._ready()
+        self.limits.change(self.registry.known_or_fail(id).number, limit)
 
     def spec(self) -> bytes:
         """Stage 1's compiled form for the queries of now; the same object while they stay so."""
@@ -95,119 +163,92 @@ class Engine:
 
     # -- batches -----------------------------------------------------------------------------
 
-    def apply(self, arrivals: Arrivals, now: int | None = None) -> list[Match]:
+    def apply(
+        self, arrivals: Arrivals, now: int | None = None, position: int | None = None
+    ) -> list[Match]:
         """Apply a batch in one transaction; the matches that it completes, in order of their end.
 
         How documents are cut into batches changes no match. On an exception nothing of the batch
-        has happened. A document dated after `now` (microseconds; None: never) is kept as it is, but
-        does not move the watermark beyond it: one wrong date must not make all others late.
+        has happened. A document dated after `now` is kept as it is, but does not move the watermark
+        beyond it: one wrong date must not make all others late. A subscription that goes over its
+        limit is suspended, see `broker/limits.py`.
+
+        With `position` all documents are of one log, whatever their source, their `seq` numbers are
+        those of its rows, and up to there it has been applied with this batch.
         """
-        before = (self._next_doc, self._next_match, self._highest, dict(self._applied))
+        self._ready()
+        believed = self.wall.read(now)
         self.joiner.refresh()
-        try:
-            with self.store.transaction():
-                self.clock.start()
-                admitted = self._admit(arrivals, UNBOUNDED if now is None else now)
-                self.clock.lap("admit")
-                matches: list[Match] = []
-                for run in _runs(admitted):
-                    matches += self._cascade(self._process(run, arrivals.rows))
-                self.post(matches)
-                self._advance()
-                self.clock.lap("store")
-        except BaseException:
-            self.joiner.reset()
-            self._next_doc, self._next_match, self._highest, self._applied = before
-            raise
+        with self.store.transaction():
+            self._begin()
+            self.clock.start()
+            admitted = self.admission.admit(arrivals.documents, believed, now, position)
+            self.clock.lap("admit")
+            matches: list[Match] = []
+            for run in _runs(admitted):
+                for piece in self.limits.pieces(run):
+                    found = self._process(piece, arrivals.rows, now)
+                    matches += self._cascade(found, now)
+                    self._halt(now)
+            self.outbox.post(matches)
+            self._advance()
+            self.clock.lap("store")
+        self.limits.commit(now)
+        self.admission.committed()
         self.clock.lap("commit")
-        self._stored_applied = dict(self._applied)
         return matches
 
     def history(self, run: list[Admitted], rows: pa.Table) -> list[Match]:
         """Matches that documents complete which another engine has admitted; they keep their
         numbers, and results of matches get numbers far above them."""
-        self._next_doc = max(self._next_doc, _ABOVE)
+        self.admission.above()
         self.joiner.refresh()
-        return self._cascade(self._process(run, rows))
+        with self.store.transaction():
+            self._begin()
+            found = self._process(run, rows, None)
+            matches = self._cascade(found, None)
+            self._halt(None)
+        self.limits.commit(None)
+        return matches
 
-    def _admit(self, arrivals: Arrivals, now: int) -> list[Admitted]:
-        """Who comes in, in order of arrival; the others are dropped or become dead letters."""
-        keys = [document_key(a.source, a.id) for a in arrivals.documents]
-        known = self._known(keys)
-        admitted: list[Admitted] = []
-        letters: list[tuple[Arrival, str]] = []
-        for position, (arrival, key) in enumerate(zip(arrivals.documents, keys, strict=True)):
-            if arrival.seq is not None:
-                if arrival.seq <= self._applied.get(arrival.source, -1):
-                    continue
-                self._applied[arrival.source] = arrival.seq
-            doc = known.get((key, arrival.source, arrival.id))
-            if doc is not None and not arrival.revision:
-                continue
-            if arrival.error is not None:
-                letters.append((arrival, arrival.error))
-                continue
-            if doc is None and arrival.timestamp < self._highest - self.lateness:
-                behind = (self._highest - arrival.timestamp) / 86_400_000_000
-                letters.append((arrival, f"late: {behind:.1f} days older than the newest document"))
-                continue
-            revision = doc is not None
-            if doc is None:
-                doc = known[(key, arrival.source, arrival.id)] = self._next_doc
-                self._next_doc += 1
-            self._highest = max(self._highest, min(arrival.timestamp, now))
-            at = arrival.timestamp
-            admitted.append(Admitted(position, doc, doc, at, at, arrival, revision))
-        self._bury(letters)
-        return admitted
+    def _begin(self) -> None:
+        """A batch begins, in a transaction."""
+        self.limits.begin()
+        self.admission.begin()
+        self.store.undo(self.joiner.reset)
+        self.store.undo(self.joiner.templates.reset)
 
-    def _known(self, keys: list[int]) -> dict[tuple[int, str, str], int]:
-        seen = self._keys.seen(keys)
-        self._keys.add(keys)
-        if not seen:
-            return {}
-        found = self.store.rows(
-            "SELECT key, source, id, doc FROM documents WHERE key IN (SELECT unnest(?::UBIGINT[]))",
-            [seen],
-        )
-        return {(key, source, id): doc for key, source, id, doc in found}
+    def _halt(self, now: int | None) -> None:
+        """Suspend who went over the limit; of what is left of the batch they see nothing."""
+        if not self.limits.cuts:
+            return
+        for id, doc, reason in self.limits.take_stopped():
+            self.registry.halt(id, "suspended", reason, doc, now)
+        self.joiner.refresh()
 
-    def _cascade(self, found: list[_Found]) -> list[Match]:
+    def _cascade(self, found: list[Result], now: int | None) -> list[Match]:
         """The matches, and those that their results complete as documents of their own streams."""
-        complete: list[_Found] = []
+        complete: list[Result] = []
         while found:
             complete += [f for f in found if not f.hidden]
             derived = [f for f in found if self.catalog.read[f.match.stream or ""]]
             run: list[Admitted] = []
             witnesses: list[Witness] = []
-            for f in sorted(derived, key=_Found.order):
-                match, doc = f.match, self._next_doc
-                self._next_doc += 1
-                assert match.stream is not None
-                arrival = Arrival(
-                    source=match.stream,
-                    id=match.id,
-                    streams=(match.stream,),
-                    timestamp=match.end,
-                    dated=True,
-                    seq=None,
-                    revision=False,
-                    xml=match.result.encode("utf-8"),
-                    error=None,
-                    place=f"{match.query}/{match.id}",
-                )
+            for f in sorted(derived, key=Result.order):
+                match, doc = f.match, self.admission.take_number()
+                arrival = as_document(match)
                 witness, error = witness_document(self.matcher, arrival.xml, arrival.streams)
                 if error is not None:
-                    self._bury([(arrival, error)])
+                    self.letters_kept.bury([(arrival, error)], now)
                     continue
                 run.append(Admitted(len(run), doc, f.base, match.start, match.end, arrival, False))
                 witnesses.append(witness)
-            found = self._process(run, rows_from_witnesses(witnesses)) if run else []
+            found = self._process(run, rows_from_witnesses(witnesses), now) if run else []
         # For people, in the order of their documents, and of the nodes in those.
         complete.sort(key=lambda f: (f.match.end, f.match.start, f.docs, f.match.nodes, f.number))
         return [f.match for f in complete]
 
-    def _process(self, run: list[Admitted], rows: pa.Table) -> list[_Found]:
+    def _process(self, run: list[Admitted], rows: pa.Table, now: int | None) -> list[Result]:
         """Insert a run of new documents and find its matches, or replace a run of revised ones."""
         revised = [a.doc for a in run if a.revision]
         if revised:
@@ -222,175 +263,123 @@ class Engine:
         if revised:
             self.joiner.replace(revised, witnessed)
             return []
-        return self._evaluate(run, witnessed)
+        return self._evaluate(run, witnessed, now)
 
-    def _evaluate(self, run: list[Admitted], rows: pa.Table) -> list[_Found]:
+    def _evaluate(self, run: list[Admitted], rows: pa.Table, now: int | None) -> list[Result]:
         """The matches that the documents of a run complete, of which these are the witness rows."""
+        limits, templates = self.limits, self.joiner.templates
         candidates = self.joiner.candidates(rows)
+        searched = len(candidates)
         self.clock.lap("join")
-        if not candidates:
-            return []
-        publisher = Publisher(partial(self._stored, {a.doc: a for a in run}))
-        publisher.load({doc for _, candidate in candidates for doc in candidate.docs})
-        found = []
-        for canonical, candidate in candidates:
-            shape = self.joiner.templates.shapes[canonical.template]
-            blocks = [block for block, _ in shape.nodes]
-            stored = [publisher.stored(doc) for doc in candidate.docs]
-            base, lengths = min(s.base for s in stored), _lengths(shape, stored)
-            subscribers = canonical.subscribers.values()
-            wanted = [s for s in subscribers if self._within(s, base, lengths)]
-            if wanted and publisher.confirmed(canonical, blocks, candidate, shape.joins):
-                found += [
-                    _Found(publisher.match(s, blocks, candidate), candidate.docs, base, s.number)
-                    for s in wanted
-                ]
+        if limits and candidates:
+            limits.cut(candidates, templates.shapes, partial(intervals, self.store), now)
+            limits.spread(self.catalog)
+            candidates = limits.wanted(candidates)
+        found: list[Result] = []
+        if candidates:
+            found = results(self.store, templates.shapes, limits, run, candidates)
+        limits.count(len(run), searched, [f.number for f in found])
         self.clock.lap("publish")
         return found
 
-    def _within(self, subscription: Subscription, base: int, lengths: list[int]) -> bool:
-        """Whether a match is in this subscriber's own windows and after its registration, of which
-        the search knows only the widest and the earliest of any."""
-        return base >= subscription.first_doc and all(map(le, lengths, subscription.windows))
+    def post(self, matches: Sequence[Match]) -> None:
+        """Into the outbox, in the transaction of now."""
+        self.outbox.post(matches)
 
-    def _stored(self, run: dict[int, Admitted], docs: Sequence[int]) -> dict[int, Stored]:
-        """Documents by number; those of the run need not be read."""
-        known: dict[int, Stored] = {}
-        for a in [run[doc] for doc in docs if doc in run]:
-            arrival = a.arrival
-            known[a.doc] = Stored(
-                a.doc,
-                a.base,
-                arrival.source,
-                arrival.id,
-                arrival.streams,
-                a.start,
-                a.end,
-                arrival.xml,
-            )
-        older = [doc for doc in docs if doc not in run]
-        if not older:
-            return known
-        found = self.store.rows(
-            'SELECT doc, base, source, id, streams, "start", "end", xml FROM documents'
-            " WHERE doc IN (SELECT unnest(?::BIGINT[]))",
-            [older],
-        )
-        return known | {
-            doc: Stored(doc, base, source, id, tuple(streams), start, end, xml)
-            for doc, base, source, id, streams, start, end, xml in found
-        }
-
-    def post(self, matches: list[Match]) -> None:
-        """Into the outbox, in the batch's own transaction."""
-        if not matches or not self.store.durable:
-            return
-        first = self._next_match
-        self._next_match += len(matches)
-        dumped = [m.dumps() for m in matches]
-        self.store.insert(
-            "outbox",
-            pa.table(
-                {
-                    "n": pa.array(range(first, first + len(matches)), pa.int64()),
-                    "id": pa.array([m.id for m in matches], pa.string()),
-                    "match": pa.array([head for head, _ in dumped], pa.string()),
-                    "result": pa.array([result for _, result in dumped], pa.binary()),
-                }
-            ),
-        )
-
-    def _bury(self, letters: list[tuple[Arrival, str]]) -> None:
-        """Keep documents aside; one that a replay brings again is there already."""
-        if letters:
-            known = set(
-                self.store.rows(
-                    "SELECT source, id, xml FROM dead_letters"
-                    " WHERE id IN (SELECT unnest(?::VARCHAR[]))",
-                    [[a.id for a, _ in letters]],
-                )
-            )
-            fresh: dict[tuple[str, str, bytes], tuple[Arrival, str]] = {}
-            for letter, why in letters:
-                fresh.setdefault((letter.source, letter.id, letter.xml), (letter, why))
-            letters = [letter for key, letter in fresh.items() if key not in known]
-        if letters:
-            self.store.insert(
-                "dead_letters",
-                pa.table(
-                    {
-                        "source": pa.array([a.source for a, _ in letters], pa.string()),
-                        "id": pa.array([a.id for a, _ in letters], pa.string()),
-                        "place": pa.array([a.place for a, _ in letters], pa.string()),
-                        "reason": pa.array([reason for _, reason in letters], pa.string()),
-                        "timestamp": pa.array([a.timestamp for a, _ in letters], pa.int64()),
-                        "xml": pa.array([a.xml for a, _ in letters], pa.binary()),
-                    }
-                ),
-            )
+    # -- time --------------------------------------------------------------------------------
 
     def _advance(self) -> None:
         """Write down how far the batch went, and let go what no match can reach any more."""
-        self.store.set_numbers(
-            next_doc=self._next_doc,
-            next_match=self._next_match,
-            highest_timestamp=self._highest,
-        )
-        moved = [(s, n) for s, n in self._applied.items() if self._stored_applied.get(s) != n]
-        if moved:
-            # One statement for all: each costs milliseconds.
-            self.store.run(
-                "INSERT OR REPLACE INTO applied SELECT unnest(?::VARCHAR[]), unnest(?::BIGINT[])",
-                [[source for source, _ in moved], [seq for _, seq in moved]],
-            )
+        self.admission.write()
         self._batches += 1
         if self._batches % _EXPIRY_EVERY == 0:
             self.expire()
 
     def expire(self) -> None:
-        """Forget what ended more than the widest window before the watermark."""
-        horizon = self._highest - self.lateness - self.catalog.widest_window()
-        if horizon > -UNBOUNDED:
-            self.store.run('DELETE FROM rl WHERE "end" < ?', [horizon])
-            self.joiner.expire(horizon)
-            # The identity stays, so that a repeated document is still known as one.
-            self.store.run(
-                'UPDATE documents SET xml = NULL WHERE "end" < ? AND xml IS NOT NULL', [horizon]
-            )
+        """Forget what no match to come can hold, see `broker/retention.py`."""
+        self.retention.expire(self.watermark.highest)
+
+    def tick(self, now: int) -> None:
+        """Let time pass: to be called every few seconds. Where no document has come for `idle`, the
+        watermark moves with the clock, and what no match can reach any more goes. At most once in
+        `idle` there is anything to do."""
+        self._ready()
+        believed, steady = self.wall.read(now), self.wall.steady()
+        if steady - self._ticked < self.watermark.idle:
+            return
+        self._ticked = steady
+        self.limits.forget(now)
+        with self.store.transaction():
+            self._begin()
+            if self.watermark.heartbeat(believed):
+                self.admission.write()
+            self.retention.expire(self.watermark.seen(believed))
+
+    def retain(self, documents: int | None = None, identities: int | None = None) -> Retained:
+        """Bounds that hold whatever the windows, in microseconds before the newest time: what ended
+        longer ago than `documents` goes, also under a window of INFINITY, and the identity of what
+        has gone is forgotten after `identities` (never within the lateness). None: no bound."""
+        self._ready()
+        seen = self.watermark.seen(self.wall.believed())
+        forgotten = 0
+        self.joiner.refresh()
+        with self.store.transaction():
+            self._begin()
+            gone = self.retention.expire(seen, documents)
+            if identities is not None:
+                forgotten = self.retention.forget(seen, identities)
+        self.admission.renew_keys()
+        return Retained(gone, forgotten)
 
     def newest(self) -> int:
-        """The highest timestamp so far, in microseconds."""
-        return self._highest
+        """The highest time so far, in microseconds; very low before the first document."""
+        return self.watermark.seen(self.wall.believed())
 
     def applied(self, sources: Iterable[str]) -> int:
         """The highest sequence number applied of any of these sources, 0 for none."""
-        return max((self._applied.get(source, 0) for source in sources), default=0)
+        return self.admission.applied(sources)
+
+    @property
+    def position(self) -> int:
+        """How far the log has been applied of which `apply` was told; 0: it never was."""
+        return self.admission.position
+
+    def live_documents(self) -> int:
+        """How many documents are in memory."""
+        self.joiner.refresh()
+        return len(self.joiner.postings.records)
+
+    def figures(self) -> Figures:
+        """How much there is of everything; cheap."""
+        return figures(self)
 
     # -- delivery ----------------------------------------------------------------------------
 
     def undelivered(self, limit: int = 1_000) -> list[Match]:
         """Matches that nobody has acknowledged, oldest first."""
-        rows = self.store.rows("SELECT match, result FROM outbox ORDER BY n LIMIT ?", [limit])
-        return [Match.loads(text, result) for text, result in rows]
+        return self.outbox.undelivered(limit)
 
     def acknowledge(self, ids: Iterable[str]) -> None:
-        self.store.run("DELETE FROM outbox WHERE id IN (SELECT unnest(?::VARCHAR[]))", [list(ids)])
+        """Take matches out of the outbox, by their ids."""
+        self._ready()
+        self.outbox.acknowledge(ids)
 
-    def letters(self) -> list[DeadLetter]:
-        """What was kept aside, oldest first."""
-        rows = self.store.rows(
-            'SELECT source, id, place, reason, "timestamp", xml FROM dead_letters ORDER BY rowid'
-        )
-        return [DeadLetter(*row) for row in rows]
+    # -- dead letters --------------------------------------------------------------------------
 
+    def letters(self, after: int = 0, limit: int = 1_000) -> list[DeadLetter]:
+        """What was kept aside, in order of its numbers, from the one behind `after` on."""
+        return self.letters_kept.read(after, limit)
 
-def _lengths(shape: Template, stored: Sequence[Stored]) -> list[int]:
-    """How long a match lasts, for each operator and in all, as windows bound it."""
-    spans = [*map(blocks_below, operators(shape.operators)), range(shape.blocks)]
-    return [
-        max(stored[b].end for b in blocks) - min(stored[b].start for b in blocks)
-        for blocks in spans
-    ]
+    def count_letters(self) -> int:
+        return self.letters_kept.count()
+
+    def forget_letters(
+        self, numbers: Iterable[int] | None = None, *, before: int | None = None
+    ) -> int:
+        """Delete those of these numbers, and those kept aside before a time of the wall clock; how
+        many there were."""
+        self._ready()
+        return self.letters_kept.forget(numbers, before)
 
 
 def _runs(admitted: list[Admitted]) -> list[list[Admitted]]:

@@ -10,10 +10,10 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 MICROSECONDS = 1_000_000
 _LARGEST = 2**60 / MICROSECONDS
@@ -101,8 +101,16 @@ class Match:
     def dumps(self) -> tuple[str, bytes]:
         """Two parts from which `loads` makes the same match: all but the result, and that, which
         is long and need not be escaped."""
-        plain = {name: getattr(self, name) for name in _HEAD_FIELDS}
-        plain["documents"] = [(d.id, d.stream, d.timestamp) for d in self.documents]
+        plain = {
+            "id": self.id,
+            "query": self.query,
+            "stream": self.stream,
+            "start": self.start,
+            "end": self.end,
+            "documents": [(d.id, d.stream, d.timestamp) for d in self.documents],
+            "values": self.values,
+            "nodes": self.nodes,
+        }
         return _encode(plain), self.result.encode("utf-8", "surrogatepass")
 
     @classmethod
@@ -128,9 +136,6 @@ class Match:
         }
 
 
-_HEAD_FIELDS = [field.name for field in fields(Match) if field.name != "result"]
-
-
 def match_id(
     query: str, text: str, documents: Sequence[tuple[str, str]], nodes: Sequence[int]
 ) -> str:
@@ -148,11 +153,90 @@ def _digest_of_query(query: str, text: str) -> hashlib.blake2b:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A document that was kept aside: where it came from, why, and its bytes."""
+    """A document that was kept aside: its number, when that was (wall clock, None: nobody told),
+    where it came from, why, and its bytes. Times in microseconds. `streams` is empty where a state of
+    an older version did not say."""
 
+    number: int
+    at: int | None
     source: str
     id: str
+    streams: tuple[str, ...]
     place: str
     reason: str
     timestamp: int
     xml: bytes
+
+
+Status = Literal["active", "paused", "suspended"]
+"""Paused by a person, suspended by the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most so many matches of one subscription in a period of wall time, in microseconds.
+
+    A period begins with the first match after the last one is over. Where nobody tells the time,
+    all is one period; it begins anew with a restart.
+    """
+
+    matches: int
+    period: int
+
+    def __post_init__(self) -> None:
+        if self.matches < 1 or self.period < 1:
+            raise ValueError("a limit is at least one match in a period longer than nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Documents that a subscription has not seen: from number `first_doc` up to `to_doc`, which is
+    the first that it saw again. None: it is still open. The times are of the wall clock, in
+    microseconds, and None where nobody told them."""
+
+    status: Status
+    reason: str
+    first_doc: int
+    from_time: int | None
+    to_doc: int | None
+    to_time: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A subscription as it stands: from which document on it was registered, and since when (wall
+    clock, microseconds, None: nobody told); why it is not active; what it has not seen, the oldest
+    first; and the limit that it has of its own."""
+
+    id: str
+    text: str
+    status: Status
+    first_doc: int
+    since: int | None
+    reason: str | None
+    gaps: tuple[Gap, ...]
+    limit: Limit | None = None
+
+    @property
+    def counts_from(self) -> int | None:
+        """The document from which on it matches; None while it is not active."""
+        return self.gaps[-1].to_doc if self.gaps else self.first_doc
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """What became of a query that was to be registered: `unchanged` is one that was registered with
+    the same text, and goes on as it is; `replaced` takes the place of one with another text."""
+
+    id: str
+    number: int
+    outcome: Literal["new", "replaced", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """A subscription that the broker has suspended, why, and when (wall clock, microseconds)."""
+
+    id: str
+    reason: str
+    at: int | None

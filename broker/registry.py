@@ -1,21 +1,28 @@
-"""The subscriptions of a broker: in the store as text, in the catalog compiled, in stage 1 as edges."""
+"""The subscriptions of a broker: in the store as text, in the catalog compiled, in stage 1 as edges.
+
+One that is paused or suspended is in the store alone, but for its text.
+"""
 
 from __future__ import annotations
 
 import atexit
 import gc
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from broker.catalog import Catalog, Subscription
+from broker.gaps import Gaps
+from broker.model import Gap, Limit, Registered, Status, Subscribed, Suspension
 from broker.shapes import Compiled, compile_text
 from broker.store import Store
+from broker.streams import Streams
 from broker.wire import compile_spec
-from xscl.cycles import find_cycles
-from xscl.errors import Diagnostic, XsclError
 from xscl.growth import growing
 from xscl.stage1 import Edge, Matcher
 
@@ -27,13 +34,35 @@ _MANY = 1_000
 """Changes of edges that may always be put behind a spec."""
 
 
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """A subscription that is not active: it costs nothing but its text. The stream that it publishes
+    stays its own, so that it can always be resumed."""
+
+    number: int
+    id: str
+    text: str
+    publish: str | None
+    reads: frozenset[str]
+
+    @classmethod
+    def of(cls, number: int, compiled: Compiled) -> Halted:
+        publish, reads = compiled.publish, frozenset(compiled.reads)
+        return cls(number, compiled.id, compiled.text, publish, reads)
+
+
 class Registry:
-    """Registers and removes queries; what counts from which document on is written down."""
+    """Registers, halts and removes queries; what counts from which document on is written down.
+
+    What a transaction that fails has changed here is taken back with it.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.catalog = Catalog()
         self.matcher = Matcher()
+        self.gaps = Gaps(store)
+        self.halted: dict[str, Halted] = {}
         self._spec: bytes | None = None
         self._unsent: dict[int, Edge | None] = {}
         """Edges that have changed since the spec was made."""
@@ -41,10 +70,16 @@ class Registry:
         """How many changes came after the spec's first form."""
         self._last = 0
         """The number of the latest subscription; numbers only say in which order they came."""
+        self.untold: list[tuple[int, Suspension]] = []
+        """Suspensions that `take_suspensions` has yet to tell, with the subscriptions' numbers."""
+        self._telling: list[int] = []
+        self._states: int | None = None
         self._restore()
 
     def _restore(self) -> None:
         (count,) = self.store.rows("SELECT count(*) FROM subscriptions")[0]
+        gaps = self.gaps.read()
+        self.untold = self.gaps.untold()
         with _staying(count):
             variables = self._chunks("SELECT definition, id FROM variables")
             for chunk in variables:
@@ -53,7 +88,12 @@ class Registry:
                 "SELECT number, id, text, first_doc FROM subscriptions ORDER BY number"
             ):
                 for number, id, text, first_doc in chunk:
-                    self.catalog.add(compile_text(id, text), number, first_doc)
+                    own = gaps.get(number)
+                    counts_from = own[-1].to_doc if own else first_doc
+                    if counts_from is None:
+                        self._hold(Halted.of(number, compile_text(id, text)))
+                    else:
+                        self.catalog.add(compile_text(id, text), number, counts_from)
                     self._last = number
                 self._synchronize()
 
@@ -63,29 +103,193 @@ class Registry:
         while rows := found.fetchmany(_CHUNK):
             yield rows
 
-    def subscribe(self, compiled: Sequence[Compiled], first_doc: int) -> list[Subscription]:
-        """Register queries from document number `first_doc` on, all or none.
+    def known(self, id: str) -> Subscription | Halted | None:
+        """The subscription of an id, active or not."""
+        found = self.halted.get(id) or self.catalog.subscriptions.get(id)
+        return None if found is None or found.number < 0 else found
 
-        One that is registered with the same canonical text goes on as it is; a changed text under
-        a known id is a new subscription in its place.
+    def known_or_fail(self, id: str) -> Subscription | Halted:
+        """The same; KeyError if there is none."""
+        found = self.known(id)
+        if found is None:
+            raise KeyError(id)
+        return found
+
+    def fresh(self, compiled: Sequence[Compiled]) -> list[Compiled]:
+        """Those that are not registered with the same canonical text."""
+        return [
+            query
+            for query in compiled
+            if (known := self.known(query.id)) is None or known.text != query.text
+        ]
+
+    def texts(self) -> dict[str, str]:
+        """Ids and canonical texts of all subscriptions, those that are not active too."""
+        active = {id: s.text for id, s in self.catalog.subscriptions.items() if s.number > 0}
+        return active | {id: halted.text for id, halted in self.halted.items()}
+
+    def subscribe(
+        self, compiled: Sequence[Compiled], first_doc: int, now: int | None = None
+    ) -> list[Subscribed]:
+        """Register queries from document number `first_doc` on, all or none. Raises `XsclError`.
+
+        One that is registered with the same canonical text goes on as it is, paused or not; a
+        changed text under a known id is a new subscription in its place.
         """
-        subscriptions = self.catalog.subscriptions
-        fresh: list[Compiled] = []
-        for query in compiled:
-            known = subscriptions.get(query.id)
-            if known is None or known.text != query.text:
-                fresh.append(query)
-        self._check_streams(fresh)
-        with _staying(len(fresh)), self.store.transaction():
-            self._withdraw([query.id for query in fresh if query.id in subscriptions])
-            for query in fresh:
-                self._last += 1
-                self.catalog.add(query, self._last, first_doc)
+        fresh = self.fresh(compiled)
+        self.check(fresh)
+        replaced = {query.id: None for query in fresh if self.known(query.id) is not None}
+        new = {query.id for query in fresh}
+        with _staying(len(fresh)), self._changing():
+            self._withdraw([*replaced])
+            first, self._last = self._last + 1, self._last + len(fresh)
+            self._enter(enumerate(fresh, first), first_doc)
             self._synchronize()
-            self._write([subscriptions[query.id] for query in fresh])
-        return [subscriptions[query.id] for query in compiled]
+            self._write([self.catalog.subscriptions[query.id] for query in fresh], now)
+        return [
+            Subscribed(
+                query.id,
+                self.known_or_fail(query.id).number,
+                "replaced" if query.id in replaced else "new" if query.id in new else "unchanged",
+            )
+            for query in compiled
+        ]
 
-    def _write(self, rows: Sequence[Subscription]) -> None:
+    def check(self, fresh: Sequence[Compiled]) -> None:
+        """Whether the streams that new queries publish go with those there. Raises `XsclError`."""
+        if any(query.publish is not None for query in fresh):
+            halted = {h.publish: h.id for h in self.halted.values() if h.publish is not None}
+            Streams(ChainMap(self.catalog.published, halted), self._reads).check(fresh)
+
+    def _reads(self, id: str) -> set[str]:
+        found = self.halted.get(id) or self.catalog.subscriptions[id]
+        return set(found.reads)
+
+    def unsubscribe(self, id: str) -> None:
+        """Remove a subscription. KeyError if there is none of that id."""
+        self.known_or_fail(id)
+        with self._changing():
+            self._withdraw([id])
+            self._synchronize()
+
+    # -- active or not -----------------------------------------------------------------------
+
+    def halt(self, id: str, status: Status, reason: str, first_doc: int, now: int | None) -> None:
+        """Let a subscription see no more documents, from number `first_doc` on. One that is not
+        active stays as it is. KeyError if there is none of that id."""
+        known = self.known_or_fail(id)
+        if isinstance(known, Halted):
+            return
+        with self._changing():
+            halted = Halted.of(known.number, known.compiled)
+            self._leave([id])
+            self._hold(halted)
+            self.gaps.open(known.number, status, reason, first_doc, now)
+            self._synchronize()
+            if status == "suspended":
+                self.store.undo(partial(setattr, self, "untold", [*self.untold]))
+                self.untold.append((known.number, Suspension(id, reason, now)))
+
+    def resume(self, id: str, first_doc: int, now: int | None) -> None:
+        """Let a subscription count again, from document number `first_doc` on. One that is active
+        stays as it is. KeyError if there is none of that id."""
+        known = self.known_or_fail(id)
+        if not isinstance(known, Halted):
+            return
+        with self._changing():
+            self._let_go(known)
+            self._enter([(known.number, compile_text(id, known.text))], first_doc)
+            self.gaps.close(known.number, first_doc, now)
+            self._synchronize()
+            self._write_variables()
+
+    def registered(self, condition: str, parameters: Sequence[Any]) -> list[Registered]:
+        """The subscriptions that a condition of SQL holds for, as they stand, in order of their ids."""
+        rows = self.store.rows(
+            "SELECT number, id, text, first_doc, since, matches, period FROM subscriptions"
+            f" LEFT JOIN limits USING (number) WHERE {condition}",
+            parameters,
+        )
+        gaps = self.gaps.read([row[0] for row in rows])
+        return [_registered(row, gaps.get(row[0], ())) for row in rows]
+
+    def count(self) -> int:
+        """How many subscriptions there are, active or not."""
+        return len(self.halted) + self.catalog.registered()
+
+    def nfa_states(self) -> int:
+        """States of the automaton; counted again only where queries have changed."""
+        if self._states is None:
+            self._states = sum(1 for _ in self.matcher.automaton.states())
+        return self._states
+
+    def take_suspensions(self) -> list[Suspension]:
+        """The suspensions since the last call. Who asks again has told the owners of those before;
+        until then, a restart tells them once more."""
+        if self._telling:
+            with self.store.transaction():
+                self.gaps.told(self._telling)
+            self._telling = []
+        taken, self.untold = self.untold, []
+        self._telling = [number for number, _ in taken]
+        return [suspension for _, suspension in taken]
+
+    # -- steps of a change, each of which can be taken back ------------------------------------
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        with self.store.transaction():
+            self.store.undo(self._synchronize)
+            self.store.undo(partial(setattr, self, "_last", self._last))
+            yield
+
+    def _enter(self, queries: Iterable[tuple[int, Compiled]], first_doc: int) -> None:
+        entered: list[str] = []
+        self.store.undo(partial(self._drop, entered))
+        for number, compiled in queries:
+            self.catalog.add(compiled, number, first_doc)
+            entered.append(compiled.id)
+
+    def _drop(self, ids: list[str]) -> None:
+        for id in reversed(ids):
+            self.catalog.remove(id)
+
+    def _leave(self, ids: Sequence[str]) -> None:
+        left: list[Subscription] = []
+        self.store.undo(partial(self._return, left))
+        left += [self.catalog.remove(id) for id in ids]
+
+    def _return(self, left: list[Subscription]) -> None:
+        for gone in left:
+            self.catalog.add(gone.compiled, gone.number, gone.first_doc)
+
+    def _hold(self, halted: Halted) -> None:
+        self.store.undo(partial(self._let_go, halted))
+        self.halted[halted.id] = halted
+
+    def _let_go(self, halted: Halted) -> None:
+        self.store.undo(partial(self._hold, halted))
+        del self.halted[halted.id]
+
+    def _withdraw(self, ids: Sequence[str]) -> None:
+        if not ids:
+            return
+        numbers = [self.known_or_fail(id).number for id in ids]
+        self._leave([id for id in ids if id not in self.halted])
+        for id in ids:
+            if id in self.halted:
+                self._let_go(self.halted[id])
+        if len(numbers) > _FEW:
+            self.store.run(
+                "DELETE FROM subscriptions WHERE number IN (SELECT unnest(?::BIGINT[]))", [numbers]
+            )
+        else:
+            for number in numbers:
+                self.store.run("DELETE FROM subscriptions WHERE number = ?", [number])
+        self.gaps.forget(numbers)
+        self.store.run("DELETE FROM limits WHERE number IN (SELECT unnest(?::BIGINT[]))", [numbers])
+
+    def _write(self, rows: Sequence[Subscription], now: int | None) -> None:
         self._insert(
             "subscriptions",
             {
@@ -93,9 +297,14 @@ class Registry:
                 "id": (pa.string(), [s.id for s in rows]),
                 "text": (pa.string(), [s.text for s in rows]),
                 "first_doc": (pa.int64(), [s.first_doc for s in rows]),
+                "since": (pa.int64(), [now] * len(rows)),
             },
         )
+        self._write_variables()
+
+    def _write_variables(self) -> None:
         new, self.catalog.new_variables = self.catalog.new_variables, []
+        self.store.undo(partial(self._unwritten, new))
         self._insert(
             "variables",
             {
@@ -103,6 +312,10 @@ class Registry:
                 "definition": (pa.string(), [definition for _, definition in new]),
             },
         )
+
+    def _unwritten(self, variables: list[tuple[int, str]]) -> None:
+        """Ids that were given stay given, and have to be written with the next change."""
+        self.catalog.new_variables = variables + self.catalog.new_variables
 
     def _insert(self, table: str, columns: dict[str, tuple[pa.DataType, list[Any]]]) -> None:
         """Append rows. Planning a scan of Arrow data costs as much as a dozen rows of values."""
@@ -116,75 +329,6 @@ class Registry:
                 f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * len(rows))}",
                 [value for each in rows for value in each],
             )
-
-    def _check_streams(self, fresh: Sequence[Compiled]) -> None:
-        """One query per stream, and no stream derived from itself, with those there already."""
-        problems = []
-        renewed = {query.id for query in fresh}
-        publishing = [query for query in fresh if query.publish is not None]
-        for query in publishing:
-            owner = self.catalog.published.get(query.publish or "", query.id)
-            if owner not in renewed:
-                parsed = query.resolved.query
-                problems.append(
-                    Diagnostic(
-                        "duplicate-publish",
-                        f"the stream {query.publish} is published by the subscription {owner}"
-                        " already",
-                        parsed.publish_span or parsed.span,
-                        "choose another name, or unsubscribe that one first",
-                    )
-                )
-        # The search over all streams only says how a cycle is told of; one that is new passes
-        # through a query that is.
-        if find_cycles(self._reachable(publishing, renewed)):
-            reads = self._reads(self.catalog.published, renewed)
-            reads |= {str(query.publish): query.reads for query in publishing}
-            for cycle in find_cycles(reads):
-                path = " -> ".join([*cycle, cycle[0]])
-                span = publishing[0].resolved.query.span
-                problems.append(
-                    Diagnostic("publish-cycle", f"streams derived from themselves: {path}", span)
-                )
-        if problems:
-            raise XsclError(problems)
-
-    def _reads(self, streams: Iterable[str], renewed: set[str]) -> dict[str, set[str]]:
-        """What the queries that publish these streams, and stay as they are, read."""
-        published, subscriptions = self.catalog.published, self.catalog.subscriptions
-        return {
-            stream: subscriptions[published[stream]].reads
-            for stream in streams
-            if stream in published and published[stream] not in renewed
-        }
-
-    def _reachable(self, publishing: Sequence[Compiled], renewed: set[str]) -> dict[str, set[str]]:
-        """The streams that these queries are derived from, with what each reads."""
-        reads = {str(query.publish): query.reads for query in publishing}
-        waiting = set().union(*reads.values()) - reads.keys()
-        while waiting:
-            found = self._reads(waiting, renewed)
-            reads |= found
-            waiting = set().union(*found.values()) - reads.keys()
-        return reads
-
-    def unsubscribe(self, id: str) -> None:
-        """Remove a subscription. KeyError if there is none of that id."""
-        if id not in self.catalog.subscriptions:
-            raise KeyError(id)
-        with self.store.transaction():
-            self._withdraw([id])
-            self._synchronize()
-
-    def _withdraw(self, ids: Sequence[str]) -> None:
-        numbers = [self.catalog.remove(id).number for id in ids]
-        if len(numbers) > _FEW:
-            self.store.run(
-                "DELETE FROM subscriptions WHERE number IN (SELECT unnest(?::BIGINT[]))", [numbers]
-            )
-        else:
-            for number in numbers:
-                self.store.run("DELETE FROM subscriptions WHERE number = ?", [number])
 
     def spec(self) -> bytes:
         """Stage 1's compiled form for the queries of now; the same object while they stay so.
@@ -202,12 +346,23 @@ class Registry:
         """Let stage 1 hold the edges as the catalog has them."""
         changed = self.catalog.edges.changes()
         self.matcher.change(changed.items())
+        if changed:
+            self._states = None
         if self._spec is not None:
             self._unsent |= changed
             self._added += len(changed)
             if self._added > max(_MANY, len(self.catalog.edges)):
                 self._spec, self._added = None, 0
                 self._unsent.clear()
+
+
+def _registered(row: tuple[Any, ...], gaps: tuple[Gap, ...]) -> Registered:
+    _, id, text, first_doc, since, matches, period = row
+    limit = None if matches is None else Limit(matches, period)
+    halted = bool(gaps) and gaps[-1].to_doc is None
+    status: Status = gaps[-1].status if halted else "active"
+    reason = gaps[-1].reason if halted else None
+    return Registered(id, text, status, first_doc, since, reason, gaps, limit)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,14 +37,18 @@ def document_key(source: str, id: str) -> int:
 class Keys:
     """Which documents there may be already, by their keys, so that the store is asked for those only.
 
-    Eight bytes for each document that was ever stored. It may name one that is not there.
+    Eight bytes for each. It may name documents that are not there.
     """
 
     def __init__(self, keys: npt.NDArray[np.uint64]) -> None:
         self._sorted = np.sort(keys)
         self._recent: set[int] = set()
 
-    def add(self, keys: list[int]) -> None:
+    def __len__(self) -> int:
+        return len(self._sorted) + len(self._recent)
+
+    def add(self, keys: Iterable[int]) -> None:
+        """Add keys that have not been seen."""
         self._recent.update(keys)
         if len(self._recent) > 10_000 + len(self._sorted) // 64:
             recent = np.fromiter(self._recent, np.uint64, len(self._recent))

@@ -1,55 +1,47 @@
-"""The DuckDB file: the truth of a broker, and the one place that knows its tables.
+"""The DuckDB file: the truth of a broker, and its transactions.
 
 Match relations of the dissertation: `rl` holds the witness rows of all live documents (Rbin joined
 with the values of Rdoc), `documents` the documents and their intervals (RdocTS); `rr` holds the
 rows of the current batch. The templates' parameter relations (RT) are temporary tables, made from
-the subscriptions at start.
+the subscriptions at start. The tables stand in `broker/migrations.py`.
+
+What is held in memory of the state changes with it: who changes memory within a transaction says
+how to take it back (`undo`), and a transaction that fails takes it back.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-VERSION = 2
+from broker.migrations import SCHEMA, STEPS, VERSION
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT);
-CREATE TABLE IF NOT EXISTS subscriptions (
-    number BIGINT, id VARCHAR, text VARCHAR, first_doc BIGINT);
-CREATE TABLE IF NOT EXISTS variables (id INTEGER, definition VARCHAR);
-CREATE TABLE IF NOT EXISTS documents (
-    doc BIGINT, base BIGINT, key UBIGINT, source VARCHAR, id VARCHAR, streams VARCHAR[],
-    "start" BIGINT, "end" BIGINT, dated BOOLEAN, xml BLOB);
-CREATE TABLE IF NOT EXISTS rl (
-    doc BIGINT, base BIGINT, "start" BIGINT, "end" BIGINT, var1 INTEGER, var2 INTEGER,
-    node1 BIGINT, node2 BIGINT, value UBIGINT, text VARCHAR, num DOUBLE);
-CREATE TABLE IF NOT EXISTS applied (source VARCHAR PRIMARY KEY, seq BIGINT);
-CREATE TABLE IF NOT EXISTS outbox (
-    n BIGINT, id VARCHAR, match VARCHAR, result BLOB USING COMPRESSION uncompressed);
-CREATE TABLE IF NOT EXISTS dead_letters (
-    source VARCHAR, id VARCHAR, place VARCHAR, reason VARCHAR,
-    "timestamp" BIGINT, xml BLOB);
+_FILE = "broker.duckdb"
+
+_COPY = """
+import os, shutil, sys
+import duckdb
+source, target = sys.argv[1:]
+shutil.copyfile(source, target)
+duckdb.connect(target, read_only=True).close()
+for path in (target, os.path.dirname(target)):
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
 """
+"""Copies a file of DuckDB, and looks whether the copy can be read."""
 
-
-_TO_VERSION = {
-    2: """
-ALTER TABLE outbox RENAME TO outbox_1;
-CREATE TABLE outbox (
-    n BIGINT, id VARCHAR, match VARCHAR, result BLOB USING COMPRESSION uncompressed);
-INSERT INTO outbox SELECT n, id, match, encode(match ->> 'result') FROM outbox_1;
-DROP TABLE outbox_1;
-"""
-}
-"""What makes a state of one version less into one of this version."""
+_UNAVAILABLE = ("permission denied", "no space", "read-only", "too many open", "version number")
+"""What DuckDB says of a file that is not damaged."""
 
 
 class StateError(RuntimeError):
@@ -57,62 +49,155 @@ class StateError(RuntimeError):
 
 
 class Store:
-    """A DuckDB database, in memory or in a state directory."""
+    """A DuckDB database, in memory or in a state directory. Raises `StateError`.
+
+    `broken` says that DuckDB has given up on the file, which it does when a checkpoint fails, of a
+    full disk for instance. What was committed is in the file; `reopen` goes on with it.
+    """
+
+    connection: duckdb.DuckDBPyConnection
 
     def __init__(self, state: str | Path | None) -> None:
+        self.directory = None if state is None else Path(state)
         self.durable = state is not None
+        self.broken = False
         self._lock: int | None = None
         self._inside = False
-        if state is None:
+        self._undo: list[Callable[[], object]] = []
+        if self.directory is not None:
+            self._lock = _claim(self.directory)
+        try:
+            self._open()
+        except BaseException:
+            self._release()
+            raise
+
+    def _open(self) -> None:
+        if self.directory is None:
             self.connection = duckdb.connect(":memory:", config={"threads": 1})
         else:
-            directory = Path(state)
-            file = directory / "broker.duckdb"
-            self._lock = _claim(directory)
-            try:
-                self.connection = duckdb.connect(str(file))
-            except duckdb.Error as error:
-                os.close(self._lock)
-                raise StateError(_explain(file, error)) from None
+            self.connection = _connect(self.directory / _FILE)
             # Strings make the default threshold checkpoint far too often.
             self.connection.execute("SET checkpoint_threshold = '256MB'")
         # Order is asked for where it matters, and planning is what small batches spend.
         self.connection.execute("SET preserve_insertion_order = false")
         self.connection.execute("SET approximate_join_order_threshold = 6")
-        self.connection.execute(_SCHEMA)
-        found = self.number("version", VERSION)
+        try:
+            self._migrate()
+        except BaseException as error:
+            self.connection.close()
+            if isinstance(error, duckdb.Error) and self.directory is not None:
+                raise StateError(explain(self.directory / _FILE, error)) from error
+            raise
+
+    def _migrate(self) -> None:
+        """Bring the tables to this version, or make them."""
+        found = VERSION
+        if self.rows("SELECT 1 FROM duckdb_tables() WHERE table_name = 'meta'"):
+            found = self.number("version", VERSION)
         if found > VERSION:
-            self.close()
             raise StateError(
-                f"{state}: this state has version {found}, this program reads up to {VERSION}"
+                f"{self.directory}: this state has version {found}, and this program reads up to"
+                f" {VERSION}; use the program that wrote it, or a newer one"
             )
         with self.transaction():
             for version in range(found + 1, VERSION + 1):
-                self.connection.execute(_TO_VERSION[version])
+                self.connection.execute(STEPS[version])
+            self.connection.execute(SCHEMA)
             self.set_numbers(version=VERSION)
 
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Around what reads the state into memory: what cannot be read is damaged. A store that
+        failed is closed."""
+        try:
+            yield
+        except duckdb.Error as error:
+            self.close()
+            if self.directory is None:
+                raise
+            raise StateError(explain(self.directory / _FILE, error)) from error
+
+    def reopen(self) -> None:
+        """Open the file again, once DuckDB has given up on it. Raises `StateError`."""
+        with suppress(duckdb.Error):
+            self.connection.close()
+        self._open()
+        self.broken = False
+
     def close(self) -> None:
-        self.connection.close()
+        with suppress(duckdb.Error):
+            self.connection.close()
+        self._release()
+
+    def _release(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing: rolled back if the block raises. Within another one, part of it."""
+        """All or nothing, in the file and in memory: rolled back if the block or the commit raises.
+        Within another one, part of it."""
         if self._inside:
             yield
             return
-        self.connection.execute("BEGIN")
         self._inside = True
         try:
+            self.connection.execute("BEGIN")
             yield
-        except BaseException:
-            self.connection.execute("ROLLBACK")
+            self.connection.execute("COMMIT")
+        except BaseException as error:
+            self.broken |= isinstance(error, duckdb.FatalException)
+            with suppress(duckdb.Error):  # a commit that failed has ended the transaction
+                self.connection.execute("ROLLBACK")
+            for undo in reversed(self._undo):
+                undo()
             raise
         finally:
             self._inside = False
-        self.connection.execute("COMMIT")
+            self._undo.clear()
+
+    def undo(self, how: Callable[[], object]) -> None:
+        """Call this, the last ones first, if the transaction of now fails."""
+        if self._inside:
+            self._undo.append(how)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own that reads what is committed now, whatever is committed
+        meanwhile. May be used in another thread."""
+        connection = self.connection.cursor()
+        try:
+            connection.execute("BEGIN READ ONLY")
+            yield connection
+        finally:
+            with suppress(duckdb.Error):
+                connection.execute("ROLLBACK")
+            connection.close()
+
+    def checkpoint(self) -> None:
+        """Put what is in the write-ahead log into the file. What DuckDB raises says why it cannot."""
+        try:
+            self.connection.execute("CHECKPOINT")
+        except duckdb.FatalException:
+            self.broken = True
+            raise
+
+    def backup(self, directory: Path) -> Path:
+        """A consistent copy of the file in another directory, as it is now, and its path. Nobody may
+        write meanwhile. ValueError for a store in memory; `StateError` where it cannot be copied."""
+        if self.directory is None:
+            raise ValueError("a broker in memory has no file to copy")
+        self.checkpoint()
+        target = directory / _FILE
+        # This process may not even open the file: closing it would take DuckDB's lock away.
+        copying = [sys.executable, "-c", _COPY, str(self.directory / _FILE), str(target)]
+        done = subprocess.run(copying, capture_output=True, text=True)
+        if done.returncode:
+            why = (done.stderr.strip() or "the copy ended early").splitlines()[-1]
+            raise StateError(f"{target}: cannot copy the state: {why}")
+        return target
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, list(parameters)).fetchall()
@@ -160,8 +245,22 @@ def _claim(directory: Path) -> int:
     return lock
 
 
-def _explain(file: Path, error: duckdb.Error) -> str:
-    text = str(error)
-    if "lock" in text.lower():
+def _connect(file: Path) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(str(file))
+    except duckdb.Error as error:
+        raise StateError(explain(file, error)) from None
+
+
+def explain(file: Path, error: duckdb.Error) -> str:
+    """Why a state cannot be used, and what to do, from what DuckDB says."""
+    said = str(error).splitlines()[0]
+    text = said.lower()
+    if "conflicting lock" in text or "set lock" in text:
         return f"{file}: another process uses this state; stop it, or choose another directory"
-    return f"{file}: cannot open the state: {text.splitlines()[0]}"
+    if any(reason in text for reason in _UNAVAILABLE):
+        return f"{file}: cannot open the state: {said}"
+    return (
+        f"{file}: the state is damaged: {said}. Nothing has been changed. Restore the last backup into"
+        " a new directory (broker restore), or move this one away to begin anew"
+    )

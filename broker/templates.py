@@ -49,6 +49,10 @@ class Templates:
         number = len(self.shapes)
         self.shapes.append(shape)
         self.widest.append(0)
+        if shape.residuals and not self._functions:
+            # Outside of any transaction: one that fails would take them away for good.
+            register_functions(self.store.connection)
+            self._functions = True
         if decider(shape) == "scan":
             self._scanning[number] = [set() for _ in range(shape.blocks)]
 
@@ -65,6 +69,15 @@ class Templates:
                 position = self.shapes[template].block_positions(block)[-1]
                 variables.add(canonical.variables[position])
         self._stale.setdefault(template, set()).add(number)
+
+    def reset(self) -> None:
+        """A transaction has failed, and with it went what it wrote into RT: make all anew."""
+        for template in self._tables:
+            self._stale.setdefault(template, set())
+        self._tables.clear()
+        self._held.clear()
+        for number, template in self._template_of.items():
+            self._stale.setdefault(template, set()).add(number)
 
     def candidates(
         self, records: Sequence[Record], rows: pa.Table, needed: Needed
@@ -131,9 +144,6 @@ class Templates:
         if template not in self._tables:
             self._tables.add(template)
             self.store.run(create_parameter_table(shape, template))
-            if shape.residuals and not self._functions:
-                register_functions(self.store.connection)
-                self._functions = True
         old = sorted(stale & self._held)
         if old:
             self.store.run(f"DELETE FROM {table} WHERE cq IN (SELECT unnest(?::BIGINT[]))", [old])

@@ -50,7 +50,7 @@ def satisfied(made: Plan, left: Record, right: Record) -> bool:
     """Whether a pair satisfies the joins, the order and the window of a query."""
     codes = [
         {
-            v: {c for row, w in d.layout.values if w == v and (c := d.codes[row])}
+            v: {c for row, w in enumerate(d.layout.variables) if w == v and (c := d.codes[row])}
             for v in d.layout.variables
         }
         for d in (left, right)

@@ -52,30 +52,6 @@ def test_a_match_stays_in_the_outbox_until_it_is_acknowledged(tmp_path: Path) ->
         assert broker.undelivered() == []
 
 
-def test_a_state_of_version_1_goes_on(tmp_path: Path) -> None:
-    with Broker(tmp_path) as broker:
-        broker.subscribe(PAIR)
-        (found,) = broker.process([item(1), item(2, "same")])
-        old = json.loads(found.dumps()[0]) | {"result": found.result}
-        run = broker.engine.store.run
-        run("DROP TABLE outbox")
-        run("CREATE TABLE outbox (n BIGINT, id VARCHAR, match VARCHAR)")
-        run("INSERT INTO outbox VALUES (1, ?, ?)", [found.id, json.dumps(old)])
-        run("UPDATE meta SET value = 1 WHERE key = 'version'")
-    with Broker(tmp_path) as broker:
-        assert broker.undelivered() == [found]
-        later = broker.process([item(3)])
-        assert len(later) == 2
-        assert broker.undelivered() == [found, *later]
-
-
-def test_a_state_of_a_later_version_is_refused(tmp_path: Path) -> None:
-    with Broker(tmp_path) as broker:
-        broker.engine.store.set_numbers(version=99)
-    with pytest.raises(StateError, match="has version 99"):
-        Broker(tmp_path)
-
-
 def test_documents_are_known_again_however_many_there_were(tmp_path: Path) -> None:
     many = [item(n, f"text {n}") for n in range(12_000)]
     with Broker(tmp_path) as broker:

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from broker.engine import Engine
+from broker import results
 from broker.history import History
 from broker.hot import HotLists
 from broker.join import Joiner
@@ -135,13 +135,13 @@ def _loaded(counts: Counter[str], original: Original, *args: Any) -> Any:
     return found
 
 
-def _within(counts: Counter[str], original: Original, self: Engine, *args: Any) -> Any:
-    found = original(self, *args)
+def _within(counts: Counter[str], original: Original, *args: Any) -> Any:
+    found = original(*args)
     counts["a subscriber's own window refuses"] += not found
     return found
 
 
-_WATCHED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
+_WATCHED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (Plan, "candidates", _decided),
     (Templates, "_run", _ran),
     (HotLists, "side", _sided),
@@ -155,7 +155,7 @@ _WATCHED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
     (Joiner, "replace", _replaced),
     (Joiner, "_load", _loaded),
     (History, "let_go", _let_go),
-    (Engine, "_within", _within),
+    (results, "admits", _within),
 )
 
 

@@ -1,0 +1,67 @@
+"""How much a broker holds, for status and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.sql import UNBOUNDED
+
+if TYPE_CHECKING:
+    from broker.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """`documents` are those stored, with the identities of those that have gone; `live_documents` are
+    in memory; `rows` those of RL. `subscriptions` are all, `paused` those of them that are not
+    active, suspended ones too, and `suspended` these alone. `variables` and `nfa_states` are those of
+    stage 1. `next_doc` is the number of the next document, `newest` the highest time so far and
+    `watermark` that less the lateness, in microseconds, None before the first document; `applied` the
+    highest sequence number by source."""
+
+    documents: int
+    rows: int
+    matches_in_outbox: int
+    dead_letters: int
+    subscriptions: int
+    paused: int
+    suspended: int
+    canonical: int
+    templates: int
+    nfa_states: int
+    variables: int
+    live_documents: int
+    next_doc: int
+    newest: int | None
+    watermark: int | None
+    applied: Mapping[str, int]
+
+
+def figures(engine: Engine) -> Figures:
+    ((documents, rows, outbox, letters, suspended),) = engine.store.rows(
+        "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM rl),"
+        " (SELECT count(*) FROM outbox), (SELECT count(*) FROM dead_letters),"
+        " (SELECT count(*) FROM gaps WHERE to_doc IS NULL AND status = 'suspended')"
+    )
+    registry, seen = engine.registry, engine.newest()
+    newest = seen if seen > -UNBOUNDED else None
+    return Figures(
+        documents=documents,
+        rows=rows,
+        matches_in_outbox=outbox,
+        dead_letters=letters,
+        subscriptions=registry.count(),
+        paused=len(registry.halted),
+        suspended=suspended,
+        canonical=len(engine.catalog.canonical),
+        templates=len(engine.catalog.templates),
+        nfa_states=registry.nfa_states(),
+        variables=len(engine.catalog.variables),
+        live_documents=engine.live_documents(),
+        next_doc=engine.admission.next_doc,
+        newest=newest,
+        watermark=None if newest is None else newest - engine.watermark.lateness,
+        applied=engine.admission.all_applied(),
+    )

@@ -1,0 +1,168 @@
+"""What is kept is bounded: documents, identities, what memory knows of them, and the file."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker import Broker, Document
+from tests.engine.test_state import PAIR, item, pairs
+
+HOUR = 3_600_000_000
+FOREVER = PAIR.replace("1 h", "INFINITY")
+
+
+def count(broker: Broker) -> tuple[int, int, int]:
+    """Rows of RL, documents that are stored, and identities."""
+    ((rows, stored, known),) = broker.engine.store.rows(
+        "SELECT (SELECT count(*) FROM rl), count(xml), count(*) FROM documents"
+    )
+    return rows, stored, known
+
+
+@pytest.mark.parametrize("text", [FOREVER, PAIR])
+def test_documents_go_at_the_bound_that_is_set_whatever_the_window(
+    text: str, tmp_path: Path
+) -> None:
+    with Broker(tmp_path, lateness=timedelta(minutes=10)) as broker:
+        broker.subscribe(text)
+        broker.process([item(n, at=n * 600.0) for n in range(13)])
+        assert broker.engine.retain(documents=HOUR) == (6, 0)
+        assert count(broker) == (7, 7, 13)
+        assert broker.engine.live_documents() == 7
+        found = broker.process([item(13, at=13 * 600.0)])
+        assert pairs(found) == {(str(n), "13") for n in range(7 if text == PAIR else 6, 13)}
+        # A document that has gone is still known.
+        assert broker.process([item(12, at=13 * 600.0), item(3, at=13 * 600.0)]) == []
+        assert count(broker)[2] == 14
+    with Broker(tmp_path, lateness=timedelta(minutes=10)) as broker:
+        assert broker.engine.live_documents() == 8
+        assert broker.engine.retain() == (0, 0)
+
+
+def test_identities_go_after_their_documents_and_never_within_the_lateness() -> None:
+    broker = Broker(lateness=timedelta(hours=2))
+    broker.subscribe(FOREVER)
+    broker.process([item(n, at=n * 600.0) for n in range(37)])
+    engine = broker.engine
+    assert engine.retain(identities=HOUR) == (0, 0)  # nothing of a document that is stored
+    assert engine.retain(documents=HOUR, identities=HOUR) == (30, 24)
+    assert count(broker) == (7, 7, 13)
+    # One of which nothing is known any more is too late to be taken for a new one.
+    assert broker.process([item(23, at=23 * 600.0), item(24, at=24 * 600.0)]) == []
+    assert [each.id for each in broker.dead_letters()] == ["23"]
+    assert count(broker)[2] == 13
+
+
+def test_what_memory_knows_of_documents_shrinks_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.admission._SPARE", 100)
+    broker = Broker(lateness=0)
+    broker.subscribe(PAIR)
+    for start in range(0, 40_000, 2_000):
+        broker.process([item(n, f"t{n}", at=n * 10.0) for n in range(start, start + 2_000)])
+        broker.engine.retain(identities=HOUR)
+    assert len(broker.engine.admission.keys) < 3_000
+    assert count(broker)[2] < 2_500
+    assert broker.process([item(39_999, "t39999", at=399_990.0)]) == []
+    assert count(broker)[2] < 2_500
+
+
+def test_what_is_sent_again_and_again_is_known_once() -> None:
+    broker = Broker()
+    for _ in range(30):
+        broker.process([item(n, f"t{n}") for n in range(1_000)])
+    assert len(broker.engine.admission.keys) == 1_000
+
+
+def test_a_bound_that_fails_has_forgotten_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(lateness=0)
+    broker.subscribe(PAIR)
+    broker.process([item(n, at=n * 600.0) for n in range(20)])
+    before = count(broker)
+
+    def failing(*_: object) -> int:
+        raise RuntimeError("no more")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(broker.engine.retention, "forget", failing)
+        with pytest.raises(RuntimeError, match="no more"):
+            broker.engine.retain(documents=HOUR, identities=HOUR)
+    assert count(broker) == before
+    assert pairs(broker.process([item(20, at=20 * 600.0)])) == {
+        (str(n), "20") for n in range(14, 20)
+    }
+    assert broker.engine.retain(documents=HOUR, identities=HOUR) == (14, 14)
+
+
+def test_the_file_does_not_grow_where_what_it_holds_does_not(tmp_path: Path) -> None:
+    """Many times what is live passes through; space that is let go is used again."""
+    r = Random(5)
+    sizes = []
+    with Broker(tmp_path, lateness=0) as broker:
+        broker.subscribe(PAIR)
+        for n in range(0, 24_000, 100):
+            batch = [
+                Document(
+                    str(i),
+                    "S",
+                    i * 10.0,
+                    f"<i><t>{r.randrange(999)}</t>{r.randbytes(400).hex()}</i>",
+                )
+                for i in range(n, n + 100)
+            ]
+            broker.acknowledge(broker.process(batch))
+            if n % 1_000 == 0:
+                broker.engine.retain(documents=HOUR, identities=HOUR)
+                broker.engine.store.checkpoint()
+                sizes.append((tmp_path / "broker.duckdb").stat().st_size)
+        assert count(broker)[2] < 2_000
+    assert max(sizes[12:]) <= 1.5 * max(sizes[2:8])
+
+
+def test_dead_letters_have_numbers_and_an_end(tmp_path: Path) -> None:
+    broken = [Document(f"b{n}", "S", 1.0, "<i>") for n in range(4)]
+    with Broker(tmp_path) as broker:
+        broker.process(broken[:2], now=HOUR)
+        broker.process(broken[1:3], now=2 * HOUR)
+        broker.process(broken[3:])
+        letters = broker.engine.letters()
+        assert [(each.number, each.id, each.at) for each in letters] == [
+            (1, "b0", HOUR),
+            (2, "b1", HOUR),
+            (3, "b2", 2 * HOUR),
+            (4, "b3", None),
+        ]
+        assert letters[0].streams == ("S",)
+        assert letters[0].xml == b"<i>"
+        assert [each.number for each in broker.engine.letters(after=2, limit=1)] == [3]
+        assert broker.engine.forget_letters(before=2 * HOUR) == 2
+        assert broker.engine.forget_letters([4, 77]) == 1
+        assert broker.engine.count_letters() == 1
+        assert broker.engine.forget_letters([3]) == 1
+    with Broker(tmp_path) as broker:
+        broker.process(broken[:1])
+        assert [each.number for each in broker.engine.letters()] == [5]
+
+
+def test_the_numbers_of_a_log_count_for_all_its_sources(tmp_path: Path) -> None:
+    def put(broker: Broker, *seqs: int, position: int | None = None) -> int:
+        documents = [item(n, f"t{n}", seq=n, source=f"source {n % 2}") for n in seqs]
+        arrivals = broker.arrivals(documents)
+        before = broker.engine.figures().documents
+        broker.engine.apply(arrivals, position=position)
+        return broker.engine.figures().documents - before
+
+    with Broker(tmp_path) as broker:
+        assert put(broker, 1, 2, 3) == 3  # by source, as a state of before has it
+        assert broker.engine.position == 0
+        assert put(broker, 2, 3, 5, position=6) == 1
+        assert put(broker, 4, 6, 7, position=7) == 1
+    with Broker(tmp_path) as broker:
+        assert broker.engine.position == 7
+        assert broker.engine.figures().applied == {"source 0": 2, "source 1": 3}
+        assert put(broker, 4, 7, 8, position=9) == 1
+        assert put(broker, position=12) == 0
+        assert broker.engine.position == 12
