@@ -1,53 +1,57 @@
-"""The spool: what the feeds brought, durable before anything else sees it.
+"""The spool: what feeds brought and publishers sent, durable before anything else sees it.
 
-In: waves, the batches of feeds that were fetched together. Out: numbered document rows, in order,
-to any process. One SQLite file (write-ahead log, every commit synced) holds the rows, the items
-that were `seen`, the `state` of each feed, and the `hubs` that push it.
+In: waves, the batches of feeds that were fetched together, and rows that are published. Out:
+numbered document rows, in order, to any process. One SQLite file (write-ahead log, every commit
+synced) holds the rows (`log`), the items that were `seen`, the `state` of each feed, and the `hubs`
+that push it.
 
 Guarantees, also when the process is killed or the power fails at any moment:
+
+- What `publish` has returned numbers for is there. Threads that publish at once share one sync.
 
 - A wave is there entirely or not at all: its rows, the items seen and the feeds' new validators.
   So a feed whose items are not in the spool is asked for them again.
 - An item gets one row when it is first seen and one more each time its content has changed.
 - Numbers only grow, also across `trim`; a number that was read never names another row.
 
-One process fetches; any number read, by `read_rows` and `last_seq`, or manage the feeds.
+One process fetches and publishes; any number read, by `read_rows` and `last_seq`, or manage the
+feeds.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import sqlite3
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from feeds import hubs, seen
+from feeds import hubs, log, seen
 from feeds import state as states
 from feeds.adapter import Channel
 from feeds.hubs import Subscription
 from feeds.identity import ALL
+from feeds.log import SpoolError as SpoolError
+from feeds.log import SpoolFull as SpoolFull
+from feeds.log import last_seq as last_seq
+from feeds.log import read_rows as read_rows
+from feeds.log import seq_after as seq_after
+from feeds.log import sources as sources
+from feeds.log import taken as taken
 from feeds.rows import DocumentRow, dead_row
 from feeds.schedule import first_rate, next_rate
 from feeds.state import FeedState as FeedState
 from feeds.state import Status
+from feeds.turns import TurnLock
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS document (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    source TEXT NOT NULL, id TEXT NOT NULL, streams TEXT NOT NULL, timestamp INTEGER NOT NULL,
-    dated INTEGER NOT NULL, revision INTEGER NOT NULL, xml BLOB NOT NULL, error TEXT,
-    place TEXT NOT NULL
-);
-"""
-_VERSION = 2
-_ROW = "source, id, streams, timestamp, dated, revision, xml, error, place"
-
-
-class SpoolError(Exception):
-    """The file is no spool, or not one that this version reads."""
+_TABLES = ";".join((log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE)).split(";")
+_LOG_LIMIT = 64 << 20
+"""Bytes to which SQLite's own log is cut back."""
+_SLACK = 4_096
+"""Free pages that a file may keep, for what comes next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,34 +78,60 @@ class Batch:
     rows: tuple[DocumentRow, ...] = ()
 
 
+@dataclass(slots=True)
+class _Group:
+    """Rows that one call publishes, and what became of them."""
+
+    rows: list[log.Values]
+    numbers: range = range(0)
+    done: bool = False
+    error: BaseException | None = None
+
+
 class Spool(AbstractContextManager["Spool"]):
     """The spool at `path`, made if it is not there, for the process that writes it.
 
-    May be used from several threads. Raises SpoolError for a file that is something else.
+    `on_rows` is called, by the thread that stored them, when there are new rows; `now` gives seconds
+    since the epoch. May be used from several threads. Raises SpoolError for a file that is something
+    else.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        on_rows: Callable[[], None] = lambda: None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self.path = Path(path)
-        self._lock = threading.RLock()
+        self.on_rows = on_rows
+        self._now = now
+        self._lock = TurnLock()
+        self._waiting: deque[_Group] = deque()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._db = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, timeout=30
             )
-            old = _check(self._db, self.path)
+            old = log.version(self._db, self.path)
+            if old < log.VERSION:
+                # What is let go can then be given back to the file system, some at a time.
+                self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                self._db.execute("VACUUM")
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT}")
             with self._transaction():
                 if old == 1:
                     states.migrate(self._db)
                     seen.migrate(self._db)
-                for statement in ";".join((_SCHEMA, seen.TABLE, states.TABLE, hubs.TABLE)).split(
-                    ";"
-                ):
+                if old in (1, 2):
+                    log.migrate(self._db)
+                for statement in _TABLES:
                     self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {_VERSION}")
+                self._db.execute(f"PRAGMA user_version = {log.VERSION}")
+                self._last = log.newest(self._db)
         except sqlite3.Error as error:
-            raise SpoolError(f"spool: {self.path}: {error}") from error
+            raise log.problem(self.path, error) from error
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -130,24 +160,48 @@ class Spool(AbstractContextManager["Spool"]):
                 rows += new
                 rows += batch.rows
             rows.sort(key=lambda row: row.timestamp)  # stable: ties stay oldest first per feed
-            self._db.executemany(
-                f"INSERT INTO document ({_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        row.source,
-                        row.id,
-                        json.dumps(row.streams, ensure_ascii=False),
-                        row.timestamp,
-                        row.dated,
-                        row.revision,
-                        row.xml,
-                        row.error,
-                        row.place,
-                    )
-                    for row in rows
-                ],
-            )
+            now = self._microseconds()
+            numbers = log.insert(self._db, [log.values(row, now) for row in rows])
+        if rows:
+            self._last = numbers[-1]
+            self.on_rows()
         return len(rows)
+
+    def publish(self, rows: Sequence[DocumentRow]) -> range:
+        """Append rows that are no feed's, all or none; their numbers. They are on disk when it returns.
+
+        Calls from several threads that meet are one transaction, so they wait for one sync
+        together. ValueError for a text that cannot be stored; SpoolFull where there is no room;
+        SpoolError for another failure of the file.
+        """
+        now = self._microseconds()
+        group = _Group([log.values(row, now) for row in rows])
+        self._waiting.append(group)
+        with self._lock:
+            # Whoever comes first writes for all that have come meanwhile.
+            if not group.done:
+                self._write_waiting()
+        if group.error is not None:
+            raise log.problem(self.path, group.error) from group.error
+        return group.numbers
+
+    def _write_waiting(self) -> None:
+        groups = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        error: BaseException | None = None
+        try:
+            with self._transaction():
+                for group in groups:
+                    group.numbers = log.insert(self._db, group.rows)
+        except BaseException as raised:
+            error = raised
+            if not isinstance(raised, sqlite3.Error):
+                raise
+        finally:
+            for group in groups:
+                group.done, group.error = True, error
+        if error is None:
+            self._last = max(group.numbers.stop - 1 for group in groups)
+            self.on_rows()
 
     def read(self, start_seq: int, end_seq: int) -> Iterator[DocumentRow]:
         """The rows with start_seq < seq <= end_seq, in order."""
@@ -156,12 +210,53 @@ class Spool(AbstractContextManager["Spool"]):
     def last_seq(self) -> int:
         """The highest number given so far, 0 if none."""
         with self._lock:
-            return _last_seq(self._db)
+            self._last = log.newest(self._db)
+            return self._last
+
+    def skip_to(self, seq: int) -> None:
+        """Number the rows to come above `seq`: where the file was lost, no number comes again."""
+        with self._transaction():
+            log.skip(self._db, seq)
+            self._last = log.newest(self._db)
+
+    def backlog(self, applied: int) -> int:
+        """How many numbers this process knows of after `applied`; it waits for nobody."""
+        return max(0, self._last - applied)
 
     def trim(self, up_to_seq: int) -> int:
-        """Delete the rows up to and including a number; what was seen stays. Returns how many."""
-        with self._transaction():
-            return self._db.execute("DELETE FROM document WHERE seq <= ?", (up_to_seq,)).rowcount
+        """Delete the rows up to and including a number; what was seen stays. Returns how many.
+
+        In pieces, so that whoever publishes meanwhile need not wait long.
+        """
+        total = 0
+        while True:
+            with self._transaction():
+                gone = log.delete(self._db, up_to_seq)
+            if not gone:
+                return total
+            total += gone
+
+    def compact(self) -> int:
+        """Give the room of what was let go back to the file system, if it is much; pages given back."""
+        with self._lock:
+            (free,) = self._db.execute("PRAGMA freelist_count").fetchone()
+        pages = int(free) - _SLACK
+        for _ in range(0, pages, 1_000):
+            with self._lock:
+                # A script, because it goes on until the statement is done: a page is a step.
+                self._db.executescript("PRAGMA incremental_vacuum(1000)")
+        return max(0, pages)
+
+    def backup(self, path: Path) -> None:
+        """Write a consistent copy to `path`, which must not exist, while all goes on. SpoolError."""
+        try:
+            with log.reading(self.path) as db:
+                assert db is not None
+                db.execute("VACUUM INTO ?", (str(path),))
+            with path.open("rb") as copy:
+                os.fsync(copy.fileno())
+        except OSError as error:
+            raise SpoolError(f"spool: {path}: {error.strerror}") from error
 
     # -- the feeds -----------------------------------------------------------------------------
 
@@ -239,10 +334,14 @@ class Spool(AbstractContextManager["Spool"]):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # a full disk ends some transactions by itself
+                    self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
+
+    def _microseconds(self) -> int:
+        return int(self._now() * 1_000_000)
 
     def _known(self, url: str) -> FeedState | None:
         found = states.load(self._db, "url = ?", url)
@@ -297,81 +396,3 @@ def _rate(batch: Batch, before: FeedState | None, rows: Sequence[DocumentRow]) -
         return known
     new = sum(not row.revision for row in rows) if read else 0
     return next_rate(known, new, now - before.last_success / 1e6)
-
-
-# -- for readers in any process --------------------------------------------------------------
-
-
-def read_rows(path: str | Path, start_seq: int, end_seq: int) -> Iterator[DocumentRow]:
-    """The rows of the spool at `path` with start_seq < seq <= end_seq, in order.
-
-    Raises SpoolError if the file is there and is no spool; without a file there are no rows.
-    """
-    with _reading(path) as db:
-        if db is None:
-            return
-        cursor = db.execute(
-            f"SELECT seq, {_ROW} FROM document WHERE seq > ? AND seq <= ? ORDER BY seq",
-            (start_seq, end_seq),
-        )
-        for seq, source, id, streams, timestamp, dated, revision, xml, error, place in cursor:
-            yield DocumentRow(
-                source,
-                id,
-                tuple(json.loads(streams)),
-                timestamp,
-                bool(dated),
-                seq,
-                bool(revision),
-                xml,
-                error,
-                place,
-            )
-
-
-def last_seq(path: str | Path) -> int:
-    """The highest number given so far in the spool at `path`, 0 if there is none."""
-    with _reading(path) as db:
-        return 0 if db is None else _last_seq(db)
-
-
-def seq_after(path: str | Path, start_seq: int, rows: int) -> int:
-    """The number of the last of the next `rows` rows after `start_seq`; `start_seq` if none is left."""
-    with _reading(path) as db:
-        if db is None:
-            return start_seq
-        (last,) = db.execute(
-            "SELECT max(seq) FROM (SELECT seq FROM document WHERE seq > ? ORDER BY seq LIMIT ?)",
-            (start_seq, rows),
-        ).fetchone()
-        return start_seq if last is None else int(last)
-
-
-@contextmanager
-def _reading(path: str | Path) -> Iterator[sqlite3.Connection | None]:
-    path = Path(path)
-    if not path.exists():
-        yield None
-        return
-    try:
-        uri = path.resolve().as_uri() + "?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)) as db:
-            yield db if _check(db, path) else None
-    except sqlite3.Error as error:
-        raise SpoolError(f"spool: {path}: {error}") from error
-
-
-def _check(db: sqlite3.Connection, path: Path) -> int:
-    """The file's version, 0 if it is empty; raises SpoolError if it belongs to something else."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if not 0 <= version <= _VERSION:
-        raise SpoolError(f"spool: {path}: version {version}, this program reads {_VERSION}")
-    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if version == 0 and tables:
-        raise SpoolError(f"spool: {path}: a database, but not a spool")
-    return int(version)
-
-
-def _last_seq(db: sqlite3.Connection) -> int:
-    row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'document'").fetchone()
-    return 0 if row is None else int(row[0])

@@ -20,9 +20,12 @@ from feeds.spool import (
     FeedState,
     Spool,
     SpoolError,
+    SpoolFull,
     last_seq,
     read_rows,
     seq_after,
+    sources,
+    taken,
 )
 from tests.feeds.data import ROOT, rss
 
@@ -404,3 +407,226 @@ def test_hubs_are_kept_while_documents_name_them(spool: Spool) -> None:
     assert spool.hubs(due=0) == []
     spool.append(batch(A, item("5", 5)))
     assert spool.hubs() == []
+
+
+VERSION_2 = """
+CREATE TABLE document (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    source TEXT NOT NULL, id TEXT NOT NULL, streams TEXT NOT NULL, timestamp INTEGER NOT NULL,
+    dated INTEGER NOT NULL, revision INTEGER NOT NULL, xml BLOB NOT NULL, error TEXT,
+    place TEXT NOT NULL
+);
+CREATE TABLE seen (
+    source TEXT NOT NULL, id TEXT NOT NULL, hash BLOB NOT NULL, timestamp INTEGER NOT NULL,
+    gone INTEGER, trace BLOB NOT NULL DEFAULT x'',
+    PRIMARY KEY (source, id)
+) WITHOUT ROWID;
+CREATE TABLE feed (
+    url TEXT PRIMARY KEY, address TEXT NOT NULL, title TEXT NOT NULL, etag TEXT,
+    last_modified TEXT, next_fetch INTEGER NOT NULL, errors INTEGER NOT NULL, problem TEXT,
+    status TEXT NOT NULL, last_fetch INTEGER, last_success INTEGER, last_full INTEGER,
+    items_per_day REAL, wish INTEGER NOT NULL, body_hash BLOB, trusted INTEGER NOT NULL, login TEXT
+) WITHOUT ROWID;
+CREATE TABLE listing (
+    url TEXT PRIMARY KEY, title TEXT NOT NULL, folder TEXT NOT NULL, typed INTEGER NOT NULL,
+    since INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO document VALUES (41, 'http://a.example/f', '1', '["News", "S"]', 5, 1, 0, x'3c692f3e', NULL, 'p');
+INSERT INTO document VALUES (42, 'http://a.example/f', '2', '["S"]', 6, 0, 0, x'3c69', 'torn', 'p');
+INSERT INTO feed VALUES ('http://a.example/f', 'http://a.example/f', 'T', NULL, NULL, 9, 0, NULL,
+    'paused', NULL, NULL, NULL, 2.5, 0, NULL, 1, NULL);
+INSERT INTO listing VALUES ('http://a.example/f', 'Mine', 'a/b', 1, 0);
+PRAGMA user_version = 2;
+"""
+
+
+def test_a_spool_of_the_second_version_is_read_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript(VERSION_2)
+    db.close()
+    before = list(read_rows(path, 0, 99))  # also by a reader that comes before the writer
+    with Spool(path) as spool:
+        assert rows(spool) == before
+        assert [(row.id, row.seq, row.error) for row in before] == [
+            ("1", 41, None),
+            ("2", 42, "torn"),
+        ]
+        assert [(f.status, f.title, f.items_per_day) for f in spool.feeds()] == [
+            ("paused", "T", 2.5)
+        ]
+        assert taken(path, 0) == 0
+        assert list(spool.publish([posted("3")])) == [43]
+        assert sources(path) == ["http://a.example/f", "post:S"]
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+        assert db.execute("SELECT title FROM listing").fetchall() == [("Mine",)]
+    db.close()
+
+
+# -- publishing ------------------------------------------------------------------------------
+
+
+def posted(id: str, xml: bytes = b"<a/>") -> DocumentRow:
+    return DocumentRow("post:S", id, ("S",), 7, True, None, False, xml, place=f"post:S/{id}")
+
+
+def test_what_is_published_is_a_row_as_it_was(spool: Spool) -> None:
+    first = posted("1", b"<a>\xc3\xa9</a>")
+    assert list(spool.publish([first, posted("2")])) == [1, 2]
+    spool.append(batch(A, item("x", 5)))
+    assert list(spool.publish([replace(posted("1"), revision=True, dated=False)])) == [4]
+    found = rows(spool)
+    assert found[0] == replace(first, seq=1)
+    assert [(row.id, row.seq, row.revision, row.dated) for row in found] == [
+        ("1", 1, False, True),
+        ("2", 2, False, True),
+        ("x", 3, False, True),
+        ("1", 4, True, False),
+    ]
+    assert spool.backlog(1) == 3
+
+
+def test_calls_that_meet_are_one_transaction_and_each_has_its_numbers(tmp_path: Path) -> None:
+    heard: list[str] = []
+    spool = Spool(tmp_path / "spool.sqlite", on_rows=lambda: heard.append("rows"))
+    commits: list[str] = []
+    spool._db.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
+    got: dict[int, range] = {}
+
+    def work(number: int) -> None:
+        got[number] = spool.publish([posted(f"{number}-{n}") for n in range(3)])
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(9)]
+    with spool._lock:  # as if one were being written
+        for thread in threads:
+            thread.start()
+        while len(spool._waiting) < 9:
+            threading.Event().wait(0.001)
+    for thread in threads:
+        thread.join()
+    assert len(commits) == 1
+    assert heard == ["rows"]
+    by_number = {row.seq: row.id for row in rows(spool)}
+    assert len(by_number) == 27
+    for number, numbers in got.items():
+        assert [by_number[n] for n in numbers] == [f"{number}-{n}" for n in range(3)]
+
+
+def test_a_full_disk_refuses_all_that_met_and_keeps_what_was_there(spool: Spool) -> None:
+    spool.publish([posted("1")])
+    (pages,) = spool._db.execute("PRAGMA page_count").fetchone()
+    spool._db.execute(f"PRAGMA max_page_count = {pages}")
+    refused: list[str] = []
+
+    def work(number: int) -> None:
+        try:
+            spool.publish([posted(str(number), b"x" * 9_000)])
+        except SpoolFull as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    with spool._lock:
+        for thread in threads:
+            thread.start()
+        while len(spool._waiting) < 3:
+            threading.Event().wait(0.001)
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 3
+    assert "full" in refused[0]
+    spool._db.execute("PRAGMA max_page_count = 1000000")
+    assert list(spool.publish([posted("2")])) == [2]
+    assert [row.id for row in rows(spool)] == ["1", "2"]
+
+
+def test_text_that_cannot_be_stored_is_the_caller_s_own_problem(spool: Spool) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        spool.publish([posted("1"), posted("\ud83d")])
+    assert list(spool.publish([posted("2")])) == [1]
+
+
+PUBLISHER = """
+import sys, threading
+from pathlib import Path
+from feeds.spool import Spool
+from tests.feeds.test_spool import posted
+
+spool = Spool(sys.argv[1])
+lock = threading.Lock()
+
+def work(name):
+    for n in range(100_000):
+        ids = [f"{sys.argv[2]}-{name}-{n}-{k}" for k in range(n % 3 + 1)]
+        numbers = spool.publish([posted(id, b"<a>" + id.encode() * 50 + b"</a>") for id in ids])
+        with lock:
+            print(*[f"{seq}={id}" for seq, id in zip(numbers, ids)], flush=True)
+        if n % 50 == 49:
+            spool.trim(numbers[0] - 400)
+
+for name in range(8):
+    threading.Thread(target=work, args=(name,)).start()
+"""
+
+
+def test_what_a_killed_process_has_accepted_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "spool.sqlite"
+    accepted: dict[int, str] = {}
+    for kill in range(4):
+        command = [sys.executable, "-c", PUBLISHER, str(path), str(kill)]
+        publisher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert publisher.stdout is not None
+        lines = [publisher.stdout.readline() for _ in range(40 + 37 * kill)]
+        os.kill(publisher.pid, signal.SIGKILL)
+        *whole, _ = publisher.stdout.read().split("\n")  # the last may be torn
+        publisher.wait()
+        publisher.stdout.close()
+        for line in [*lines, *whole]:
+            for pair in line.split():
+                seq, id = pair.split("=")
+                assert int(seq) not in accepted
+                accepted[int(seq)] = id
+        found = {row.seq: row.id for row in read_rows(path, 0, 2**62)}
+        left = min(found)
+        assert {seq: id for seq, id in accepted.items() if seq >= left}.items() <= found.items()
+        assert sorted(found) == list(range(left, max(found) + 1))
+    assert len(accepted) > 300
+
+
+def test_numbers_go_on_where_a_lost_spool_was(tmp_path: Path) -> None:
+    path = tmp_path / "spool.sqlite"
+    with Spool(path) as spool:
+        spool.skip_to(500)
+        assert spool.last_seq() == 500
+        assert list(spool.publish([posted("1")])) == [501]
+        spool.skip_to(20)
+        assert list(spool.publish([posted("2")])) == [502]
+        spool.trim(600)
+    with Spool(path) as spool:
+        assert list(spool.publish([posted("3")])) == [503]
+
+
+def test_what_was_let_go_is_given_back(spool: Spool) -> None:
+    for start in range(0, 5_000, 500):
+        spool.publish([posted(str(n), b"x" * 8_000) for n in range(start, start + 500)])
+    spool._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = spool.path.stat().st_size
+    assert spool.trim(4_900) == 4_900
+    assert spool.compact() > 1_000
+    spool._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert spool.path.stat().st_size < before / 2
+    assert [row.seq for row in rows(spool)] == list(range(4_901, 5_001))
+
+
+def test_a_copy_holds_what_was_there(spool: Spool, tmp_path: Path) -> None:
+    spool.append(batch(A, item("1", 5)))
+    spool.publish([posted("2")])
+    spool.trim(1)
+    copy = tmp_path / "copy.sqlite"
+    spool.backup(copy)
+    spool.publish([posted("3")])
+    with Spool(copy) as copied:
+        assert [row.id for row in rows(copied)] == ["2"]
+        assert [state.url for state in copied.feeds()] == [A]
+        assert list(copied.publish([posted("4")])) == [3]
+        assert copied.append(batch(A, item("1", 5))) == 0  # what was seen is known
