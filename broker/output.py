@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from broker.model import Match, iso_time
-from xscl.document import parse_document
+from xscl.document import DocumentError, parse_document
 
 
 def as_jsonl(match: Match) -> str:
@@ -27,8 +27,8 @@ def as_text(match: Match) -> str:
     """A paragraph: the query, its documents, and the values by which they belong together."""
     when = iso_time(match.end)
     lines = [f"{match.query}  {when}" + (f"  -> {match.stream}" if match.stream else "")]
-    titles = _titles(match)
-    for document, title in zip(match.documents, titles, strict=True):
+    named = titles(match)
+    for document, title in zip(match.documents, named, strict=True):
         shown = title or f"{document.id}  ({document.stream})"
         lines.append(f"    {iso_time(document.timestamp)}  {shown}")
     shared: dict[str, list[str]] = {}
@@ -38,9 +38,13 @@ def as_text(match: Match) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _titles(match: Match) -> list[str | None]:
+def titles(match: Match) -> list[str | None]:
     """For the documents of a match, the title and channel of the item each one is, if it is one."""
-    copies = [node for node in parse_document(match.result.encode()) if isinstance(node.tag, str)]
+    try:
+        root = parse_document(match.result.encode("utf-8", "surrogatepass"))
+    except DocumentError:
+        return [None] * len(match.documents)
+    copies = [node for node in root if isinstance(node.tag, str)]
     if len(copies) != len(match.documents):
         return [None] * len(match.documents)
     found: list[str | None] = []

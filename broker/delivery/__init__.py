@@ -1,0 +1,27 @@
+"""Delivery: the mailbox (a durable log of matches), and the ways out of it.
+
+engine's outbox ──take──> Mailbox ──> DeliveryWorker ──> file, webhook, mail
+                             └──────> readers: pull, server-sent events, Atom
+"""
+
+from broker.delivery.atom import atom
+from broker.delivery.mailbox import Mailbox
+from broker.delivery.model import Channel, Dead, Delivered, Event, Figures, Throttle
+from broker.delivery.settings import DeliverySettings, Smtp
+from broker.delivery.tables import MailboxError
+from broker.delivery.worker import DeliveryWorker
+
+__all__ = [
+    "Channel",
+    "Dead",
+    "Delivered",
+    "DeliverySettings",
+    "DeliveryWorker",
+    "Event",
+    "Figures",
+    "Mailbox",
+    "MailboxError",
+    "Smtp",
+    "Throttle",
+    "atom",
+]

@@ -1,0 +1,253 @@
+"""Channels in the file: made, changed, moved. Functions of the mailbox, inside its transactions."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from broker.delivery.model import Channel, Disabled, Done, Failed, Kind, Report, Status, Told
+from broker.delivery.tables import count
+from broker.delivery.targets import check_name, prepared
+
+_COLUMNS = (
+    "name, kind, subscription, settings, ordered, status, cursor, attempts, next_try, last_error, "
+    "last_success, failing_since, reason, delivered, draining, number, "
+    "generation, version, state"
+)
+
+
+def load(db: sqlite3.Connection, condition: str = "TRUE", *parameters: Any) -> list[Channel]:
+    rows = db.execute(f"SELECT {_COLUMNS} FROM channel WHERE {condition} ORDER BY name", parameters)
+    return [_channel(row) for row in rows]
+
+
+def _channel(row: tuple[Any, ...]) -> Channel:
+    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    fields |= {name: json.loads(fields[name]) for name in ("settings", "state")}
+    return Channel(**fields | {"ordered": bool(fields["ordered"])})
+
+
+def get(db: sqlite3.Connection, name: str) -> Channel:
+    """KeyError if there is none of that name."""
+    found = load(db, "name = ?", name)
+    if not found:
+        raise KeyError(name)
+    return found[0]
+
+
+def put(
+    db: sqlite3.Connection,
+    name: str,
+    kind: Kind,
+    subscription: str | None,
+    settings: Mapping[str, Any],
+    ordered: bool,
+    cursor: int,
+    now: int,
+) -> None:
+    """Make a channel, or change one: that keeps its place in the log, its status and its failures.
+
+    One of another kind takes its place anew. ValueError says which setting is wrong.
+    """
+    check_name(name)
+    old = next(iter(load(db, "name = ?", name)), None)
+    if old is not None and old.kind != kind:
+        remove(db, old)
+        old = None
+    checked = prepared(kind, settings, old.settings if old else None, now)
+    if kind == "file":
+        _check_path(db, name, str(checked["path"]))
+    stored = json.dumps(checked)
+    if old is None:
+        db.execute(
+            "INSERT INTO channel (name, kind, subscription, settings, ordered, cursor, told) "
+            "VALUES (?, ?, ?, ?, ?, ?, (SELECT coalesce(max(number), 0) FROM event))",
+            (name, kind, subscription, stored, ordered, cursor),
+        )
+    else:
+        db.execute(
+            "UPDATE channel SET subscription = ?, settings = ?, ordered = ?, draining = 0, "
+            "next_try = 0, version = version + 1 WHERE number = ?",
+            (subscription, stored, ordered, old.number),
+        )
+
+
+def _check_path(db: sqlite3.Connection, name: str, path: str) -> None:
+    """Two channels that write to one file would take each other's lines for torn ones."""
+    for other in load(db, "kind = 'file' AND name != ?", name):
+        taken = str(other.settings["path"])
+        if path != "-" and os.path.realpath(path) == os.path.realpath(taken):
+            raise ValueError(f"path: the channel {other.name} writes to {taken} already")
+
+
+def remove(db: sqlite3.Connection, channel: Channel) -> None:
+    """With what was to be tried again. Its dead letters stay."""
+    db.execute("DELETE FROM retry WHERE channel = ?", (channel.number,))
+    db.execute("DELETE FROM channel WHERE number = ?", (channel.number,))
+
+
+def set_status(
+    db: sqlite3.Connection, channel: Channel, status: Status, reason: str | None = None
+) -> None:
+    """An active channel tries at once, as if it had never failed."""
+    fresh = ", attempts = 0, next_try = 0, failing_since = NULL" if status == "active" else ""
+    db.execute(
+        f"UPDATE channel SET status = ?, reason = ?, version = version + 1{fresh} WHERE number = ?",
+        (status, reason, channel.number),
+    )
+    if status == "active":
+        db.execute("UPDATE retry SET next_try = 0 WHERE channel = ?", (channel.number,))
+
+
+def move(db: sqlite3.Connection, channel: Channel, cursor: int) -> None:
+    """The cursor to another place, also backwards. What is on its way at the moment does not count."""
+    db.execute(
+        "UPDATE channel SET cursor = ?, attempts = 0, next_try = 0, version = version + 1, "
+        "generation = generation + 1 WHERE number = ?",
+        (cursor, channel.number),
+    )
+
+
+def pending(db: sqlite3.Connection, channel: Channel, upto: int, limit: int = -1) -> int:
+    """How many matches behind its cursor and up to a place a channel has to deliver."""
+    source, wanted = _behind(db, channel)
+    found = db.execute(
+        f"SELECT count(*) FROM (SELECT 1 {source} AND n <= ? LIMIT ?)", (*wanted, upto, limit)
+    ).fetchone()
+    return int(found[0])
+
+
+def oldest(db: sqlite3.Connection, channel: Channel) -> int | None:
+    """When the first match that a channel has to deliver was taken."""
+    source, wanted = _behind(db, channel)
+    found = db.execute(f"SELECT taken {source} ORDER BY n LIMIT 1", wanted).fetchone()
+    return None if found is None else int(found[0])
+
+
+def _behind(db: sqlite3.Connection, channel: Channel) -> tuple[str, list[int]]:
+    """Where to look for what stands behind a channel's cursor."""
+    if channel.subscription is None:
+        return "FROM match WHERE n > ?", [channel.cursor]
+    rows = db.execute("SELECT number FROM subscription WHERE name = ?", (channel.subscription,))
+    numbers = [number for (number,) in rows]
+    marks = ",".join("?" * len(numbers))
+    return (
+        f"FROM match INDEXED BY match_subscription WHERE n > ? AND subscription IN ({marks})",
+        [channel.cursor, *numbers],
+    )
+
+
+def again(db: sqlite3.Connection, channel: Channel, n: int) -> None:
+    """Deliver a match once more, outside of the order."""
+    if channel.kind == "pull":
+        raise ValueError(f"{channel.name}: a pull channel reads again after a reset of its cursor")
+    db.execute(
+        "INSERT INTO retry VALUES (?, ?, 0, 0) ON CONFLICT DO UPDATE SET next_try = 0",
+        (channel.number, n),
+    )
+
+
+# -- what the worker reports ---------------------------------------------------------------------
+
+
+def settle(db: sqlite3.Connection, report: Report) -> None:
+    """Enter what became of deliveries. Of a channel that was replaced or reset meanwhile, its cursor
+    and its failures are no longer those that the report speaks of."""
+    channel = report.channel
+    if isinstance(report, Done):
+        _done(db, report)
+    elif isinstance(report, Failed):
+        _failed(db, report)
+    elif isinstance(report, Disabled):
+        db.execute(
+            "UPDATE channel SET status = 'disabled', reason = ?, version = version + 1 "
+            "WHERE number = ?",
+            (report.reason, channel.number),
+        )
+    elif isinstance(report, Told):
+        db.execute(
+            "UPDATE channel SET told = max(told, ?) WHERE number = ?",
+            (report.event, channel.number),
+        )
+
+
+def _done(db: sqlite3.Connection, done: Done) -> None:
+    channel = done.channel
+    db.execute(
+        "UPDATE channel SET delivered = delivered + ?, last_success = ? WHERE number = ?",
+        (done.count, done.at, channel.number),
+    )
+    db.execute(
+        "UPDATE channel SET cursor = max(cursor, coalesce(?, cursor)), state = coalesce(?, state), "
+        "attempts = 0, next_try = 0, last_error = NULL, failing_since = NULL "
+        "WHERE number = ? AND generation = ?",
+        (
+            done.cursor,
+            None if done.state is None else json.dumps(done.state),
+            channel.number,
+            channel.generation,
+        ),
+    )
+    for n in done.retried:
+        db.execute("DELETE FROM retry WHERE channel = ? AND n = ?", (channel.number, n))
+    count(db, "delivered", channel.kind, done.count)
+
+
+def _failed(db: sqlite3.Connection, failed: Failed) -> None:
+    channel, key = failed.channel, (failed.channel.number, failed.n)
+    count(db, "failed", channel.kind, 1)
+    # What is tried again outside of the order does not speak for the channel's next match.
+    db.execute(
+        "UPDATE channel SET last_error = ?, failing_since = coalesce(failing_since, ?), "
+        "cursor = max(cursor, coalesce(?, cursor)), attempts = ?, next_try = ? "
+        "WHERE number = ? AND generation = ?",
+        (
+            failed.reason,
+            failed.at,
+            failed.cursor,
+            0 if failed.later or failed.dead else failed.attempts,
+            failed.pause,
+            channel.number,
+            channel.generation,
+        ),
+    )
+    if failed.dead:
+        db.execute("DELETE FROM retry WHERE channel = ? AND n = ?", key)
+        bury(
+            db,
+            channel,
+            failed.n,
+            failed.match_id,
+            failed.subscription,
+            failed.reason,
+            failed.attempts,
+            failed.at,
+        )
+    elif failed.later:
+        db.execute(
+            "INSERT INTO retry VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE "
+            "SET attempts = excluded.attempts, next_try = excluded.next_try",
+            (*key, failed.attempts, failed.next_try),
+        )
+
+
+def bury(
+    db: sqlite3.Connection,
+    channel: Channel,
+    n: int,
+    match_id: str,
+    subscription: str,
+    reason: str,
+    attempts: int,
+    at: int,
+) -> None:
+    """A delivery that is given up becomes a dead letter."""
+    count(db, "given_up", channel.kind, 1)
+    db.execute(
+        "INSERT INTO dead (channel, n, match_id, subscription, reason, attempts, at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (channel.name, n, match_id, subscription, reason, attempts, at),
+    )

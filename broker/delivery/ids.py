@@ -1,0 +1,146 @@
+"""Which matches were taken already, also those whose rows retention has removed.
+
+A match comes twice only where its outbox row outlived the commit of the mailbox: the process died
+between the two, or the engine was restored from a backup older than the mailbox's and found it again.
+So the newest ids are enough; `REMEMBERED` of them reach back over far more than one batch or one
+backup. On disk they are packed, a row per batch, so that adding them costs no index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from broker.rows import Keys
+
+REMEMBERED = 2_000_000
+"""How many ids are looked for; eight bytes of memory and twenty of the file each."""
+
+_ID = 16
+_SIZE = 20
+_SPREAD = 0x9E3779B97F4A7C15
+_MASK = 2**64 - 1
+_HEX = 32
+
+
+def packed(match_id: str) -> bytes:
+    """The sixteen bytes of a match id; other ids than ours are hashed."""
+    if len(match_id) == _HEX:
+        try:
+            return bytes.fromhex(match_id)
+        except ValueError:
+            pass
+    return hashlib.blake2b(match_id.encode("utf-8", "surrogatepass"), digest_size=_ID).digest()
+
+
+def entry(match_id: str, subscription: int) -> bytes:
+    """What stands for a match: its id, and the number of its subscription.
+
+    A subscription that is dropped and made again has another number: what it finds is new.
+    """
+    return packed(match_id) + subscription.to_bytes(_SIZE - _ID, "big")
+
+
+def _key(entry: bytes) -> int:
+    number = int.from_bytes(entry[_ID:], "big")
+    return int.from_bytes(entry[:8], "big") ^ (number * _SPREAD & _MASK)
+
+
+def _keys(blob: bytes) -> npt.NDArray[np.uint64]:
+    entries = np.frombuffer(blob, np.uint8).reshape(-1, _SIZE)
+    starts = np.ascontiguousarray(entries[:, :8]).view(">u8").ravel().astype(np.uint64)
+    numbers = np.ascontiguousarray(entries[:, _ID:]).view(">u4").ravel().astype(np.uint64)
+    return starts ^ (numbers * np.uint64(_SPREAD))
+
+
+class Ids:
+    """The ids of the newest matches, taken or left out by a throttle."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._memory = Keys(np.array([], np.uint64))
+        self.size = 0
+        self.load(db)
+
+    def load(self, db: sqlite3.Connection) -> None:
+        """Read the newest ids from the file, and forget older ones."""
+        blobs: list[bytes] = []
+        size = 0
+        for ids, left_out in db.execute("SELECT ids, left_out FROM taken ORDER BY batch DESC"):
+            blobs += (ids, left_out)
+            size += (len(ids) + len(left_out)) // _SIZE
+            if size >= REMEMBERED:
+                break
+        self._memory = Keys(_keys(b"".join(blobs)))
+        self.size = size
+
+    def known(self, db: sqlite3.Connection, entries: Sequence[bytes]) -> set[bytes]:
+        """Those of the entries that were taken before."""
+        by_key = {_key(entry): entry for entry in entries}
+        suspects = {by_key[key] for key in self._memory.seen(list(by_key))}
+        if len(by_key) < len(set(entries)):  # two of one key: ask for both
+            suspects.update(entries)
+        found: set[bytes] = set()
+        if suspects:
+            # Usually the newest batch, come again after a crash.
+            for blobs in db.execute("SELECT ids, left_out FROM taken ORDER BY batch DESC"):
+                for blob in blobs:
+                    found.update(
+                        suspects.intersection(
+                            blob[at : at + _SIZE] for at in range(0, len(blob), _SIZE)
+                        )
+                    )
+                if len(found) == len(suspects):
+                    break
+        return found
+
+    def add(self, entries: Sequence[bytes]) -> None:
+        """After the commit that stored them."""
+        self._memory.add([_key(entry) for entry in entries])
+        self.size += len(entries)
+
+
+def store(
+    db: sqlite3.Connection, at: int, first: int, ids: Sequence[bytes], left_out: Sequence[bytes]
+) -> None:
+    """Remember a batch: the ids of the matches numbered from `first` on, and of those left out."""
+    if ids or left_out:
+        db.execute(
+            "INSERT INTO taken (at, first, ids, left_out) VALUES (?, ?, ?, ?)",
+            (at, first, b"".join(ids), b"".join(left_out)),
+        )
+
+
+def find(db: sqlite3.Connection, match_id: str) -> list[int]:
+    """The numbers that matches of this id were given, newest first."""
+    wanted = packed(match_id)
+    numbers = []
+    for first, ids in db.execute(
+        "SELECT first, ids FROM taken WHERE instr(ids, ?) ORDER BY batch DESC", (wanted,)
+    ):
+        numbers += [
+            first + at // _SIZE for at in range(0, len(ids), _SIZE) if ids[at : at + _ID] == wanted
+        ]
+    return numbers
+
+
+def trim(db: sqlite3.Connection, oldest: int) -> None:
+    """Forget the batches beyond the newest `REMEMBERED` ids that hold nothing from `oldest` on."""
+    size, last = 0, None
+    for batch, length in db.execute(
+        "SELECT batch, length(ids) + length(left_out) FROM taken ORDER BY batch DESC"
+    ):
+        size += length // _SIZE
+        if size > REMEMBERED:
+            last = batch
+            break
+    if last is not None:
+        # The batch before the first that starts beyond `oldest` may still hold it.
+        db.execute(
+            "DELETE FROM taken WHERE batch < ? AND batch < "
+            "(SELECT coalesce(max(batch), 0) FROM taken WHERE first <= ?)",
+            (last, oldest),
+        )

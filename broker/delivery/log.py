@@ -1,0 +1,219 @@
+"""The log of all matches: durable, in order of arrival, read by place.
+
+In: matches from the engine's outbox, once or, after a crash, again. Out: matches by place in the log.
+`take` returns when they are on the disk, and then the engine may forget them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+
+from broker.delivery import ids
+from broker.delivery.model import Delivered
+from broker.delivery.tables import Database, count
+from broker.delivery.throttle import Throttles
+from broker.model import MICROSECONDS, Match
+
+Changed = Callable[[Collection[str] | None], None]
+"""Called with the subscriptions that have new matches, or None where something else changed."""
+
+_MATCH = "n, taken, head, result, left_out"
+
+
+class Log:
+    """The log in the file at `path`, made if it is not there. `clock` gives seconds since 1970.
+
+    Raises MailboxError, here and later, for a file that is damaged, full or something else.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = Path(path)
+        self.clock = clock
+        self.db = Database(self.path)
+        self._listeners: list[Changed] = []
+        self._grown = threading.Condition()
+        self.closed = False
+        with self.db.transaction() as db:
+            self._ids = ids.Ids(db)
+            self._throttles = Throttles(db)
+            self._numbers: dict[str, int] = dict(
+                db.execute("SELECT name, max(number) FROM subscription GROUP BY name")
+            )
+            found = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'match'").fetchone()
+            self._last = found[0] if found else 0
+
+    def close(self) -> None:
+        """Readers that wait are let go."""
+        self.closed = True
+        self._tell(None)
+        self.db.close()
+
+    def now(self) -> int:
+        """Microseconds, by the mailbox's clock."""
+        return round(self.clock() * MICROSECONDS)
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def take(self, matches: Sequence[Match], now: int | None = None) -> int:
+        """Enter matches, in order, in one transaction; those that were taken before are passed over.
+
+        Returns how many are new in the log; one that a throttle leaves out is counted and not there.
+        """
+        if not matches:
+            return 0
+        now = self.now() if now is None else now
+        with self.db.transaction() as db:
+            numbers = self._number(db, {match.query for match in matches})
+            entries = [ids.entry(match.id, numbers[match.query]) for match in matches]
+            known = self._ids.known(db, entries)
+            throttled = self._throttles
+            rows: list[tuple[int, int, int, int, bytes, bytes]] = []
+            logged: list[bytes] = []
+            left_out: list[bytes] = []
+            first = n = self._last + 1
+            for match, entry in zip(matches, entries, strict=True):
+                if entry in known:
+                    continue
+                known.add(entry)
+                before = 0
+                if match.query in throttled:
+                    admitted = throttled.admit(db, match)
+                    if admitted is None:
+                        left_out.append(entry)
+                        continue
+                    before = admitted
+                head, result = match.dumps()
+                number = numbers[match.query]
+                rows.append((n, number, now, before, head.encode("utf-8", "surrogatepass"), result))
+                logged.append(entry)
+                n += 1
+            db.executemany(
+                "INSERT INTO match (n, subscription, taken, left_out, head, result) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+            ids.store(db, now, first, logged, left_out)
+            count(db, "taken", "", len(logged))
+            count(db, "left_out", "", len(left_out))
+            count(db, "repeated", "", len(matches) - len(logged) - len(left_out))
+        self._last = n - 1
+        self._numbers.update(numbers)
+        self._ids.add(logged + left_out)
+        if rows:
+            self._tell({match.query for match in matches})
+        return len(rows)
+
+    def _number(self, db: sqlite3.Connection, names: Iterable[str]) -> dict[str, int]:
+        """The numbers of subscriptions, given where they have none."""
+        numbers = {}
+        for name in names:
+            number = self._numbers.get(name)
+            if number is None:
+                number = db.execute("INSERT INTO subscription (name) VALUES (?)", (name,)).lastrowid
+                assert number is not None
+            numbers[name] = number
+        return numbers
+
+    def at(self, numbers: Sequence[int]) -> list[Delivered]:
+        """The matches at these places, those that are still there."""
+        marks = ",".join("?" * len(numbers))
+        rows = self.db.rows(f"SELECT {_MATCH} FROM match WHERE n IN ({marks})", *numbers)
+        return [_delivered(row) for row in rows]
+
+    def last(self) -> int:
+        """The highest place in the log that was given so far, 0 if none."""
+        return self._last
+
+    def matches(
+        self, subscription: str | Sequence[str] | None, after: int, limit: int
+    ) -> list[Delivered]:
+        """The matches with n > after of one subscription, of several, or (None) of all; oldest first."""
+        if subscription is None:
+            sql = f"SELECT {_MATCH} FROM match WHERE n > ? ORDER BY n LIMIT ?"
+            return [_delivered(row) for row in self.db.rows(sql, after, limit)]
+        names = [subscription] if isinstance(subscription, str) else subscription
+        return self._of(names, "AND n > ? ORDER BY n", after, limit)
+
+    def latest(self, subscription: str, limit: int) -> list[Delivered]:
+        """The newest matches of a subscription, newest first."""
+        return self._of([subscription], "ORDER BY n DESC", limit)
+
+    def _of(self, names: Sequence[str], which: str, *parameters: int) -> list[Delivered]:
+        """Matches of subscriptions; the last parameter is the limit."""
+        wanted = self._all_numbers(names)
+        if not wanted:
+            return []
+        # Their places first, in the index: left alone, SQLite may walk through the whole log, or sort
+        # whole rows.
+        order = which[which.index("ORDER") :]
+        rows = self.db.rows(
+            f"SELECT {_MATCH} FROM match WHERE n IN ("
+            "SELECT n FROM match INDEXED BY match_subscription "
+            f"WHERE subscription IN ({','.join('?' * len(wanted))}) {which} LIMIT ?) {order}",
+            *wanted,
+            *parameters,
+        )
+        return [_delivered(row) for row in rows]
+
+    def find(self, match_id: str) -> Delivered | None:
+        """A match of the log by its id."""
+        with self.db.reading() as db:
+            for n in ids.find(db, match_id):
+                row = db.execute(f"SELECT {_MATCH} FROM match WHERE n = ?", (n,)).fetchone()
+                if row is not None and (found := _delivered(row)).match.id == match_id:
+                    return found
+        return None
+
+    def _all_numbers(self, names: Sequence[str]) -> list[int]:
+        """The numbers that subscriptions have and, dropped and made again, had."""
+        found: list[int] = []
+        for start in range(0, len(names), 500):
+            part = names[start : start + 500]
+            found += (
+                number
+                for (number,) in self.db.rows(
+                    f"SELECT number FROM subscription WHERE name IN ({','.join('?' * len(part))})",
+                    *part,
+                )
+            )
+        return found
+
+    def wait(self, after: int, timeout: float, subscription: str | None = None) -> bool:
+        """Wait, at most `timeout` seconds, until there is a match with n > after; whether there is."""
+        end = time.monotonic() + timeout
+        while True:
+            seen = self._last
+            if seen > after and (subscription is None or self.matches(subscription, after, 1)):
+                return True
+            with self._grown:
+                while not self.closed and self._last == seen:
+                    left = end - time.monotonic()
+                    if left <= 0:
+                        return False
+                    self._grown.wait(left)
+            if self.closed:
+                return False
+
+    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called, in any thread, after each change; returns what ends that."""
+        return self.watch(lambda _: callback())
+
+    def watch(self, callback: Changed) -> Callable[[], None]:
+        """The same, told which subscriptions have something new."""
+        self._listeners.append(callback)
+        return lambda: self._listeners.remove(callback)
+
+    def _tell(self, names: Collection[str] | None) -> None:
+        with self._grown:
+            self._grown.notify_all()
+        for listener in list(self._listeners):
+            listener(names)
+
+
+def _delivered(row: tuple[int, int, bytes, bytes, int]) -> Delivered:
+    n, taken, head, result, left_out = row
+    return Delivered(n, taken, Match.loads(head.decode("utf-8", "surrogatepass"), result), left_out)

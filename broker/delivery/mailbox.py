@@ -1,0 +1,389 @@
+"""The mailbox: the log of all matches, and how far each channel has come in it.
+
+In: matches, and what became of their deliveries. Out: for each channel what it has to deliver. One
+SQLite file, every commit synced; used by one process, from any thread.
+
+A channel has no row per match. All up to its cursor is done; a match that failed and does not hold up
+the ones behind it, or is sent once more by hand, has a row in `retry` until it is done too.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from broker.delivery import channels, ids, upkeep
+from broker.delivery.log import Log
+from broker.delivery.model import (
+    Channel,
+    Dead,
+    Delivered,
+    Disabled,
+    Event,
+    Failed,
+    Figures,
+    Kind,
+    Report,
+    Throttle,
+)
+from broker.delivery.tables import count
+
+
+class Mailbox(Log):
+    """The log with channels out of it, dead letters, throttles and retention.
+
+    Raises MailboxError, here and later, for a file that is damaged, full or something else.
+    """
+
+    changes = 0
+    """How often a channel was changed by hand. A worker that has not seen the last change sends
+    nothing, so when a call returns it holds."""
+
+    def __enter__(self) -> Mailbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- channels ----------------------------------------------------------------------------------
+
+    def put_channel(
+        self,
+        name: str,
+        kind: Kind,
+        *,
+        subscription: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        ordered: bool = True,
+        after: int | None = None,
+        now: int | None = None,
+    ) -> Channel:
+        """Make a channel, which begins with what is taken from now on or, with `after`, behind that
+        place in the log; or change one, which keeps its place.
+
+        A webhook without a secret gets one; where a secret is replaced, the old one signs too for a
+        day. ValueError says which setting is wrong.
+        """
+        with self.db.transaction() as db:
+            channels.put(
+                db,
+                name,
+                kind,
+                subscription,
+                settings or {},
+                ordered,
+                self._last if after is None else max(0, min(after, self._last)),
+                self.now() if now is None else now,
+            )
+            made = channels.get(db, name)
+        self._changed()
+        return made
+
+    def channel(self, name: str) -> Channel:
+        """KeyError if there is none of that name."""
+        with self.db.reading() as db:
+            return channels.get(db, name)
+
+    def channels(self, subscription: str | None = None) -> list[Channel]:
+        """All channels by name, or those of one subscription."""
+        with self.db.reading() as db:
+            if subscription is None:
+                return channels.load(db)
+            return channels.load(db, "subscription = ?", subscription)
+
+    def _change(self, name: str, change: Callable[..., None], *parameters: Any) -> None:
+        with self.db.transaction() as db:
+            change(db, channels.get(db, name), *parameters)
+        self._changed()
+
+    def _changed(self) -> None:
+        with self.db.lock:
+            self.changes += 1
+        self._tell(None)
+
+    def remove_channel(self, name: str) -> None:
+        """What it has not delivered, it will not. KeyError."""
+        self._change(name, channels.remove)
+
+    def pause_channel(self, name: str) -> None:
+        """What is on its way arrives; nothing else goes out until `resume_channel`. KeyError."""
+        self._change(name, channels.set_status, "paused")
+
+    def resume_channel(self, name: str) -> None:
+        """Go on from where a paused or disabled channel stopped, at once. KeyError."""
+        self._change(name, channels.set_status, "active")
+
+    def reset_channel(self, name: str, after: int) -> None:
+        """Begin again behind a place in the log, also an earlier one. KeyError, ValueError."""
+        self._within(after)
+        self._change(name, channels.move, after)
+
+    def pull(self, name: str, limit: int) -> list[Delivered]:
+        """What a pull channel has not acknowledged yet, oldest first. KeyError, ValueError."""
+        channel = self._pulling(name)
+        return self.matches(channel.subscription, channel.cursor, limit)
+
+    def ack(self, name: str, n: int) -> int:
+        """All up to n is done; the cursor, which does not go backwards. KeyError, ValueError."""
+        self._within(n)
+        with self.db.transaction() as db:
+            channel = self._pulling(name, db)
+            if n <= channel.cursor:
+                return channel.cursor
+            done = channels.pending(db, channel, n)
+            db.execute(
+                "UPDATE channel SET cursor = ?, delivered = delivered + ?, last_success = ? "
+                "WHERE number = ?",
+                (n, done, self.now(), channel.number),
+            )
+            count(db, "delivered", "pull", done)
+        self._finish_draining()
+        return n
+
+    def _pulling(self, name: str, db: sqlite3.Connection | None = None) -> Channel:
+        channel = self.channel(name) if db is None else channels.get(db, name)
+        if channel.kind != "pull":
+            raise ValueError(f"{name} is a {channel.kind} channel: it is not pulled, it delivers")
+        return channel
+
+    def _within(self, n: int) -> None:
+        if not 0 <= n <= self._last:
+            raise ValueError(f"{n} is no place in the log, which goes up to {self._last}")
+
+    # -- the worker's side -------------------------------------------------------------------------
+
+    def heads(self, channel: Channel, after: int, limit: int) -> list[Delivered]:
+        """What a channel has to deliver behind a place in the log, in order."""
+        found = self.matches(channel.subscription, after, limit)
+        return [d for d in found if d.n <= channel.draining] if channel.draining else found
+
+    def retries(self, channel: Channel, now: int, limit: int) -> list[tuple[int, int]]:
+        """The numbers of matches that are to be tried again by now, and how often each was tried."""
+        return self.db.rows(
+            "SELECT n, attempts FROM retry WHERE channel = ? AND next_try <= ? "
+            "ORDER BY next_try, n LIMIT ?",
+            channel.number,
+            now,
+            limit,
+        )
+
+    def next_retry(self, channel: Channel) -> int | None:
+        (found,) = self.db.rows(
+            "SELECT min(next_try) FROM retry WHERE channel = ?", channel.number
+        )[0]
+        return None if found is None else int(found)
+
+    def settle(self, reports: Sequence[Report]) -> list[Event]:
+        """Enter what became of deliveries, in one transaction; the events that this makes."""
+        made: list[Event] = []
+        with self.db.transaction() as db:
+            for report in reports:
+                channels.settle(db, report)
+                if isinstance(report, Disabled):
+                    made.append(
+                        upkeep.event(db, report.at, report.kind, report.channel, report.reason)
+                    )
+                elif isinstance(report, Failed) and report.dead:
+                    text = f"match {report.match_id} given up: {report.reason}"
+                    made.append(upkeep.event(db, report.at, "delivery.dead", report.channel, text))
+        if any(report.channel.draining for report in reports):
+            self._finish_draining()
+        if made:
+            self._tell(None)
+        return made
+
+    def untold(self, channel: Channel, kinds: Sequence[str], limit: int = 100) -> list[Event]:
+        """Events of these kinds that concern the channel and were not told to it."""
+        return [
+            Event(*row)
+            for row in self.db.rows(
+                "SELECT number, at, kind, channel, subscription, text FROM event WHERE number > "
+                "(SELECT told FROM channel WHERE number = ?) "
+                f"AND kind IN ({','.join('?' * len(kinds))}) "
+                "AND (? IS NULL OR subscription IS NULL OR subscription = ?) "
+                "ORDER BY number LIMIT ?",
+                channel.number,
+                *kinds,
+                channel.subscription,
+                channel.subscription,
+                limit,
+            )
+        ]
+
+    def _finish_draining(self) -> None:
+        with self.db.transaction() as db:
+            gone = [
+                channel
+                for channel in channels.load(db, "draining > 0")
+                if not channels.pending(db, channel, channel.draining, limit=1)
+                and not db.execute(
+                    "SELECT 1 FROM retry WHERE channel = ?", (channel.number,)
+                ).fetchone()
+            ]
+            for channel in gone:
+                channels.remove(db, channel)
+        if gone:
+            self._changed()
+
+    # -- dead letters and events -------------------------------------------------------------------
+
+    def dead(self, after: int = 0, limit: int = 1_000, channel: str | None = None) -> list[Dead]:
+        """Deliveries that were given up, by number, of all channels or of one."""
+        return [
+            Dead(*row)
+            for row in self.db.rows(
+                "SELECT number, channel, n, match_id, subscription, reason, attempts, at FROM dead "
+                "WHERE number > ? AND (? IS NULL OR channel = ?) ORDER BY number LIMIT ?",
+                after,
+                channel,
+                channel,
+                limit,
+            )
+        ]
+
+    def resend(self, numbers: Sequence[int] | None = None, channel: str | None = None) -> int:
+        """Deliver dead letters once more: those of these numbers, or all; of one channel, or of all.
+
+        They are no longer dead then, and arrive apart from the order. Returns how many there are;
+        those whose match or channel is gone stay dead.
+        """
+        with self.db.transaction() as db:
+            sent = upkeep.resend(db, numbers, channel)
+        self._tell(None)
+        return sent
+
+    def resend_match(self, match_id: str, channel: str) -> None:
+        """Deliver a match of the log once more. KeyError: no such match, or channel."""
+        found = self.find(match_id)
+        if found is None:
+            raise KeyError(match_id)
+        self._change(channel, channels.again, found.n)
+
+    def forget_dead(
+        self,
+        numbers: Sequence[int] | None = None,
+        before: int | None = None,
+        channel: str | None = None,
+    ) -> int:
+        """Remove dead letters: of these numbers, from before a time, of a channel; how many."""
+        with self.db.transaction() as db:
+            return upkeep.forget_dead(db, numbers, before, channel)
+
+    def tell(
+        self, kind: str, text: str, *, subscription: str | None = None, channel: str | None = None
+    ) -> Event:
+        """Enter an event. Webhooks that list its kind get it too."""
+        with self.db.transaction() as db:
+            at = self.now()
+            made = upkeep.enter(db, at, kind, channel, subscription, text)
+        self._tell(None)
+        return made
+
+    def events(self, after: int = 0, limit: int = 100) -> list[Event]:
+        """Events by number; `retain` forgets the oldest."""
+        return [
+            Event(*row)
+            for row in self.db.rows(
+                "SELECT number, at, kind, channel, subscription, text FROM event "
+                "WHERE number > ? ORDER BY number LIMIT ?",
+                after,
+                limit,
+            )
+        ]
+
+    # -- throttles, dropped subscriptions, upkeep --------------------------------------------------
+
+    def set_throttle(self, subscription: str, variable: str | None, period: int) -> None:
+        """At most one notification per value of the variable and period (µs). ValueError."""
+        if period < 1:
+            raise ValueError(f"the period of a throttle is positive, not {period}")
+        with self.db.transaction() as db:
+            self._throttles.put(db, subscription, Throttle(variable, period))
+
+    def remove_throttle(self, subscription: str) -> None:
+        with self.db.transaction() as db:
+            self._throttles.put(db, subscription, None)
+
+    def throttle(self, subscription: str) -> Throttle | None:
+        with self.db.reading() as db:
+            return self._throttles.get(db, subscription)
+
+    def drop(self, subscription: str, pending: Literal["deliver", "drop"] = "deliver") -> None:
+        """The subscription is gone. Its own channels deliver what is pending and go, or go at once.
+
+        With "drop" its matches leave the log as well, so that nobody gets them. What a subscription
+        of this name finds later is new.
+        """
+        with self.db.transaction() as db:
+            self._throttles.put(db, subscription, None)
+            for channel in channels.load(db, "subscription = ?", subscription):
+                if pending == "drop" or not self._last:
+                    channels.remove(db, channel)
+                else:
+                    db.execute(
+                        "UPDATE channel SET draining = ?, version = version + 1 "
+                        "WHERE number = ? AND draining = 0",
+                        (self._last, channel.number),
+                    )
+            numbers = [
+                number
+                for (number,) in db.execute(
+                    "SELECT number FROM subscription WHERE name = ?", (subscription,)
+                )
+            ]
+            # The next match under this name gets a new number.
+            self._numbers.pop(subscription, None)
+            if numbers:
+                db.execute("INSERT INTO subscription (name) VALUES (?)", (subscription,))
+                (self._numbers[subscription],) = db.execute(
+                    "SELECT max(number) FROM subscription WHERE name = ?", (subscription,)
+                ).fetchone()
+        self._changed()
+        if pending == "drop":
+            upkeep.remove_matches_of(self.db, numbers)
+        self._finish_draining()
+
+    def retain(
+        self,
+        delivered: int | None,
+        undelivered: int | None = None,
+        max_bytes: int | None = None,
+        dead: int | None = None,
+        now: int | None = None,
+    ) -> int:
+        """Remove what is old (all in microseconds; None: however old): matches that no channel waits
+        for, `delivered` after they were taken; dead letters after `dead`.
+
+        What a channel waits for becomes a dead letter after `undelivered`. While more than
+        `max_bytes` are in use, the oldest matches go whatever they are. Returns how many went.
+        """
+        removed = upkeep.retain(
+            self.db, delivered, undelivered, max_bytes, dead, self.now() if now is None else now
+        )
+        self._finish_draining()
+        with self.db.transaction() as db:
+            # Bounded: ids in memory beyond the newest go.
+            if self._ids.size > 2 * ids.REMEMBERED:
+                self._ids.load(db)
+        self._changed()
+        return removed
+
+    def compact(self) -> int:
+        """Give free space in the file back, in small steps; how many bytes."""
+        return upkeep.compact(self.db)
+
+    def backup(self, path: str | Path) -> None:
+        """A consistent copy, while everything goes on. The file must not be there yet."""
+        upkeep.backup(self.db, Path(path))
+
+    def check(self) -> None:
+        """Look at the whole file. Raises MailboxError if it is damaged."""
+        with self.db.reading() as db:
+            self.db.check(db)
+
+    def figures(self) -> Figures:
+        """The mailbox in numbers."""
+        with self.db.reading() as db:
+            return upkeep.figures(db, self._last)

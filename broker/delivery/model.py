@@ -1,0 +1,242 @@
+"""What the mailbox holds and tells: matches in the log, channels, dead letters, events, figures.
+
+Times are integer microseconds since 1970 in UTC, like everywhere inside the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from broker.model import Match, iso_time
+
+Kind = Literal["file", "webhook", "mail", "pull"]
+Status = Literal["active", "paused", "disabled"]
+
+_SECRET = ("secret", "old_secrets", "headers")
+HIDDEN = "(hidden)"
+
+
+def _iso(time: int | None) -> str | None:
+    return None if time is None else iso_time(time)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A match in the log. `n` is its place there: numbers only grow, and none is given twice.
+
+    `left_out` matches before it were not delivered because of the subscription's throttle.
+    """
+
+    n: int
+    taken: int
+    match: Match
+    left_out: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"n": self.n, **self.match.to_json(), "taken": iso_time(self.taken)}
+        if self.left_out:
+            told["left_out"] = self.left_out
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A way out: where matches of one subscription (None: of all) go, and how far they have gone.
+
+    All of them up to `cursor` are done. `attempts`, `next_try` and `failing_since` are those of a
+    receiver that fails at the moment. A channel that is `draining` (not 0) delivers up to that place and
+    is then removed.
+    `number` and `generation` tell apart what was replaced or reset; `version` grows with each change
+    by hand; `state` is the kind's own.
+    """
+
+    name: str
+    kind: Kind
+    subscription: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    ordered: bool = True
+    status: Status = "active"
+    cursor: int = 0
+    attempts: int = 0
+    next_try: int = 0
+    last_error: str | None = None
+    last_success: int | None = None
+    failing_since: int | None = None
+    reason: str | None = None
+    delivered: int = 0
+    draining: int = 0
+    number: int = 0
+    generation: int = 0
+    version: int = 0
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self, secrets: bool = False) -> dict[str, Any]:
+        """The public form. What could be used to forge a delivery is hidden unless asked for."""
+        shown = {
+            key: HIDDEN if key in _SECRET and not secrets else value
+            for key, value in self.settings.items()
+        }
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "subscription": self.subscription,
+            "settings": shown,
+            "ordered": self.ordered,
+            "status": self.status,
+            "reason": self.reason,
+            "cursor": self.cursor,
+            "delivered": self.delivered,
+            "attempts": self.attempts,
+            "next_try": _iso(self.next_try or None),
+            "last_error": self.last_error,
+            "last_success": _iso(self.last_success),
+            "failing_since": _iso(self.failing_since),
+            "draining": bool(self.draining),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A delivery that was given up: match number `n` of the log did not reach the channel."""
+
+    number: int
+    channel: str
+    n: int
+    match_id: str
+    subscription: str
+    reason: str
+    attempts: int
+    at: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "channel": self.channel,
+            "n": self.n,
+            "match_id": self.match_id,
+            "subscription": self.subscription,
+            "reason": self.reason,
+            "attempts": self.attempts,
+            "at": iso_time(self.at),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something an owner of subscriptions and channels should hear of.
+
+    Kinds: channel.disabled, channel.gone, channel.recovered, delivery.dead, and what others tell.
+    """
+
+    number: int
+    at: int
+    kind: str
+    channel: str | None
+    subscription: str | None
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "at": iso_time(self.at),
+            "kind": self.kind,
+            "channel": self.channel,
+            "subscription": self.subscription,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """At most one notification per value of `variable` (None: of the subscription) and `period`."""
+
+    variable: str | None
+    period: int
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The mailbox in numbers, for status and metrics.
+
+    `matches` and `bytes` are what the log holds now. The counters only grow: matches `taken`,
+    `repeated` (known already) and `left_out`; by kind of channel, deliveries that were `delivered`,
+    attempts that `failed`, deliveries that were `given_up`. `backlog` and `oldest` are by channel:
+    how many matches it has still to deliver (counted up to a bound), and when the first was taken.
+    """
+
+    matches: int
+    bytes: int
+    last: int
+    taken: int
+    repeated: int
+    left_out: int
+    dead: int
+    retries: int
+    channels: Mapping[tuple[str, str], int]
+    delivered: Mapping[str, int]
+    failed: Mapping[str, int]
+    given_up: Mapping[str, int]
+    backlog: Mapping[str, int]
+    oldest: Mapping[str, int | None]
+
+
+# -- what the worker reports ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Deliveries that succeeded. All up to `cursor` is done (None: it stays); `retried` are numbers
+    that were tried again outside of the order."""
+
+    channel: Channel
+    at: int
+    count: int = 1
+    cursor: int | None = None
+    retried: tuple[int, ...] = ()
+    state: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An attempt that failed, and what follows: another at `next_try`, or none (`dead`).
+
+    `later` says that the match is tried again outside of the order, and does not hold up others.
+    Until `pause` the channel's other matches wait.
+    """
+
+    channel: Channel
+    at: int
+    n: int
+    match_id: str
+    subscription: str
+    reason: str
+    attempts: int
+    next_try: int
+    pause: int
+    dead: bool = False
+    later: bool = False
+    cursor: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Disabled:
+    """The channel delivers nothing until it is resumed."""
+
+    channel: Channel
+    at: int
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Events up to a number were told to the channel."""
+
+    channel: Channel
+    event: int
+
+
+Report = Done | Failed | Disabled | Told

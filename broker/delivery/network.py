@@ -1,0 +1,152 @@
+"""The network under webhooks: public addresses only, unless told otherwise.
+
+The rule is that of the fetcher (`feeds.network.is_public`). A name is resolved here, what is not
+public is refused, and the connection is made to the very address that was looked at: a name that
+resolves differently the next time gains nothing. Redirects are not followed at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import socket
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpcore
+import httpx
+
+from feeds.network import BlockedAddress, is_public
+
+_RESOLVERS = 32
+_KEPT = 60.0
+"""Seconds for which connections that are not used stay open."""
+
+if importlib.util.find_spec("sniffio") is None:
+    # httpcore tries to import it several times in each request, and each time the whole path is
+    # searched, which costs as much as the request. None is Python's mark for "not there".
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to addresses that may be reached. Raises BlockedAddress for others."""
+
+    def __init__(self, allow_private: bool) -> None:
+        self._allow_private = allow_private
+        self._tcp = httpcore.AnyIOBackend()
+        # Names that nobody answers for hold a thread each for seconds.
+        self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolve")
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        failure: Exception | None = None
+        for address in self._allowed(host, await self._resolve(host, port)):
+            try:
+                return await self._tcp.connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure or httpcore.ConnectError(f"{host} has no address")
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        raise BlockedAddress("sockets in the file system are not reached")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def close(self) -> None:
+        self._resolvers.shutdown(wait=False, cancel_futures=True)
+
+    async def _resolve(self, host: str, port: int) -> list[str]:
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(
+                self._resolvers,
+                lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM),
+            )
+        except (OSError, UnicodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise httpcore.ConnectError(f"{host}: {reason or error}") from error
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+    def _allowed(self, host: str, addresses: list[str]) -> list[str]:
+        if self._allow_private:
+            return addresses
+        public = [address for address in addresses if is_public(address)]
+        if addresses and not public:
+            raise BlockedAddress(f"{host} is a private address ({addresses[0]}), not allowed here")
+        return public
+
+
+class Connections:
+    """Connections that are kept open, by host; a pool of all would look at each for every request.
+
+    At most `per_host` that wait for the next request; hosts that are not used are forgotten.
+    """
+
+    def __init__(self, allow_private: bool, per_host: int) -> None:
+        self._backend = GuardedBackend(allow_private)
+        self._per_host = per_host
+        self._context = httpx.create_ssl_context()
+        self._pools: OrderedDict[tuple[bytes, bytes, int | None], _Pool] = OrderedDict()
+
+    @asynccontextmanager
+    async def post(
+        self, url: httpcore.URL, headers: list[tuple[bytes, bytes]], body: bytes, timeout: float
+    ) -> AsyncIterator[httpcore.Response]:
+        """The answer to a POST request, its body not read yet. Raises what httpcore raises,
+        and BlockedAddress. `timeout` in seconds is that of each operation."""
+        await self._close_unused()
+        key = url.scheme, url.host, url.port
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = _Pool(
+                ssl_context=self._context,
+                max_connections=None,  # the lanes bound them
+                max_keepalive_connections=self._per_host,
+                keepalive_expiry=_KEPT,
+                network_backend=self._backend,
+            )
+        self._pools.move_to_end(key)
+        pool.users += 1
+        pool.used = time.monotonic()
+        timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout)
+        try:
+            async with pool.stream(
+                "POST", url, headers=headers, content=body, extensions={"timeout": timeouts}
+            ) as response:
+                yield response
+        finally:
+            pool.users -= 1
+
+    async def aclose(self) -> None:
+        for pool in self._pools.values():
+            await pool.aclose()
+        self._backend.close()
+
+    async def _close_unused(self) -> None:
+        while self._pools:
+            key, pool = next(iter(self._pools.items()))
+            if pool.users or pool.used + _KEPT > time.monotonic():
+                return
+            del self._pools[key]
+            await pool.aclose()
+
+
+class _Pool(httpcore.AsyncConnectionPool):
+    users = 0
+    used = 0.0

@@ -1,0 +1,370 @@
+"""One channel's deliveries: what goes next, when, and what follows from how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from broker.delivery.lanes import Lane
+from broker.delivery.mailbox import Mailbox
+from broker.delivery.model import Channel, Delivered, Disabled, Done, Failed, Told
+from broker.delivery.reports import Reports
+from broker.delivery.sending import Sender, Sent
+from broker.delivery.settings import DAY, DeliverySettings
+from broker.delivery.tables import MailboxError
+from broker.delivery.targets import MATCH
+from broker.model import MICROSECONDS
+
+_AHEAD = 64
+"""Matches read from the log at once, for a channel that sends them one by one."""
+_LOOK = 60.0
+"""Seconds after which a waiting channel looks at the clock again: it may have been set."""
+_PATIENT = 300.0
+"""Seconds; the longest delay where nothing is given up, and of a failing unordered channel."""
+_RECOVERED = 3_600 * MICROSECONDS
+_TELLING = 5
+"""Attempts to tell a channel of an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Matches on their way. `again`: outside of the order, tried `before` times already."""
+
+    matches: Sequence[Delivered]
+    again: bool
+    before: int
+
+
+class Runner:
+    """Delivers a channel's matches inside the worker's event loop, until cancelled.
+
+    `channel` is the state as this side knows it: ahead of the file by what is on its way there.
+    `clock` gives microseconds.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        changes: int,
+        sender: Sender,
+        mailbox: Mailbox,
+        reports: Reports,
+        settings: DeliverySettings,
+        clock: Callable[[], int],
+    ) -> None:
+        self.channel = channel
+        self._changes = changes
+        self.woken = asyncio.Event()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.stopping = False
+        self._sender = sender
+        self._mailbox = mailbox
+        self._reports = reports
+        self._settings = settings
+        self._clock = clock
+        self._busy = 0
+        self._flying: dict[int, int] = {}  # place in the log -> generation; not those tried again
+        self._retrying: set[int] = set()
+        self._slow = False
+        self._failures = 0
+        self._untold = self._tell_at = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """At the cursor."""
+        self._position = self.channel.cursor
+        self._ahead: deque[Delivered] = deque()
+        self._again_at: int | None = 0
+
+    def update(self, fresh: Channel, changes: int) -> None:
+        """The channel was changed by hand, or something may be there to try again. Nothing goes out
+        if the mailbox has seen more changes than `changes` since."""
+        old = self.channel
+        self._changes = changes
+        self._again_at = 0
+        if fresh.version != old.version:
+            self.channel = fresh
+            self._failures = 0
+            if fresh.generation != old.generation or fresh.subscription != old.subscription:
+                self._begin()
+            self._ahead.clear()  # it may be draining now
+        self.woken.set()
+
+    async def run(self) -> None:
+        """Launch attempts as they become due."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self.woken.clear()
+            await self._reports.room()
+            try:
+                wait = await self._step()
+            except MailboxError as error:
+                self.channel = replace(self.channel, last_error=str(error))
+                wait = 1.0
+            if wait > 0:
+                alarm = loop.call_later(min(wait, _LOOK), self.woken.set)
+                await self.woken.wait()
+                alarm.cancel()
+
+    async def _step(self) -> float:
+        """Launch one attempt if one is due, 0 then; else the seconds until another look."""
+        channel = self.channel
+        room = 1 if channel.ordered else self._sender.at_once
+        if self._changes != self._mailbox.changes:
+            return _LOOK
+        if self.stopping or channel.status != "active" or self._busy >= room:
+            return _LOOK
+        now = self._clock()
+        attempt = self._due_again(now)
+        if attempt is None:
+            wait = channel.next_try - now
+            # The clock was set back: no delay is that long.
+            if 0 < wait <= 2 * DAY * MICROSECONDS:
+                return self._until(now, channel.next_try)
+            await self._tell_events(now)
+            if MATCH not in channel.settings.get("events", (MATCH,)):
+                self._pass_over(now)
+                return self._until(now, None)
+            heads = self._heads()
+            if not heads:
+                return self._until(now, None)
+            due = self._sender.due(channel, heads[0])
+            if due > now:
+                return self._until(now, due)
+            for head in heads:
+                self._ahead.popleft()
+                self._position = head.n
+            attempt = Attempt(heads, False, channel.attempts if channel.ordered else 0)
+        for delivered in attempt.matches:
+            if attempt.again:
+                self._retrying.add(delivered.n)
+            else:
+                self._flying[delivered.n] = channel.generation
+        self._busy += 1
+        task = asyncio.create_task(self._attempt(channel, attempt))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return 0.0
+
+    def _pass_over(self, now: int) -> None:
+        """The receiver wants events only: the log need not wait for it."""
+        last = self._mailbox.last()
+        if last > self._position:
+            self._position = last
+            self._reports.post(Done(self.channel, now, 0, last))
+
+    def _until(self, now: int, time: int | None) -> float:
+        """Seconds until a time, or until something is to be tried again if that is earlier."""
+        telling = self._tell_at if self._tell_at > now else None
+        times = [t for t in (time, self._again_at, telling) if t is not None]
+        return max(min(times) - now, 1_000) / MICROSECONDS if times else _LOOK
+
+    def _due_again(self, now: int) -> Attempt | None:
+        if self._again_at is None or self._again_at > now:
+            return None
+        due = self._mailbox.retries(self.channel, now, len(self._retrying) + 1)
+        for n, before in due:
+            if n not in self._retrying:
+                found = self._mailbox.at([n])
+                if found:
+                    return Attempt(found, True, before)
+                # Removed meanwhile: there is nothing left to deliver.
+                self._reports.post(Done(self.channel, now, 0, retried=(n,)))
+        self._again_at = self._mailbox.next_retry(self.channel)
+        if self._again_at is not None and self._again_at <= now:
+            self._again_at = None  # on its way; its end looks again
+        return None
+
+    def _heads(self) -> list[Delivered]:
+        """The next matches in order."""
+        size = self._sender.batch(self.channel)
+        if len(self._ahead) < size:
+            after = self._ahead[-1].n if self._ahead else self._position
+            more = max(size, _AHEAD) - len(self._ahead)
+            self._ahead.extend(self._mailbox.heads(self.channel, after, more))
+        return [self._ahead[i] for i in range(min(size, len(self._ahead)))]
+
+    # -- how it went -------------------------------------------------------------------------------
+
+    async def _attempt(self, channel: Channel, attempt: Attempt) -> None:
+        numbers = [delivered.n for delivered in attempt.matches]
+        try:
+            try:
+                sent = await self._sender.send(channel, attempt.matches, self._lane())
+            except Exception as error:  # whatever a receiver can provoke, others go on
+                sent = Sent(f"{type(error).__name__}: {error}")
+            self._slow = sent.slow or sent.reason is not None
+            current = self.channel.generation == channel.generation
+            if sent.reason is None:
+                self._succeeded(channel, attempt, sent, current)
+            else:
+                self._did_not(channel, attempt, sent, current)
+            self._landed(channel, numbers)
+            if attempt.again or sent.state is not None or sent.reason is not None:
+                # What the mailbox says of these must be true before it is asked again.
+                await self._reports.flush()
+                self._again_at = 0
+        finally:
+            self._busy -= 1
+            self._landed(channel, numbers)
+            if attempt.again:
+                self._retrying.difference_update(numbers)
+            self.woken.set()
+
+    def _lane(self) -> Lane:
+        if self._slow or self.channel.failing_since is not None:
+            return "slow"
+        return "new" if self.channel.last_success is None else "quick"
+
+    def _landed(self, channel: Channel, numbers: Sequence[int]) -> None:
+        for n in numbers:
+            if self._flying.get(n) == channel.generation:
+                del self._flying[n]
+
+    def _cursor(self, channel: Channel, done: Sequence[int]) -> int:
+        """All up to this is done, once those in `done` are."""
+        flying = [
+            n
+            for n, generation in self._flying.items()
+            if generation == channel.generation and n not in done and n > channel.cursor
+        ]
+        return min(flying, default=self._position + 1) - 1
+
+    def _succeeded(self, channel: Channel, attempt: Attempt, sent: Sent, current: bool) -> None:
+        now = self._clock()
+        done = [delivered.n for delivered in attempt.matches[: sent.count]]
+        self._failures = 0
+        cursor = None
+        if not attempt.again and current:
+            if len(done) < len(attempt.matches):
+                left = attempt.matches[len(done) :]
+                self._ahead.extendleft(reversed(left))
+                self._position = done[-1]
+                self._landed(channel, [delivered.n for delivered in left])
+            cursor = self._cursor(channel, done)
+        retried = tuple(done) if attempt.again else ()
+        self._reports.post(Done(channel, now, len(done), cursor, retried, sent.state))
+        if current:
+            since = self.channel.failing_since
+            if since is not None and now - since >= _RECOVERED:
+                self._event("channel.recovered", f"{channel.name}: deliveries succeed again")
+            self.channel = replace(
+                self.channel,
+                attempts=0,
+                next_try=0,
+                failing_since=None,
+                last_error=None,
+                last_success=now,
+                cursor=cursor if cursor is not None else self.channel.cursor,
+                state=self.channel.state if sent.state is None else sent.state,
+            )
+        if sent.state and "refused" in sent.state:
+            self._event("mail.refused", f"{channel.name}: {sent.state['refused']}")
+
+    def _did_not(self, channel: Channel, attempt: Attempt, sent: Sent, current: bool) -> None:
+        now = self._clock()
+        assert sent.reason is not None
+        self._failures += 1
+        since = self.channel.failing_since or now
+        attempts = attempt.before + 1
+        disabled = sent.gone or (
+            self._sender.gives_up and now - since >= self._settings.disable_after * MICROSECONDS
+        )
+        dead = self._sender.gives_up and (
+            sent.hopeless or (attempts > len(self._settings.schedule) and not disabled)
+        )
+        next_try = now + round(max(self._delay(attempts), sent.wait) * MICROSECONDS)
+        later = attempt.again or not channel.ordered
+        back = not later and not dead
+        cursor = None
+        if current and not attempt.again and not back:
+            cursor = self._cursor(channel, [delivered.n for delivered in attempt.matches])
+        pause = next_try if back else self._rest(now, sent)
+        for delivered in attempt.matches:
+            match = delivered.match
+            self._reports.post(
+                Failed(
+                    channel,
+                    now,
+                    delivered.n,
+                    match.id,
+                    match.query,
+                    sent.reason,
+                    attempts,
+                    next_try,
+                    pause,
+                    dead,
+                    later,
+                    cursor,
+                )
+            )
+        if disabled:
+            kind = "channel.gone" if sent.gone else "channel.disabled"
+            self._reports.post(Disabled(channel, now, kind, _why(sent, now - since)))
+        if not current:
+            return
+        if back:
+            self._ahead.extendleft(reversed(attempt.matches))
+            self._position = attempt.matches[0].n - 1
+        self.channel = replace(
+            self.channel,
+            attempts=attempts if back else 0,
+            next_try=pause,
+            failing_since=since,
+            last_error=sent.reason,
+            status="disabled" if disabled else self.channel.status,
+            cursor=cursor if cursor is not None else self.channel.cursor,
+        )
+
+    def _delay(self, attempts: int) -> float:
+        """Seconds before the next attempt, after so many."""
+        schedule = self._settings.schedule
+        delay = schedule[min(attempts, len(schedule)) - 1] if schedule else _PATIENT
+        if not self._sender.gives_up:
+            delay = min(delay, _PATIENT)
+        return delay * (1 + random.uniform(0, self._settings.jitter))
+
+    def _rest(self, now: int, sent: Sent) -> int:
+        """How long the channel's other matches wait: as long as the receiver asks, and the longer
+        the more attempts failed one after the other."""
+        if sent.hopeless:
+            return 0
+        growing = min(2.0 ** min(self._failures - 2, 10), _PATIENT) if self._failures > 2 else 0.0
+        return now + round(max(sent.wait, growing) * MICROSECONDS)
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def _event(self, kind: str, text: str) -> None:
+        channel = self.channel
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(
+            None,
+            lambda: self._mailbox.tell(
+                kind, text, subscription=channel.subscription, channel=channel.name
+            ),
+        )
+
+    async def _tell_events(self, now: int) -> None:
+        """Tell the receiver of events that it listens to; what fails is tried again some times."""
+        wanted = [kind for kind in self.channel.settings.get("events", ()) if kind != MATCH]
+        if not wanted or now < self._tell_at:
+            return
+        for event in self._mailbox.untold(self.channel, wanted):
+            sent = await self._sender.tell(self.channel, event)
+            if sent.reason is not None and self._untold < _TELLING:
+                self._untold += 1
+                self._tell_at = now + round(self._delay(self._untold) * MICROSECONDS)
+                return
+            self._untold = self._tell_at = 0
+            self._reports.post(Told(self.channel, event.number))
+            await self._reports.flush()
+
+
+def _why(sent: Sent, failing: int) -> str:
+    if sent.gone:
+        return f"the receiver wants nothing more: {sent.reason}"
+    days = failing / MICROSECONDS / DAY
+    return f"nothing but failures for {days:.1f} days: {sent.reason}"

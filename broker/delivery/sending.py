@@ -1,0 +1,83 @@
+"""What all ways out have in common: the outcome of an attempt, and blocking work beside the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from broker.delivery.lanes import Lane
+from broker.delivery.model import Channel, Delivered, Event
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The outcome of an attempt: delivered, or the reason why not.
+
+    `wait`: seconds that the receiver asked for. `gone`: it wants nothing any more. `hopeless`: the
+    same would fail again. `slow`: it took long. `state` is the channel's from now on. `count`: that
+    many of the matches were delivered, the first ones (None: all).
+    """
+
+    reason: str | None = None
+    wait: float = 0.0
+    gone: bool = False
+    hopeless: bool = False
+    slow: bool = False
+    state: Mapping[str, Any] | None = None
+    count: int | None = None
+
+
+class Sender(Protocol):
+    """A kind of channel. `gives_up`: what fails long enough becomes a dead letter; `at_once`:
+    attempts of one unordered channel at a time."""
+
+    gives_up: bool
+    at_once: int
+
+    def batch(self, channel: Channel) -> int:
+        """How many matches go in one attempt, at most."""
+        ...
+
+    async def send(self, channel: Channel, matches: Sequence[Delivered], lane: Lane) -> Sent: ...
+
+    async def tell(self, channel: Channel, event: Event) -> Sent: ...
+
+    def due(self, channel: Channel, first: Delivered) -> int:
+        """When (µs) a channel's next matches may go, of which this is the first."""
+        ...
+
+
+async def beside(work: Callable[[], T], name: str) -> T:
+    """Run blocking work in a thread of its own.
+
+    Not in a pool: a disk or a pipe that hangs would hold its places, and the end of the process.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = work()
+        except BaseException as error:
+            failure = error
+        try:
+            loop.call_soon_threadsafe(settle, result, failure)
+        except RuntimeError:
+            return  # the loop has ended meanwhile: nobody waits
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await future

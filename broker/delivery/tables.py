@@ -1,0 +1,215 @@
+"""The mailbox's SQLite file: its tables, its versions, and who may use it at the same time.
+
+One connection writes, under a lock; reads have connections of their own, so that a long one (a
+backup, a page of the log) holds up nobody. Every commit is synced.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+APPLICATION = 0x58424D42
+"""What `file` and we recognise a mailbox by ("XBMB")."""
+
+_CHECKED_BYTES = 64 << 20
+"""A file up to this size is checked wholly when it is opened; that takes a fraction of a second."""
+
+_WAY_OUT = (
+    "Restore the state from a backup (broker restore), or move the file away with its -wal and -shm: "
+    "the broker then starts with an empty mailbox, matches still in the engine's outbox are delivered, "
+    "and the channels must be made again."
+)
+
+_TO_VERSION = {
+    1: """
+CREATE TABLE subscription (number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL);
+CREATE INDEX subscription_name ON subscription (name);
+CREATE TABLE match (
+    n INTEGER PRIMARY KEY AUTOINCREMENT, subscription INTEGER NOT NULL, taken INTEGER NOT NULL,
+    left_out INTEGER NOT NULL, head BLOB NOT NULL, result BLOB NOT NULL);
+CREATE INDEX match_subscription ON match (subscription);
+CREATE TABLE taken (
+    batch INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, first INTEGER NOT NULL,
+    ids BLOB NOT NULL, left_out BLOB NOT NULL);
+CREATE TABLE channel (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, version INTEGER NOT NULL DEFAULT 0,
+    generation INTEGER NOT NULL DEFAULT 0,
+    name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, subscription TEXT, settings TEXT NOT NULL,
+    ordered INTEGER NOT NULL, status TEXT NOT NULL DEFAULT 'active', cursor INTEGER NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0, next_try INTEGER NOT NULL DEFAULT 0, last_error TEXT,
+    last_success INTEGER, failing_since INTEGER, reason TEXT, delivered INTEGER NOT NULL DEFAULT 0,
+    draining INTEGER NOT NULL DEFAULT 0, state TEXT NOT NULL DEFAULT '{}',
+    told INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX channel_subscription ON channel (subscription);
+CREATE TABLE retry (
+    channel INTEGER NOT NULL, n INTEGER NOT NULL, attempts INTEGER NOT NULL,
+    next_try INTEGER NOT NULL, PRIMARY KEY (channel, n)) WITHOUT ROWID;
+CREATE INDEX retry_due ON retry (channel, next_try);
+CREATE INDEX retry_n ON retry (n);
+CREATE TABLE dead (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, n INTEGER NOT NULL,
+    match_id TEXT NOT NULL, subscription TEXT NOT NULL, reason TEXT NOT NULL,
+    attempts INTEGER NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX dead_n ON dead (n);
+CREATE TABLE throttle (
+    subscription TEXT PRIMARY KEY, variable TEXT, period INTEGER NOT NULL,
+    left_out INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE throttled (
+    subscription TEXT NOT NULL, value BLOB NOT NULL, "end" INTEGER NOT NULL,
+    left_out INTEGER NOT NULL, PRIMARY KEY (subscription, value, "end")) WITHOUT ROWID;
+CREATE INDEX throttled_end ON throttled (subscription, "end");
+CREATE TABLE event (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, kind TEXT NOT NULL,
+    channel TEXT, subscription TEXT, text TEXT NOT NULL);
+CREATE TABLE counter (
+    name TEXT NOT NULL, kind TEXT NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (name, kind)) WITHOUT ROWID;
+"""
+}
+"""What makes a file of one version less into one of this version; version 0 is an empty file."""
+
+
+class MailboxError(RuntimeError):
+    """The mailbox cannot be used; the message names the file, the reason and the way out."""
+
+
+class Database:
+    """The open file. Raises MailboxError where it is not, or no longer, a mailbox."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        self._closed = False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            # It holds the secrets of webhooks.
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        with self.translated():
+            self._writer = self._connect()
+            try:
+                self._open()
+            except BaseException:
+                self._writer.close()
+                raise
+
+    def _open(self) -> None:
+        (version,) = self._writer.execute("PRAGMA user_version").fetchone()
+        (application,) = self._writer.execute("PRAGMA application_id").fetchone()
+        (tables,) = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and application != APPLICATION:
+            raise MailboxError(f"{self.path}: a database, but not a mailbox. {_WAY_OUT}")
+        if version > VERSION:
+            raise MailboxError(
+                f"{self.path}: this mailbox has version {version}, this program reads up to {VERSION}"
+            )
+        if tables and self.path.stat().st_size <= _CHECKED_BYTES:
+            self.check(self._writer)
+        if not tables:
+            self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        self._writer.execute("PRAGMA journal_mode = WAL")
+        self._writer.execute("PRAGMA synchronous = FULL")
+        # A checkpoint writes a page once, however often it was changed since the last one.
+        self._writer.execute("PRAGMA wal_autocheckpoint = 4000")
+        self._writer.execute(f"PRAGMA journal_size_limit = {64 << 20}")
+        self._writer.execute("PRAGMA cache_size = -32768")
+        with self.transaction() as db:
+            for step in range(version + 1, VERSION + 1):
+                for statement in _TO_VERSION[step].split(";"):
+                    db.execute(statement)
+            db.execute(f"PRAGMA user_version = {VERSION}")
+            db.execute(f"PRAGMA application_id = {APPLICATION}")
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30)
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """SQLite's errors as MailboxError, with what to do."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            text = str(error)
+            damaged = "malformed" in text or "not a database" in text or "disk I/O" in text
+            advice = f" {_WAY_OUT}" if damaged else ""
+            raise MailboxError(f"{self.path}: {text}.{advice}") from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write: all or nothing, and on the disk when it ends. Within another one, part of it."""
+        with self.lock, self.translated():
+            if self._writer.in_transaction:
+                yield self._writer
+                return
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees what is committed, for one thread at a time."""
+        with self.translated():
+            if self._closed:
+                raise MailboxError(f"{self.path}: the mailbox is closed")
+            try:
+                reader = self._readers.get_nowait()
+            except queue.Empty:
+                reader = self._connect()
+                reader.execute("PRAGMA query_only = ON")
+            try:
+                yield reader
+            finally:
+                if self._closed:
+                    reader.close()
+                else:
+                    self._readers.put(reader)
+
+    def rows(self, sql: str, *parameters: Any) -> list[Any]:
+        with self.reading() as db:
+            return db.execute(sql, parameters).fetchall()
+
+    def check(self, db: sqlite3.Connection) -> None:
+        """Look at every page. Raises MailboxError."""
+        problems = [text for (text,) in db.execute("PRAGMA quick_check(3)") if text != "ok"]
+        if problems:
+            raise MailboxError(f"{self.path}: damaged: {'; '.join(problems)}. {_WAY_OUT}")
+
+    def maintain(self, sql: str) -> list[Any]:
+        """A statement that may not stand in a transaction, under the lock."""
+        with self.lock, self.translated():
+            return self._writer.execute(sql).fetchall()
+
+    def vacuum(self, pages: int) -> None:
+        """Give free pages back to the file system, at most so many."""
+        with self.lock, self.translated():
+            # Each page is a step of the statement, and `execute` makes only the first.
+            self._writer.executescript(f"PRAGMA incremental_vacuum({pages})")
+
+    def close(self) -> None:
+        with self.lock:
+            self._closed = True
+            while not self._readers.empty():
+                self._readers.get().close()
+            self._writer.close()
+
+
+def count(db: sqlite3.Connection, name: str, kind: str, more: int) -> None:
+    """Add to a counter of the figures."""
+    if more:
+        db.execute(
+            "INSERT INTO counter VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = value + ?",
+            (name, kind, more, more),
+        )

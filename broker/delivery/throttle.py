@@ -1,0 +1,125 @@
+"""Throttles: at most one notification per value of a variable and period.
+
+What counts is the time of the match's end, not the clock: the same matches in the same order are
+throttled the same way, however fast they come. A match is left out if one that went out ends less
+than a period before or after it and shares a value of the variable (where the throttle names none:
+in any case). What was left out is counted, and told with the next match of the value that goes out.
+
+State is bounded: what went out is forgotten two periods (at least `KEPT`) before the newest match,
+and beyond `MOST` values the oldest. A value forgotten goes out again, without its count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Sequence
+
+from broker.delivery.model import Throttle
+from broker.model import Match
+
+KEPT = 8 * 86_400_000_000
+"""Microseconds; matches of late documents end before newer ones."""
+MOST = 100_000
+_SWEEP = 1_000
+
+
+class Throttles:
+    """The throttles of all subscriptions. Called inside the mailbox's transactions."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._by_subscription = {
+            name: Throttle(variable, period)
+            for name, variable, period in db.execute(
+                "SELECT subscription, variable, period FROM throttle"
+            )
+        }
+        self._admitted: defaultdict[str, int] = defaultdict(int)
+
+    def __contains__(self, subscription: str) -> bool:
+        return subscription in self._by_subscription
+
+    def get(self, db: sqlite3.Connection, subscription: str) -> Throttle | None:
+        found = db.execute(
+            "SELECT variable, period, left_out FROM throttle WHERE subscription = ?",
+            (subscription,),
+        ).fetchone()
+        return Throttle(*found) if found else None
+
+    def put(self, db: sqlite3.Connection, subscription: str, throttle: Throttle | None) -> None:
+        """Set, change or (None) remove a throttle. What went out stays known where it is changed."""
+        if throttle is None:
+            db.execute("DELETE FROM throttle WHERE subscription = ?", (subscription,))
+            db.execute("DELETE FROM throttled WHERE subscription = ?", (subscription,))
+            self._by_subscription.pop(subscription, None)
+            return
+        old = self._by_subscription.get(subscription)
+        if old is not None and old.variable != throttle.variable:
+            db.execute("DELETE FROM throttled WHERE subscription = ?", (subscription,))
+        db.execute(
+            "INSERT INTO throttle (subscription, variable, period) VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET variable = excluded.variable, period = excluded.period",
+            (subscription, throttle.variable, throttle.period),
+        )
+        self._by_subscription[subscription] = throttle
+
+    def admit(self, db: sqlite3.Connection, match: Match) -> int | None:
+        """How many were left out before this match, which goes out; None: it is left out too."""
+        name = match.query
+        throttle = self._by_subscription[name]
+        values = _values(match, throttle.variable)
+        for value in values:
+            near = db.execute(
+                'SELECT "end" FROM throttled WHERE subscription = ? AND value = ? '
+                'AND "end" > ? AND "end" < ? LIMIT 1',
+                (name, value, match.end - throttle.period, match.end + throttle.period),
+            ).fetchone()
+            if near is not None:
+                db.execute(
+                    "UPDATE throttled SET left_out = left_out + 1 "
+                    'WHERE subscription = ? AND value = ? AND "end" = ?',
+                    (name, value, near[0]),
+                )
+                db.execute(
+                    "UPDATE throttle SET left_out = left_out + 1 WHERE subscription = ?", (name,)
+                )
+                return None
+        left_out = 0
+        for value in values:
+            (untold,) = db.execute(
+                "SELECT coalesce(sum(left_out), 0) FROM throttled "
+                "WHERE subscription = ? AND value = ?",
+                (name, value),
+            ).fetchone()
+            if untold:
+                db.execute(
+                    "UPDATE throttled SET left_out = 0 WHERE subscription = ? AND value = ?",
+                    (name, value),
+                )
+            left_out += untold
+            db.execute("INSERT INTO throttled VALUES (?, ?, ?, 0)", (name, value, match.end))
+        self._admitted[name] += 1
+        if self._admitted[name] >= _SWEEP:
+            self._admitted[name] = 0
+            self._forget(db, name, throttle)
+        return left_out
+
+    def _forget(self, db: sqlite3.Connection, name: str, throttle: Throttle) -> None:
+        (newest,) = db.execute(
+            'SELECT max("end") FROM throttled WHERE subscription = ?', (name,)
+        ).fetchone()
+        (beyond,) = db.execute(
+            'SELECT coalesce(max("end"), ?) FROM (SELECT "end" FROM throttled '
+            'WHERE subscription = ? ORDER BY "end" DESC LIMIT -1 OFFSET ?)',
+            (-(2**62), name, MOST),
+        ).fetchone()
+        last = max(newest - max(2 * throttle.period, KEPT), beyond)
+        db.execute('DELETE FROM throttled WHERE subscription = ? AND "end" <= ?', (name, last))
+
+
+def _values(match: Match, variable: str | None) -> Sequence[bytes]:
+    texts = match.values.get(variable, []) if variable is not None else []
+    coded = [json.dumps(text) for text in dict.fromkeys(texts)] or [""]
+    return [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in coded]

@@ -1,0 +1,187 @@
+"""Webhooks, by the Standard Webhooks specification 1.0.0.
+
+A request per match: a POST with a JSON body, the match id as `webhook-id`, the time of the attempt,
+and a signature (HMAC-SHA256, `v1`) with the channel's secret; for a day after the secret was
+replaced another one with the former. A 2xx answer is success, anything else failure, redirects too.
+410 says that the receiver wants nothing more; Retry-After is obeyed. Connections are kept open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpcore
+import httpx
+from standardwebhooks.webhooks import Webhook
+
+from broker.delivery.lanes import SLOW, Lane, Lanes
+from broker.delivery.model import Channel, Delivered, Event
+from broker.delivery.network import Connections
+from broker.delivery.sending import Sent
+from broker.delivery.settings import DAY, DeliverySettings
+from broker.delivery.targets import MATCH, WebhookTarget, target
+from broker.model import MICROSECONDS, iso_time
+from feeds.network import BlockedAddress
+
+_BODY_SECONDS = 2.0
+"""Who has answered, but whose body trickles, has answered; the connection is closed."""
+_SHOWN = 200
+_GONE = 410
+
+
+class WebhookSender:
+    """Sends to the webhooks of all channels, inside one event loop. `clock` in seconds."""
+
+    gives_up = True
+    at_once = 8
+
+    def __init__(self, settings: DeliverySettings, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._lanes = Lanes(settings.in_flight, settings.per_host)
+        self._connections = Connections(settings.allow_private, settings.per_host)
+
+    async def aclose(self) -> None:
+        await self._connections.aclose()
+
+    def batch(self, channel: Channel) -> int:
+        return 1
+
+    def due(self, channel: Channel, first: Delivered) -> int:
+        return 0
+
+    async def send(self, channel: Channel, matches: Sequence[Delivered], lane: Lane) -> Sent:
+        (delivered,) = matches
+        match = delivered.match
+        payload = {
+            "type": MATCH,
+            "timestamp": iso_time(match.end),
+            "data": delivered.to_json(),
+        }
+        return await self._post(channel, match.id, payload, lane)
+
+    async def tell(self, channel: Channel, event: Event) -> Sent:
+        payload = {"type": event.kind, "timestamp": iso_time(event.at), "data": event.to_json()}
+        return await self._post(channel, f"event_{event.at}_{event.number}", payload, "new")
+
+    async def _post(self, channel: Channel, id: str, payload: dict[str, Any], lane: Lane) -> Sent:
+        hook = target("webhook", channel.settings)
+        assert isinstance(hook, WebhookTarget)
+        url = httpx.URL(hook.url)
+        async with self._lanes.place(f"{url.host}:{url.port}", lane):
+            began = time.monotonic()
+            body = encoded(payload)
+            headers = [
+                ("host", url.netloc.decode("ascii")),
+                ("content-type", "application/json"),
+                ("user-agent", self._settings.user_agent),
+                *signed(hook, id, self._clock(), body),
+                *hook.headers,
+            ]
+            sent = await self._exchange(url, headers, body.encode())
+            if time.monotonic() - began < SLOW:
+                return sent
+            return Sent(sent.reason, sent.wait, sent.gone, slow=True)
+
+    async def _exchange(self, url: httpx.URL, headers: list[tuple[str, str]], body: bytes) -> Sent:
+        limit = self._settings.timeout
+        target = httpcore.URL(
+            scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+        )
+        raw = [(name.encode(), value.encode()) for name, value in headers]
+        try:
+            async with (
+                asyncio.timeout(limit),
+                self._connections.post(target, raw, body, limit) as response,
+            ):
+                shown = await self._body(response)
+        except TimeoutError:
+            return Sent(f"no answer within {limit:g} s")
+        except BlockedAddress as error:
+            return Sent(str(error))
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
+            return Sent(f"{_KINDS.get(type(error), type(error).__name__)}: {error or 'no answer'}")
+        except (OSError, ValueError) as error:  # certificates, names
+            return Sent(f"{type(error).__name__}: {error}")
+        return self._judge(response, shown)
+
+    async def _body(self, response: httpcore.Response) -> bytes:
+        """The beginning of the body. What is read to its end leaves the connection open."""
+        shown = bytearray()
+        size = 0
+        try:
+            async with asyncio.timeout(_BODY_SECONDS):
+                async for part in response.aiter_stream():
+                    shown += part[: _SHOWN - len(shown)]
+                    size += len(part)
+                    if size > self._settings.max_response:
+                        break
+        except (TimeoutError, httpcore.NetworkError, httpcore.ProtocolError):
+            pass  # the status has been received, and that is what counts
+        return bytes(shown)
+
+    def _judge(self, response: httpcore.Response, shown: bytes) -> Sent:
+        status = response.status
+        if 200 <= status < 300:
+            return Sent()
+        text = " ".join(shown.decode("utf-8", "replace").split())
+        printable = "".join(c for c in text if c.isprintable())
+        redirected = " (redirects are not followed)" if 300 <= status < 400 else ""
+        reason = f"HTTP {status}{redirected}" + (f": {printable}" if printable else "")
+        asked = dict(response.headers).get(b"retry-after")
+        if asked is None:
+            found = (v for n, v in response.headers if n.lower() == b"retry-after")
+            asked = next(found, None)
+        wait = 0.0 if asked is None else retry_after(asked.decode("latin-1"), self._clock())
+        return Sent(reason, wait, gone=status == _GONE)
+
+
+_KINDS = {
+    httpcore.ConnectError: "no connection",
+    httpcore.ConnectTimeout: "no connection",
+    httpcore.ReadError: "the connection broke",
+    httpcore.WriteError: "the connection broke",
+    httpcore.RemoteProtocolError: "no HTTP answer",
+}
+
+
+def encoded(payload: dict[str, Any]) -> str:
+    """JSON as short as it can be; half characters, which UTF-8 does not have, are escaped."""
+    text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(payload, separators=(",", ":"))
+    return text
+
+
+def signed(hook: WebhookTarget, id: str, now: float, body: str) -> list[tuple[str, str]]:
+    """The three headers. Former secrets sign too, while their time lasts."""
+    at = datetime.fromtimestamp(int(now), UTC)
+    former = [secret for secret, until in hook.old_secrets if until > now * MICROSECONDS]
+    signatures = [Webhook(secret).sign(id, at, body) for secret in (hook.secret, *former)]
+    return [
+        ("webhook-id", id),
+        ("webhook-timestamp", str(int(now))),
+        ("webhook-signature", " ".join(signatures)),
+    ]
+
+
+def retry_after(text: str, now: float) -> float:
+    """Seconds to wait by a Retry-After header: a number or a date. 0 if it is neither; a day at most."""
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        seconds = float(text[:10])
+    else:
+        try:
+            moment = parsedate_to_datetime(text)
+        except ValueError:
+            return 0.0
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
+    return min(max(seconds, 0.0), DAY)

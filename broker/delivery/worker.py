@@ -1,0 +1,257 @@
+"""The delivery worker: a thread with an event loop, and in it a runner for each channel.
+
+In: the mailbox. Out: what its channels lead to, and events for their owners. All waiting for
+receivers is waiting in the loop, so a thousand of them that do not answer cost next to nothing; who
+may send, and how many at a time, is decided in `lanes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection
+
+from broker.delivery.files import FileSender
+from broker.delivery.mail import MailSender
+from broker.delivery.mailbox import Mailbox
+from broker.delivery.model import Event
+from broker.delivery.reports import Reports
+from broker.delivery.runner import Runner
+from broker.delivery.sending import Sender
+from broker.delivery.settings import DeliverySettings
+from broker.delivery.tables import MailboxError
+from broker.delivery.webhook import WebhookSender
+from broker.model import MICROSECONDS
+
+_FILES_PER_PLACE = 8
+"""Attempts that take long go on beside those that have a place."""
+_GATHER = 0.02
+"""Seconds in which changes of channels are taken together."""
+
+_log = logging.getLogger(__name__)
+
+
+class DeliveryWorker:
+    """Delivers from a mailbox until stopped. `clock` gives seconds since 1970; times of retries,
+    digests and signatures are its, so that days can pass in a test (tell by `poke`).
+
+    `on_event` is called, in the worker's thread, with each event that a delivery causes.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        settings: DeliverySettings,
+        clock: Callable[[], float] = time.time,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._mailbox = mailbox
+        self._settings = settings
+        self._clock = clock
+        self._on_event = on_event
+        self._thread: threading.Thread | None = None
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped: asyncio.Event | None = None
+        self._changed: asyncio.Event | None = None
+        self._deadline = 0.0
+        self._finished = False
+        self._runners: dict[int, tuple[Runner, asyncio.Task[None]]] = {}
+        self._by_subscription: defaultdict[str | None, set[Runner]] = defaultdict(set)
+
+    def start(self) -> None:
+        """Begin to deliver; returns when the thread runs."""
+        assert self._thread is None, "started already"
+        _allow_connections(_FILES_PER_PLACE * self._settings.in_flight)
+        self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def stop(self, timeout: float) -> bool:
+        """Send nothing new, wait at most `timeout` seconds for what is on its way, and enter what
+        became of it. Whether all of it came to an end; what did not is sent again at the next start.
+        """
+        thread, loop, stopped = self._thread, self._loop, self._stopped
+        if thread is None or loop is None or stopped is None:
+            return True
+        self._deadline = time.monotonic() + timeout
+        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            loop.call_soon_threadsafe(stopped.set)
+        thread.join(timeout + 10)
+        self._thread = None
+        return self._finished and not thread.is_alive()
+
+    def poke(self) -> None:
+        """Look at the clock again: for one that was set by hand."""
+        self._from_anywhere(None)
+
+    def test(self, name: str, timeout: float = 60.0) -> tuple[bool, str]:
+        """Try a channel once, with a message of its own: whether it arrived, and what was answered.
+
+        Moves nothing. KeyError: no such channel; ValueError: one that is pulled, or no worker runs.
+        """
+        channel = self._mailbox.channel(name)
+        if channel.kind == "pull":
+            raise ValueError(f"{name} is a pull channel: there is nothing to try")
+        if self._loop is None or self._thread is None:
+            raise ValueError("delivery does not run")
+        event = Event(0, self._now(), "test", name, channel.subscription, "a test of this channel")
+        began = time.monotonic()
+        trying = asyncio.run_coroutine_threadsafe(
+            self._senders[channel.kind].tell(channel, event), self._loop
+        )
+        try:
+            sent = trying.result(timeout)
+        except TimeoutError:
+            trying.cancel()
+            return False, f"no end within {timeout:g} s"
+        return sent.reason is None, sent.reason or f"arrived in {time.monotonic() - began:.1f} s"
+
+    # -- inside the thread -------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except Exception:
+            _log.exception("delivery has stopped")
+        finally:
+            self._ready.set()
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopped, self._changed = asyncio.Event(), asyncio.Event()
+        self._changed.set()
+        webhooks = WebhookSender(self._settings, self._clock)
+        self._senders: dict[str, Sender] = {
+            "webhook": webhooks,
+            "file": FileSender(),
+            "mail": MailSender(self._settings.smtp, self._clock),
+        }
+        self._reports = Reports(self._mailbox, self._heard, self._trouble)
+        entering = asyncio.create_task(self._reports.run())
+        following = asyncio.create_task(self._follow())
+        unwatch = self._mailbox.watch(self._from_anywhere)
+        self._ready.set()
+        try:
+            await self._stopped.wait()
+        finally:
+            unwatch()
+            following.cancel()
+            self._finished = await self._drain()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(self._deadline - time.monotonic(), 0) + 5):
+                    await self._reports.flush()
+            entering.cancel()
+            self._reports.close()
+            await webhooks.aclose()
+
+    async def _drain(self) -> bool:
+        """Wait for what is on its way until the deadline; whether all of it came to an end."""
+        tasks: set[asyncio.Task[None]] = set()
+        for runner, task in self._runners.values():
+            runner.stopping = True
+            task.cancel()
+            tasks |= runner.tasks
+        if not tasks:
+            return True
+        _, left = await asyncio.wait(tasks, timeout=max(self._deadline - time.monotonic(), 0))
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=2)
+        return not left
+
+    async def _follow(self) -> None:
+        """Keep a runner for each channel there is."""
+        assert self._changed is not None
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(_GATHER)
+            self._changed.clear()
+            try:
+                # What runners have reported must be in what is read here.
+                await self._reports.flush()
+                self._update()
+            except MailboxError as error:
+                self._trouble(str(error))
+                await asyncio.sleep(1)
+                self._changed.set()
+
+    def _update(self) -> None:
+        changes = self._mailbox.changes
+        channels = {c.number: c for c in self._mailbox.channels() if c.kind in self._senders}
+        for number in self._runners.keys() - channels.keys():
+            _, task = self._runners.pop(number)
+            task.cancel()
+        for number, channel in channels.items():
+            if number in self._runners:
+                self._runners[number][0].update(channel, changes)
+                continue
+            runner = Runner(
+                channel,
+                changes,
+                self._senders[channel.kind],
+                self._mailbox,
+                self._reports,
+                self._settings,
+                self._now,
+            )
+            self._runners[number] = runner, asyncio.create_task(self._guarded(runner))
+        self._by_subscription.clear()
+        for runner, _ in self._runners.values():
+            self._by_subscription[runner.channel.subscription].add(runner)
+
+    async def _guarded(self, runner: Runner) -> None:
+        """A fault of ours in one channel must not end it, nor the others."""
+        while True:
+            try:
+                await runner.run()
+            except Exception:
+                _log.exception("the delivery of channel %s failed", runner.channel.name)
+                await asyncio.sleep(5)
+
+    def _now(self) -> int:
+        return round(self._clock() * MICROSECONDS)
+
+    def _heard(self, event: Event) -> None:
+        _log.warning("%s: %s: %s", event.kind, event.channel, event.text)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def _trouble(self, text: str) -> None:
+        _log.error("the mailbox cannot be used; trying again: %s", text)
+
+    def _from_anywhere(self, names: Collection[str] | None) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._wake, names)
+
+    def _wake(self, names: Collection[str] | None) -> None:
+        if names is None:
+            assert self._changed is not None
+            self._changed.set()
+            for runner, _ in self._runners.values():
+                runner.woken.set()
+            return
+        for runner in self._by_subscription[None]:
+            runner.woken.set()
+        for name in names:
+            for runner in self._by_subscription.get(name, ()):
+                runner.woken.set()
+
+
+def _allow_connections(files: int) -> None:
+    """Let the process have more open files, as far as it may raise the limit itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return
+    wanted = soft + files
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft < 4 * files and wanted > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,216 @@
+"""Matches to deliver, a clock that is set by hand, and receivers that really listen."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from broker.delivery import DeliverySettings, DeliveryWorker, Event, Mailbox
+from broker.model import MICROSECONDS, DocumentRef, Match
+
+START = 1_790_000_000 * MICROSECONDS
+HOUR = 3_600 * MICROSECONDS
+DAY = 24 * HOUR
+LONG = 20.0
+"""Seconds after which a test that waits has failed."""
+
+
+def match(
+    number: int,
+    query: str = "tides",
+    *,
+    end: int | None = None,
+    values: dict[str, list[str]] | None = None,
+    result: str | None = None,
+    title: str = "The Tide Clerk",
+) -> Match:
+    at = START + number * MICROSECONDS if end is None else end
+    item = f"<item><title>{escape(title)} {number}</title><channel_title>Courier</channel_title></item>"
+    return Match(
+        id=hashlib.blake2b(f"{query}/{number}".encode(), digest_size=16).hexdigest(),
+        query=query,
+        stream=None,
+        start=at - HOUR,
+        end=at,
+        documents=(
+            DocumentRef(f"https://courier.example/{number}", "S", at - HOUR),
+            DocumentRef(f"tag:courier.example,2026:{number}", "S", at),
+        ),
+        values={"title": [f"The Tide Clerk {number}"]} if values is None else values,
+        nodes=(1, 2),
+        result=result or f'<result query="{query}">{item}{item}</result>',
+    )
+
+
+class Clock:
+    """Seconds since 1970, set by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = START / MICROSECONDS
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    @property
+    def now(self) -> int:
+        return round(self.seconds * MICROSECONDS)
+
+
+def until(condition: Callable[[], object], seconds: float = LONG) -> None:
+    """Wait for something that other threads bring about."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)
+
+
+@dataclass
+class Request:
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    connection: tuple[str, int]
+
+    @property
+    def id(self) -> str:
+        return self.headers["webhook-id"]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.body)["data"]
+        return found
+
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Who asked may have been killed meanwhile."""
+
+
+@dataclass
+class Receiver(AbstractContextManager["Receiver"]):
+    """An HTTP server on loopback. `answer` says what a request gets; the default is 204."""
+
+    answer: Callable[[Request], Answer] = lambda _: (204, {}, b"")
+    requests: list[Request] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                request = Request(self.path, headers, body, self.client_address)
+                with receiver._arrived:
+                    receiver.requests.append(request)
+                    receiver._arrived.notify_all()
+                status, answered, text = receiver.answer(request)
+                self.send_response(status)
+                for name, value in answered.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._arrived = threading.Condition()
+        self._server = _Server(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def url(self, path: str = "/hook", host: str = "127.0.0.1") -> str:
+        return f"http://{host}:{self.port}{path}"
+
+    def wait(self, count: int) -> list[Request]:
+        """The requests, once there are so many."""
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: len(self.requests) >= count, LONG), (
+                f"{len(self.requests)} of {count} requests"
+            )
+            return list(self.requests)
+
+    @property
+    def ids(self) -> list[str]:
+        return [request.id for request in self.requests]
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def trickling(interval: float = 0.2) -> Iterator[int]:
+    """A server on all loopback addresses that answers byte by byte, and never ends; its port."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                writer.write(b"H")
+                await writer.drain()
+                await asyncio.sleep(interval)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    ports: queue.Queue[int] = queue.Queue()
+    loops: queue.Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
+
+    async def main() -> None:
+        stopped = asyncio.Event()
+        server = await asyncio.start_server(serve, "0.0.0.0", 0, backlog=2048)
+        loops.put((asyncio.get_running_loop(), stopped))
+        ports.put(server.sockets[0].getsockname()[1])
+        await stopped.wait()
+        server.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
+    thread.start()
+    loop, stopped = loops.get()
+    try:
+        yield ports.get()
+    finally:
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join()
+
+
+@contextmanager
+def delivering(
+    mailbox: Mailbox,
+    clock: Callable[[], float] = time.time,
+    on_event: Callable[[Event], None] | None = None,
+    **settings: Any,
+) -> Iterator[DeliveryWorker]:
+    """A worker that runs."""
+    known = {"allow_private": True, "timeout": 5.0, "jitter": 0.0} | settings
+    worker = DeliveryWorker(mailbox, DeliverySettings(**known), clock, on_event)
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.stop(1)
+
+
+def open_mailbox(directory: Path, clock: Callable[[], float] = time.time) -> Mailbox:
+    return Mailbox(directory / "mailbox.sqlite", clock=clock)

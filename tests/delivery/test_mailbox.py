@@ -1,0 +1,258 @@
+"""The log: durable, in order, each match once; readers by place; a file that can be trusted."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from broker.delivery import Mailbox, MailboxError
+from broker.delivery.tables import VERSION
+from broker.model import Match
+from tests.delivery.support import DAY, START, Clock, match, open_mailbox, until
+
+
+def test_matches_come_back_as_they_were_and_in_order(tmp_path: Path) -> None:
+    matches = [match(0), match(1, "other"), match(2, title="É ✓ \U0001f600")]
+    with open_mailbox(tmp_path) as mailbox:
+        assert mailbox.take(matches, START) == 3
+    with open_mailbox(tmp_path) as mailbox:
+        found = mailbox.matches(None, 0, 10)
+        assert [d.match for d in found] == matches
+        assert [d.n for d in found] == [1, 2, 3] == [*range(1, mailbox.last() + 1)]
+        assert {d.taken for d in found} == {START}
+        assert [d.n for d in mailbox.matches("tides", 0, 10)] == [1, 3]
+        assert [d.n for d in mailbox.matches(["tides", "other"], 1, 10)] == [2, 3]
+        assert [d.n for d in mailbox.matches(None, 1, 1)] == [2]
+        assert [d.n for d in mailbox.latest("tides", 5)] == [3, 1]
+        assert mailbox.matches("nobody", 0, 10) == mailbox.latest("nobody", 10) == []
+
+
+def test_half_characters_survive(tmp_path: Path) -> None:
+    odd = match(0, values={"title": ["half \ud83d"]})
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.take([odd])
+        assert mailbox.matches(None, 0, 1)[0].match == odd
+
+
+def test_a_match_is_taken_once_also_in_another_process_and_beside_new_ones(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        assert mailbox.take([match(0), match(1), match(0)]) == 2
+        assert mailbox.take([match(1), match(2)]) == 1
+    with open_mailbox(tmp_path) as mailbox:
+        assert mailbox.take([match(0), match(1), match(2)]) == 0
+        assert mailbox.figures().repeated == 5
+        assert mailbox.last() == 3
+
+
+def test_a_match_is_known_after_its_row_has_gone(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.take([match(n) for n in range(10)], START)
+        assert mailbox.retain(delivered=DAY, now=START + 2 * DAY) == 10
+        assert mailbox.matches(None, 0, 10) == []
+    with open_mailbox(tmp_path) as mailbox:
+        assert mailbox.take([match(n) for n in range(11)], START + 2 * DAY) == 1
+        assert mailbox.matches(None, 0, 10)[0].n == 11, "a number is never given twice"
+
+
+def test_ids_of_any_form(tmp_path: Path) -> None:
+    """Ids that are not ours (32 hexadecimal digits) are told apart as well."""
+    plain = match(0)
+    ids = ["a", "b", "g" * 32, "A" * 32, "a" * 32, "ø" * 40]
+    matches = [Match(id, *(getattr(plain, f) for f in Match.__slots__ if f != "id")) for id in ids]
+    with open_mailbox(tmp_path) as mailbox:
+        assert mailbox.take(matches) == len(ids) - 1  # hexadecimal digits in two cases
+        assert mailbox.take(matches) == 0
+        found = mailbox.find("ø" * 40)
+        assert found is not None
+        assert found.match.id == "ø" * 40
+        assert mailbox.find("c") is None
+
+
+def test_what_a_dropped_subscription_found_is_new_for_its_successor(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.take([match(0)])
+        mailbox.drop("tides", "drop")
+        assert mailbox.matches(None, 0, 10) == []
+        assert mailbox.take([match(0)]) == 1
+        assert mailbox.take([match(0)]) == 0
+        mailbox.drop("tides", "deliver")
+        assert mailbox.take([match(0)]) == 1
+        assert [d.n for d in mailbox.matches("tides", 0, 10)] == [2, 3]
+
+
+def test_a_failed_take_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The file is full in the middle: nothing is in it, nothing in memory says that it is."""
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.take([match(0)])
+        mailbox.db.maintain("PRAGMA max_page_count = 1")  # as small as it is now
+        many = [match(n, f"q{n}", result=f"<r>{'x' * 20_000}</r>") for n in range(1, 100)]
+        with pytest.raises(MailboxError, match="full"):
+            mailbox.take(many)
+        assert mailbox.last() == 1
+        mailbox.db.maintain("PRAGMA max_page_count = 1000000")
+        assert mailbox.take(many) == 99
+        assert mailbox.matches("q5", 0, 1)[0].n == 6
+
+
+def test_waiting_readers_are_woken_and_told_the_truth(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        assert not mailbox.wait(0, 0)
+        told: list[bool] = []
+        waiting = threading.Thread(target=lambda: told.append(mailbox.wait(0, 20, "tides")))
+        waiting.start()
+        heard = threading.Event()
+        stop = mailbox.listen(heard.set)
+        mailbox.take([match(0, "other")])
+        assert heard.is_set()
+        assert not mailbox.wait(0, 0, "tides")
+        assert not told
+        heard.clear()
+        stop()
+        mailbox.take([match(1)])
+        waiting.join(20)
+        assert told == [True]
+        assert not heard.is_set()
+        assert mailbox.wait(1, 0)
+
+
+def test_closing_lets_waiting_readers_go(tmp_path: Path) -> None:
+    mailbox = open_mailbox(tmp_path)
+    told: list[bool] = []
+    waiting = threading.Thread(target=lambda: told.append(mailbox.wait(0, 60)))
+    waiting.start()
+    mailbox.close()
+    waiting.join(20)
+    assert told == [False]
+    with pytest.raises(MailboxError, match="closed"):
+        mailbox.matches(None, 0, 1)
+
+
+def test_reads_go_on_while_something_is_written(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.take([match(0)])
+        inside, done = threading.Event(), threading.Event()
+
+        def write() -> None:
+            with mailbox.db.transaction() as db:
+                db.execute("UPDATE match SET left_out = 7")
+                inside.set()
+                done.wait(20)
+
+        writing = threading.Thread(target=write)
+        writing.start()
+        inside.wait(20)
+        assert mailbox.matches(None, 0, 1)[0].left_out == 0
+        done.set()
+        writing.join()
+        assert mailbox.matches(None, 0, 1)[0].left_out == 7
+
+
+def test_find_by_id(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.take([match(n) for n in range(50)])
+        mailbox.take([match(50)])
+        for n in (0, 17, 49, 50):
+            found = mailbox.find(match(n).id)
+            assert found is not None
+            assert found.n == n + 1
+
+
+# -- the file ------------------------------------------------------------------------------------
+
+
+def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.take([match(0)])
+        modes = [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()]
+        assert modes == [0o600] * len(modes)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mailbox.sqlite"
+    path.write_bytes(b"These are the tides of the week.\n" * 100)
+    with pytest.raises(MailboxError, match=r"not a database.*Restore the state from a backup"):
+        Mailbox(path)
+    path.unlink()
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE tides (height REAL)")
+    with pytest.raises(MailboxError, match="a database, but not a mailbox"):
+        Mailbox(path)
+
+
+def test_a_newer_version_is_refused(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.db.maintain(f"PRAGMA user_version = {VERSION + 1}")
+    with pytest.raises(MailboxError, match=f"version {VERSION + 1}.* up to {VERSION}"):
+        open_mailbox(tmp_path)
+
+
+@pytest.mark.parametrize("place", [0.3, 0.6, 0.9])
+def test_a_damaged_file_is_refused_with_a_way_out(tmp_path: Path, place: float) -> None:
+    path = tmp_path / "mailbox.sqlite"
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.take([match(n) for n in range(2_000)])
+        mailbox.compact()  # all of it into the file itself
+    with path.open("r+b") as file:
+        file.seek(int(path.stat().st_size * place) // 4096 * 4096)
+        file.write(b"\xff" * 8192)
+    with pytest.raises(MailboxError, match=r"mailbox\.sqlite: .*broker restore"):
+        open_mailbox(tmp_path)
+
+
+def test_a_torn_write_ahead_log_loses_only_what_was_not_committed(tmp_path: Path) -> None:
+    """As a power failure leaves it: copied while open, its last record cut in two."""
+    mailbox = open_mailbox(tmp_path)
+    for n in range(5):
+        mailbox.take([match(n)])
+    copied = tmp_path / "copy"
+    copied.mkdir()
+    for name in ("mailbox.sqlite", "mailbox.sqlite-wal"):
+        (copied / name).write_bytes((tmp_path / name).read_bytes())
+    mailbox.close()
+    log = copied / "mailbox.sqlite-wal"
+    log.write_bytes(log.read_bytes()[:-2_000])
+    with open_mailbox(copied) as mailbox:
+        assert [d.match for d in mailbox.matches(None, 0, 10)] == [match(n) for n in range(4)]
+        assert mailbox.take([match(4)]) == 1
+
+
+def test_backup_while_it_is_written(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.put_channel("reader", "pull")
+        mailbox.take([match(n) for n in range(1_000)])
+        stop = threading.Event()
+        taken: list[int] = []
+
+        def write() -> None:
+            n = 1_000
+            while not stop.is_set():
+                mailbox.take([match(n)])
+                n += 1
+                taken.append(n)
+
+        writing = threading.Thread(target=write)
+        writing.start()
+        until(lambda: len(taken) > 5)
+        for copy in range(3):
+            mailbox.backup(tmp_path / f"backup-{copy}.sqlite")
+        stop.set()
+        writing.join()
+        with pytest.raises(MailboxError, match="there already"):
+            mailbox.backup(tmp_path / "backup-0.sqlite")
+    with Mailbox(tmp_path / "backup-2.sqlite") as restored:
+        restored.check()
+        last = restored.last()
+        assert last >= 1_005
+        assert [d.n for d in restored.matches(None, 0, 10_000)] == [*range(1, last + 1)]
+        assert restored.channel("reader").cursor == 0
+        assert restored.take([match(n) for n in range(last + 1)]) == 1, "the others are known"
+
+
+def test_the_clock_is_the_mailboxs_own(tmp_path: Path) -> None:
+    clock = Clock()
+    with open_mailbox(tmp_path, clock) as mailbox:
+        mailbox.take([match(0)])
+        assert mailbox.matches(None, 0, 1)[0].taken == clock.now
