@@ -1,7 +1,10 @@
-"""The `broker` command: a thin shell over the library and the pipeline.
+"""The `broker` command: a thin shell over the library, the pipeline and the service.
 
-Matches go to standard output and nothing else does; messages go to standard error. Exit codes: 0
-for success, 1 for a failure while running, 2 for a wrong command line or wrong queries.
+What was asked for goes to standard output and nothing else does; messages go to standard error. Exit
+codes: 0 for success, 1 for a failure while running, 2 for a wrong command line, wrong queries or
+wrong settings, 130 and 143 where Ctrl-C or SIGTERM ended it.
+
+Nothing heavy is imported before it is known which command is meant; see `broker.cli.commands`.
 """
 
 from __future__ import annotations
@@ -10,60 +13,77 @@ import os
 import signal
 import sys
 import threading
+from types import FrameType
+from typing import Any
 
-import click
-
-from broker.cli.demo import demo
-from broker.cli.feeds import feeds
-from broker.cli.queries import check, explain, fmt
-from broker.cli.replay import replay
-from broker.cli.run import run
-from broker.cli.shared import Failed
-from broker.output import ReaderGone
-from xscl.errors import XsclError
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="xml-stream-broker", prog_name="broker")
-def cli() -> None:
-    """Find the documents that belong together, across RSS/Atom feeds and XML streams.
-
-    Subscriptions are XSCL queries. Start with `broker demo`.
-    """
-
-
-for command in (demo, run, replay, feeds, check, explain, fmt):
-    cli.add_command(command)
+_INTERRUPTED = "broker: interrupted"
 
 
 def main() -> None:
     """Entry point: turns what was raised into a message and an exit code."""
-    if threading.current_thread() is threading.main_thread():
-        # As Ctrl-C, so that what is temporary goes; 128 and the signal's number, as shells have it.
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if threading.current_thread() is not threading.main_thread():
+        sys.exit(_run())
+    # As Ctrl-C, so that what is temporary goes; 128 and the signal's number, as shells have it.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if interruptible:
+        signal.signal(signal.SIGINT, leave)
     try:
+        sys.exit(_run())
+    finally:
+        if interruptible:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def leave(_: int, __: FrameType | None) -> Any:
+    """Ctrl-C during imports: there is nothing to tidy up, and some modules turn KeyboardInterrupt
+    into errors of their own. The command itself gets KeyboardInterrupt, as usual."""
+    os.write(2, f"{_INTERRUPTED}\n".encode())
+    os._exit(130)
+
+
+def _run() -> int:
+    try:
+        from broker.cli.commands import cli
+
         code = cli(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
-    except click.ClickException as error:
+        return code if isinstance(code, int) else 0
+    except (Exception, KeyboardInterrupt) as error:
+        return _tell(error)
+
+
+def _tell(error: BaseException) -> int:
+    """Say what was raised; the exit code. What nobody foresaw is raised again."""
+    import click
+
+    if isinstance(error, click.ClickException):
         error.show()
-        sys.exit(error.exit_code)
-    except click.Abort:
-        click.echo("broker: interrupted", err=True)
-        sys.exit(130)
-    except XsclError as error:
-        click.echo(str(error), err=True)
-        sys.exit(2)
-    except Failed as error:
-        click.echo(f"broker: {error}", err=True)
-        sys.exit(1)
-    except ReaderGone:
-        _forget_output()
-        sys.exit(0)
-    except OSError as error:
-        # Files and the network have messages of their own; what is left is the output, full or so.
-        click.echo(f"broker: {error.filename or 'output'}: {error.strerror or error}", err=True)
-        _forget_output()
-        sys.exit(1)
+        return error.exit_code
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        click.echo(_INTERRUPTED, err=True)
+        return 130
+    from broker.cli.shared import Failed
+    from broker.output import ReaderGone
+    from xscl.errors import XsclError
+
+    match error:
+        case XsclError():
+            click.echo(str(error), err=True)
+            return 2
+        case Failed():
+            click.echo(f"broker: {error}", err=True)
+            return error.code
+        case ReaderGone():
+            _forget_output()
+            return 0
+        case OSError():
+            # Files and the network have messages of their own; what is left is the output, full or
+            # so.
+            what = f"{error.filename or 'output'}: {error.strerror or error}"
+            click.echo(f"broker: {what}", err=True)
+            _forget_output()
+            return 1
+    raise error
 
 
 def _forget_output() -> None:

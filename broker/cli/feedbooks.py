@@ -5,23 +5,23 @@ In: a state directory, addresses. Out: entries to show, and answers of the netwo
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from broker.cli.shared import Failed
+from broker.service import books as service_books
+from broker.service.books import BadFeed, Books
 from feeds.adapter import Channel, parse_feed
 from feeds.events import is_dead
-from feeds.fetch import Fetched, Fetcher, Request, local_path
+from feeds.fetch import Fetched, Fetcher, Request
 from feeds.listing import Listing, Listings
 from feeds.login import Login, split_login
-from feeds.opml import read_opml, refusal
 from feeds.spool import FeedState, Spool, SpoolError
 
 Fetch = Callable[[str], Fetched]
@@ -77,61 +77,12 @@ class Entry:
         return state | named
 
 
-class Books:
-    """The two tables of feeds in the spool of a state directory, kept in step."""
-
-    def __init__(self, spool: Spool, listings: Listings) -> None:
-        self.spool = spool
-        self.listings = listings
-
-    def add(self, wanted: Iterable[tuple[Listing, str | None]]) -> int:
-        """Add feeds with their logins; how many are new.
-
-        A known one keeps its listing, except that what is now typed by the user stays so.
-        """
-        known = self.listings.all()
-        changed: dict[str, Listing] = {}
-        logins: dict[str, str | None] = {}
-        for listing, login in wanted:
-            before = known.get(listing.url)
-            if before is None or (listing.typed and not before.typed):
-                after = replace(before or listing, typed=listing.typed)
-                known[listing.url] = changed[listing.url] = after
-            logins[listing.url] = login or logins.get(listing.url)
-        self.listings.save(changed.values())
-        return self.spool.add_all(logins)
-
-    def typed(self, addresses: Iterable[str], since: int, folder: str = "") -> int:
-        """Add feeds that the user typed; how many are new."""
-        split = map(split_login, addresses)
-        return self.add((Listing(url, "", folder, True, since), login) for url, login in split)
-
-    def entries(self) -> list[Entry]:
-        listings = self.listings.all()
-        return [
-            Entry(state, listings.get(state.url, Listing(state.url)))
-            for state in self.spool.feeds()
-        ]
-
-
-def listed_in(
-    data: bytes, base: str, since: int, folder: str = ""
-) -> tuple[list[tuple[Listing, str | None]], list[str]]:
-    """The feeds that an OPML file lists, with their logins, and what is left out and why.
-
-    Files that lie beside the list count as typed by who named it. Raises OpmlError.
-    """
-    wanted: list[tuple[Listing, str | None]] = []
-    left_out: list[str] = []
-    for entry in read_opml(data, base):
-        reason = refusal(entry.url, base)
-        if reason:
-            left_out.append(f"{entry.url}: {reason}")
-            continue
-        url, login = split_login(entry.url)
-        path = "/".join(filter(None, (folder, entry.folder)))
-        wanted.append((Listing(url, entry.title, path, local_path(url) is not None, since), login))
-    return wanted, left_out
+def entries(books: Books) -> list[Entry]:
+    """All feeds there are."""
+    listings = books.listings.all()
+    return [
+        Entry(state, listings.get(state.url, Listing(state.url))) for state in books.spool.feeds()
+    ]
 
 
 @contextmanager
@@ -184,30 +135,12 @@ def with_login(url: str, login: str | None) -> str:
     return url if login is None else f"{scheme}://{login}@{rest}"
 
 
-def address_of(typed: str) -> str:
-    """What the user typed as an address: a path becomes a file: URL."""
-    path = local_path(typed)
-    return typed if path is None else path.absolute().as_uri()
-
-
 def must_be_fetchable(typed: str) -> None:
     """Raises Failed for what the user typed and is no address: no file, or no http(s) URL."""
-    path = local_path(typed)
-    if path is not None:
-        if not path.is_file():
-            raise Failed(f"{typed}: no such file (the address of a feed begins with https://)")
-        return
     try:
-        parts = urlsplit(split_login(typed)[0])
-        well = (
-            bool(parts.hostname) and (parts.port or 1) > 0 and not re.search(r"\s", typed.strip())
-        )
-    except ValueError:
-        well, parts = False, None
-    if parts is not None and parts.scheme.lower() not in ("http", "https"):
-        raise Failed(f"{typed}: a '{parts.scheme}:' address is not fetched, only http and https")
-    if not well:
-        raise Failed(f"{typed}: not an address (write it as https://host/path)")
+        service_books.must_be_fetchable(typed)
+    except BadFeed as error:
+        raise Failed(str(error)) from None
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
@@ -227,11 +160,3 @@ def moment(timestamp: int | None) -> str:
     if not timestamp:
         return ""
     return datetime.fromtimestamp(timestamp // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of cells, each column as wide as its widest cell."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(cells).rstrip()

@@ -12,11 +12,8 @@ from typing import BinaryIO
 import click
 
 from broker.cli.feedbooks import (
-    Books,
-    address_of,
-    columns,
+    entries,
     fetching,
-    listed_in,
     must_be_fetchable,
     now_in_microseconds,
     open_books,
@@ -25,6 +22,8 @@ from broker.cli.feedbooks import (
     with_login,
 )
 from broker.cli.shared import DurationType, Failed, StateType, console, plural
+from broker.cli.tables import table
+from broker.service.books import Books, address_of, listed_in
 from broker.sql import UNBOUNDED
 from feeds.adapter import Channel
 from feeds.discovery import discover as find_feeds
@@ -154,17 +153,16 @@ def _watched(urls: Sequence[str], books: Books) -> list[str]:
 def list_feeds(state: Path, form: str) -> None:
     """Show the feeds and how they are: last success, next fetch, errors in a row, items per day."""
     with open_books(state) as books:
-        entries = books.entries()
+        watched = entries(books)
     if form == "jsonl":
-        for entry in entries:
+        for entry in watched:
             click.echo(json.dumps(entry.to_json(), ensure_ascii=False))
         return
     now = now_in_microseconds()
     header = ("STATUS", "LAST SUCCESS", "NEXT FETCH", "ERRORS", "ITEMS/DAY", "TITLE", "URL")
-    rows = [entry.cells(now) for entry in entries]
-    for line in columns([header, *rows]):
-        click.echo(line)
-    for entry in entries:
+    rows = [entry.cells(now) for entry in watched]
+    table(header, rows)
+    for entry in watched:
         if entry.state.problem:
             console.print(f"{entry.state.url}: {entry.state.problem}", markup=False)
 
@@ -202,8 +200,8 @@ def import_feeds(files: Sequence[str], state: Path, folder: str, since: int | No
 def export(file: BinaryIO, state: Path) -> None:
     """Write the feeds to FILE (or standard output) as OPML, folders included, logins not."""
     with open_books(state) as books:
-        entries = books.entries()
-    listed = [Subscription(entry.state.url, entry.title, entry.listing.folder) for entry in entries]
+        watched = entries(books)
+    listed = [Subscription(entry.state.url, entry.title, entry.listing.folder) for entry in watched]
     file.write(write_opml(listed))
 
 
@@ -226,7 +224,7 @@ def check(urls: Sequence[str], state: Path | None) -> None:
     typed = list(addresses.values())
     if state is not None:
         with open_books(state) as books:
-            for entry in books.entries():
+            for entry in entries(books):
                 addresses.setdefault(entry.state.url, entry.address)
                 typed += [entry.address] if entry.listing.typed else []
     if not addresses:
@@ -235,8 +233,7 @@ def check(urls: Sequence[str], state: Path | None) -> None:
         answers = pool.map(lambda pair: read_feed(pair[0], fetch(pair[1])), addresses.items())
         channels = dict(zip(addresses, answers, strict=True))
     rows = [_checked(url, channel) for url, channel in channels.items()]
-    for line in columns([("RESULT", "DIALECT", "ITEMS", "DATED", "TITLE", "URL"), *rows]):
-        click.echo(line)
+    table(("RESULT", "DIALECT", "ITEMS", "DATED", "TITLE", "URL"), rows)
     for url, channel in channels.items():
         for text in (channel.error, *channel.problems):
             if text:

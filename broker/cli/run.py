@@ -12,7 +12,7 @@ from urllib.request import getproxies
 import click
 
 from broker.broker import Broker
-from broker.cli.polling import Polling, Push
+from broker.cli.polling import Polling, parse_push
 from broker.cli.shared import (
     Delivery,
     DurationType,
@@ -136,7 +136,7 @@ def run(
         )
     if websub and once:
         raise click.UsageError("--websub needs a broker that goes on running, so no --once")
-    push = Push.parse(websub, websub_listen) if websub else None
+    push = parse_push(websub, websub_listen) if websub else None
     with ExitStack() as stack:
         if state is None:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-"))
@@ -209,7 +209,7 @@ def pipe(
                 update(done.documents, done.matches)
                 if poll is not None and done.documents:
                     # What the engine has committed, Spark need not be able to read again.
-                    poll.spool.trim(broker.engine.applied(poll.poller.sources))
+                    poll.spool.trim(broker.engine.position)
 
             summary = run_pipeline(
                 session,

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 import xscl
-from broker.broker import Broker
-from broker.model import DeadLetter, Match
 from broker.output import FORMATS, Output
-from broker.sql import UNBOUNDED
-from broker.store import StateError
-from xscl.durations import UNITS, microseconds
+from broker.units import parse_duration
 from xscl.errors import Source, Span
 
-_DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*([A-Za-z]*)")
+if TYPE_CHECKING:
+    # DuckDB and Arrow take half a second to import; most commands need neither.
+    from broker.broker import Broker
+    from broker.model import DeadLetter, Match
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 class Failed(RuntimeError):
     """The command cannot go on; the message says why and what to do."""
+
+    code = 1
+
+
+class Wrong(Failed):
+    """What the command was given cannot be used: no fault of what it works on."""
+
+    code = 2
 
 
 def plural(count: int, noun: str, many: str | None = None) -> str:
@@ -57,15 +62,10 @@ class DurationType(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        text = str(value).strip()
-        if text.upper() == "INFINITY":
-            return UNBOUNDED
-        found = _DURATION.fullmatch(text)
-        unit = found[2].lower() or "s" if found else ""
-        size = microseconds(found[1], unit) if found and unit in UNITS else None
-        if size is None:
-            self.fail(f"{value!r} is no duration; write for instance 90 s, 2 days or INFINITY")
-        return size
+        try:
+            return parse_duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 query_files = click.argument(
@@ -136,6 +136,9 @@ def open_broker(
 
     With `backfill`, new ones begin that long (in microseconds) before the newest stored document.
     """
+    from broker.broker import Broker
+    from broker.store import StateError
+
     files = read_queries(queries)
     program = xscl.check(files)
     for warning in program.warnings:
@@ -154,8 +157,9 @@ def open_broker(
     if backfill is None:
         broker.subscribe_files(files)
     else:
+        newest = broker.engine.newest() or 0
         try:
-            told = broker.backfill_files(files, broker.engine.newest() - backfill)
+            told = broker.backfill_files(files, newest - backfill)
         except xscl.XsclError:
             broker.close()
             raise
@@ -199,6 +203,8 @@ class Delivery:
 @contextmanager
 def progress(noun: str = "document") -> Iterator[Callable[[int, int], None]]:
     """A line on a terminal that counts what was processed; nothing elsewhere."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     documents = found = 0
     bar = Progress(
         SpinnerColumn(),

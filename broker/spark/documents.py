@@ -9,7 +9,6 @@ with `error` set and the raw bytes, never an exception.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -103,7 +102,8 @@ def microseconds(value: object) -> int | None:
         value = float(value) if _NUMBER.fullmatch(value.strip()) else date(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if isinstance(value, float) and not math.isfinite(value):
+    # What is far outside, or no number, is not multiplied: the product might be infinite.
+    if not _EARLIEST <= value <= _LATEST:
         return None
     micros = round(value * 1_000_000)
     return micros if _EARLIEST <= micros <= _LATEST else None

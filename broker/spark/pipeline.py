@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -57,8 +57,11 @@ class Engine(Protocol):
         """Stage 1's compiled form for the queries registered now; the same object while they
         stay the same."""
 
-    def apply(self, arrivals: Arrivals, now: int | None = None) -> list[Match]:
-        """Apply a batch in one transaction; `now` in microseconds."""
+    def apply(
+        self, arrivals: Arrivals, now: int | None = None, position: int | None = None
+    ) -> list[Match]:
+        """Apply a batch in one transaction; `now` in microseconds. `position` is the highest number
+        in it, where its rows are of a log that numbers them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def run_pipeline(
     on_progress: Callable[[Progress], None] | None = None,
     trigger_interval: float | None = None,
     stop: threading.Event | None = None,
-    lock: threading.Lock | None = None,
+    lock: AbstractContextManager[object] | None = None,
 ) -> Summary:
     """Run until what is there now is processed (`once`), or until `stop` is set.
 
@@ -120,14 +123,18 @@ def run_pipeline(
     `trigger_interval`: seconds between two looks for new documents (default: the sources' longest
     `poll`). `stop`: the batch in flight is finished first (see `stop_on_signals`). `lock` is held
     while the engine is used; who changes subscriptions in another thread holds it too. A batch
-    whose spec changed meanwhile is matched again, so no document passes a subscription by.
+    whose spec changed meanwhile is matched again, so no document passes a subscription by; the
+    second time the lock is held throughout, so that who subscribes all the time holds up nothing.
+    Documents with a number are all of one log: the engine is told how far of it a batch goes.
 
     Raises `PipelineError` with the reason in one line, and the Python exception as its cause where
     it is one.
     """
     keys = [source.key for source in documents]
     checkpoint = checkpoint_dir.absolute() / _digest(keys)
-    run = _Run(session, engine, on_matches, on_progress, stop or threading.Event(), lock)
+    run = _Run(
+        session, engine, on_matches, on_progress, stop or threading.Event(), lock or nullcontext()
+    )
     frame = union([source.frame for source in documents])
     interval = trigger_interval or max(source.poll for source in documents)
     started = time.monotonic()
@@ -165,7 +172,7 @@ class _Run:
     on_matches: Callable[[list[Match]], None]
     on_progress: Callable[[Progress], None] | None
     stop: threading.Event
-    lock: threading.Lock | None
+    lock: AbstractContextManager[object]
     batches: int = 0
     documents: int = 0
     matches: int = 0
@@ -248,19 +255,27 @@ class _Run:
         self._done[number] = Progress(number, table.num_rows, len(matches), clock.seconds)
 
     def _match(self, frame: DataFrame, clock: _Clock) -> tuple[pa.Table, list[Match]]:
-        while True:
+        with self.lock:
             spec = self.engine.spec()
-            table = self._stage1(frame, spec)
+        table = self._stage1(frame, spec)
+        clock.lap("stage1")
+        if not table.num_rows:
+            return table, []
+        arrivals = arrivals_from_table(in_order(table))
+        with self.lock:
+            if self.engine.spec() is spec:
+                return table, self._apply(arrivals, clock)
+        with self.lock:
+            table = self._stage1(frame, self.engine.spec())
             clock.lap("stage1")
-            if not table.num_rows:
-                return table, []
-            arrivals = arrivals_from_table(in_order(table))
-            with self.lock or threading.Lock():
-                if self.engine.spec() is spec:
-                    matches = self.engine.apply(arrivals, now=time.time_ns() // 1000)
-                    clock.lap("stage2")
-                    return table, matches
-            clock.lap("stage2")
+            return table, self._apply(arrivals_from_table(in_order(table)), clock)
+
+    def _apply(self, arrivals: Arrivals, clock: _Clock) -> list[Match]:
+        numbers = [a.seq for a in arrivals.documents if a.seq is not None]
+        position = max(numbers, default=None)
+        matches = self.engine.apply(arrivals, now=time.time_ns() // 1000, position=position)
+        clock.lap("stage2")
+        return matches
 
     def _stage1(self, frame: DataFrame, spec: bytes) -> pa.Table:
         if self._stage is None or spec is not self._spec:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from broker.cli.commands import SECTIONS, cli
 from feeds import __file__ as feeds_file
 
 DEMO = Path(feeds_file).parent / "samples" / "demo.xscl"
@@ -107,12 +110,31 @@ def test_run_without_a_source_says_what_to_give() -> None:
     assert "--documents or --feeds" in done.stderr
 
 
-def test_every_command_and_option_is_documented() -> None:
-    from broker.cli import cli
+def commands(group: click.Group, above: str = "broker") -> Iterator[tuple[str, click.Command]]:
+    """All commands, those of groups too, by what one types."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None, name
+        yield f"{above} {name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{above} {name}")
 
-    for name, command in cli.commands.items():
+
+def test_every_command_and_option_is_documented() -> None:
+    for name, command in commands(cli):
         assert command.help, name
         for parameter in command.params:
             if parameter.param_type_name == "option":
                 shown = parameter.name in ("form", "out")
                 assert shown or getattr(parameter, "help", None), f"{name} {parameter.name}"
+
+
+def test_the_help_of_broker_says_what_that_of_the_command_does() -> None:
+    for section in SECTIONS.values():
+        for name, (_, text) in section.items():
+            command = cli.get_command(click.Context(cli), name)
+            assert command is not None
+            told = " ".join(str(command.help).split())
+            assert text, name
+            assert told.startswith(text), f"{name}: {told}"

@@ -48,6 +48,8 @@ MODIFIED = 5 * SECOND
         (float("nan"), None),
         (float("inf"), None),
         (1e30, None),
+        (1e305, None),
+        ("-" + "9" * 305, None),
         ("9" * 400, None),
         (10**400, None),
         (["2024"], None),

@@ -81,7 +81,7 @@ def test_files_older_than_those_seen_are_read(running: Running, folder: Path) ->
     (folder / "old.xml").write_text("<blog/>")
     os.utime(folder / "old.xml", (1_000_000_000, 1_000_000_000))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running.broker.engine, "lateness", 10**18)
+        patch.setattr(running.broker.engine.watermark, "lateness", 10**18)
         running.run(source)
     assert running.stored()["old.xml"] == 1_000_000_000
 
@@ -159,7 +159,9 @@ def test_what_fails_on_an_executor_ends_the_run_with_its_reason(
         def spec(self) -> bytes:
             return b"no pickle"
 
-        def apply(self, arrivals: Arrivals, now: int | None = None) -> list[Match]:
+        def apply(
+            self, arrivals: Arrivals, now: int | None = None, position: int | None = None
+        ) -> list[Match]:
             raise AssertionError("nothing to apply")
 
     with pytest.raises(PipelineError, match=r"batch 1: .*UnpicklingError") as caught:
@@ -247,9 +249,11 @@ def test_a_subscription_that_comes_during_a_batch_misses_no_document(
                 running.broker.subscribe("memo: S//memo[./to->who]")
             return spec
 
-        def apply(self, arrivals: Arrivals, now: int | None = None) -> list[Match]:
+        def apply(
+            self, arrivals: Arrivals, now: int | None = None, position: int | None = None
+        ) -> list[Match]:
             assert lock.locked()
-            return engine.apply(arrivals, now)
+            return engine.apply(arrivals, now, position)
 
     run_pipeline(
         running.session,
@@ -261,6 +265,41 @@ def test_a_subscription_that_comes_during_a_batch_misses_no_document(
         lock=lock,
     )
     assert [m.query for m in running.matches] == ["memo"]
+
+
+def test_who_subscribes_all_the_time_holds_up_nothing(running: Running, folder: Path) -> None:
+    """A batch is matched again once, with the lock held so that nothing can come in between."""
+    (folder / "a.xml").write_text("<memo><to>Ann</to></memo>")
+    engine = running.broker.engine
+
+    class Busy:
+        """Subscribes whenever the spec was taken."""
+
+        calls = 0
+
+        def spec(self) -> bytes:
+            spec = engine.spec()
+            self.calls += 1
+            running.broker.subscribe(f"memo{self.calls}: S//memo[./to->who]")
+            return spec
+
+        def apply(
+            self, arrivals: Arrivals, now: int | None = None, position: int | None = None
+        ) -> list[Match]:
+            return engine.apply(arrivals, now, position)
+
+    busy = Busy()
+    run_pipeline(
+        running.session,
+        busy,
+        [xml_source(running.session, folder)],
+        running.directory / "checkpoint",
+        once=True,
+        on_matches=running.matches.extend,
+        lock=threading.Lock(),
+    )
+    assert busy.calls == 3  # before the first time, after it, and before the second
+    assert {"memo1", "memo2"} <= {m.query for m in running.matches}
 
 
 def test_sources_that_do_not_exist(spark: SparkSession, tmp_path: Path) -> None:

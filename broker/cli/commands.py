@@ -1,0 +1,91 @@
+"""Which commands there are, and where. A command's module is imported when it is meant, and no other.
+
+In: what the user typed. Out: a click command. The help of `broker` itself comes from the table here.
+"""
+
+from __future__ import annotations
+
+import signal
+from importlib import import_module
+
+import click
+
+from broker.cli import leave
+
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Try it": {
+        "demo": ("demo", "Watch subscriptions find items that belong together in the sample feeds"),
+    },
+    "Queries": {
+        "check": ("queries", "Parse and validate query files"),
+        "explain": ("queries", "Show how queries are understood and run"),
+        "fmt": ("queries", "Print query files in canonical form"),
+    },
+    "The service": {
+        "serve": ("serve", "Run the service"),
+        "status": ("client_status", "Show how the service is doing"),
+        "config": ("config", "Check and show the settings of the service"),
+        "backup": ("client_state", "Copy the state of the running service into DIRECTORY"),
+        "restore": ("client_state", "Make a state directory from the backup in DIRECTORY"),
+    },
+    "What the service finds": {
+        "subscribe": (
+            "client_subscriptions",
+            "Add the subscriptions in query files to the service",
+        ),
+        "unsubscribe": ("client_subscriptions", "Drop subscriptions"),
+        "pause": ("client_subscriptions", "Let subscriptions find nothing until they are resumed"),
+        "resume": ("client_subscriptions", "Let paused or suspended subscriptions go on"),
+        "list": ("client_subscriptions", "List the subscriptions"),
+        "matches": ("client_matches", "Show the matches that the service holds"),
+        "tail": ("client_matches", "Show matches as they are found"),
+        "channels": ("client_channels", "Say where matches are brought"),
+    },
+    "What the service reads": {
+        "publish": ("client_publish", "Publish documents to a STREAM"),
+        "feeds": ("feeds", "Add, remove and look after the feeds that a broker watches"),
+        "deadletters": ("client_deadletters", "List, resend and drop what was given up"),
+    },
+    "Without the service": {
+        "run": ("run", "Run the subscriptions in QUERIES over documents and feeds"),
+        "replay": ("replay", "Replay a feed ARCHIVE through the subscriptions in QUERIES"),
+    },
+}
+"""Per section of the help: each command, the module of this package that holds it under its name
+(`list` and such under `list_command`), and the beginning of its help."""
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for commands in SECTIONS.values() for name in commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for commands in SECTIONS.values():
+            if cmd_name in commands:
+                module = import_module(f"broker.cli.{commands[cmd_name][0]}")
+                found = getattr(module, f"{cmd_name}_command", None) or getattr(module, cmd_name)
+                assert isinstance(found, click.Command)
+                return found
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+
+
+@click.group(
+    cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(package_name="xml-stream-broker", prog_name="broker")
+def cli() -> None:
+    """Find the documents that belong together, across RSS/Atom feeds and XML streams.
+
+    Subscriptions are XSCL queries. Start with `broker demo`; `broker serve` is what one leaves
+    running, and most commands talk to it.
+    """
+    # The command's module is imported by now: from here on Ctrl-C is the command's.
+    if signal.getsignal(signal.SIGINT) is leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

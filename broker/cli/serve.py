@@ -1,0 +1,225 @@
+"""`broker serve`: the service as a process, until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from broker.cli.config import load_settings
+from broker.cli.shared import Failed, StateType
+
+if TYPE_CHECKING:
+    from broker.service.service import Service
+    from broker.settings import Settings
+
+_LINES = 30
+"""Seconds that requests in flight may take to end."""
+
+_DRAIN = 30.0
+"""Seconds that documents and deliveries in flight may take to end."""
+
+
+@click.command()
+@click.option(
+    "--config",
+    "file",
+    envvar="BROKER_CONFIG",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File of settings, in TOML; see broker config.",
+)
+@click.option("--state", type=StateType(), help="Directory in which everything survives.")
+@click.option("--host", help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0: any.")
+@click.option("--pipeline", type=click.Choice(["local", "spark"]), help="Where stage 1 runs.")
+@click.option("--master", help="Spark master; by default Spark runs in this process's machine.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="How much is logged, to standard error.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "text", "json"]),
+    help="Text, or a line of JSON each; auto: text on a terminal, else JSON.",
+)
+def serve(
+    file: Path | None,
+    state: Path | None,
+    host: str | None,
+    port: int | None,
+    pipeline: str | None,
+    master: str | None,
+    log_level: str | None,
+    log_format: str | None,
+) -> None:
+    """Run the service: it takes documents, matches them and delivers what it finds.
+
+    Options count more than the environment (BROKER_SERVER__PORT), and that more than the file. SIGTERM
+    or Ctrl-C lets it finish what it has begun and stop; a second one ends it at once, which loses
+    nothing either.
+    """
+    overrides = {
+        "state": None if state is None else str(state),
+        "server.host": host,
+        "server.port": port,
+        "pipeline.kind": pipeline,
+        "pipeline.master": master,
+        "logs.level": log_level,
+        "logs.format": log_format,
+    }
+    settings = load_settings(file, overrides)
+    from broker import logs
+
+    logs.configure(settings.logs.level, settings.logs.format)
+    os.umask(0o077)  # documents, matches and secrets are its owner's
+    with _until_signalled() as stop, ExitStack() as stack:
+        listening = stack.enter_context(_listening(settings))
+        service = _started(settings, stack)
+        stack.enter_context(_serving(service, listening, stop))
+        stack.enter_context(_announced(settings, listening))
+        stop.wait()
+        # Publishers hear that it stops, and others may go on asking, while what is in flight ends.
+        clean = service.halt(_DRAIN)
+    if not clean:
+        raise Failed("not all that was in flight ended in time; it is done again at the next start")
+
+
+@contextmanager
+def _until_signalled() -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; the second ends the process at once."""
+    stop = threading.Event()
+
+    def heard(number: int, _: object) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, heard) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """The address is taken before the state is opened, so that a wrong one is told at once."""
+    host, port = settings.server.host.strip("[]"), settings.server.port
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        # By name, or asyncio would not know that answers must not wait to be joined with others.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(1_024)
+            listening.set_inheritable(False)
+        except BaseException:
+            listening.close()
+            raise
+    except OSError as error:
+        raise Failed(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+    with listening:
+        yield listening
+
+
+def _started(settings: Settings, stack: ExitStack) -> Service:
+    from broker.delivery import MailboxError
+    from broker.service.service import Service
+    from broker.store import StateError
+    from feeds.spool import SpoolError
+
+    service = Service(settings)
+    try:
+        service.start()
+    except (StateError, SpoolError, MailboxError, ValueError) as error:
+        raise Failed(str(error)) from None
+    stack.callback(service.stop, timeout=_DRAIN)
+    return service
+
+
+@contextmanager
+def _serving(service: Service, listening: socket.socket, stop: threading.Event) -> Iterator[None]:
+    """The HTTP API in a thread of its own, which answers when the block begins."""
+    import uvicorn
+
+    from broker.service.api import Api
+
+    api = Api(service)
+    config = uvicorn.Config(
+        api.app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_LINES,
+    )
+    server = uvicorn.Server(config)
+    answering = threading.Event()
+    failures: list[BaseException] = []
+
+    async def run() -> None:
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.005)
+        answering.set()
+        await serving
+
+    def loop() -> None:
+        try:
+            asyncio.run(run())
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            answering.set()
+            stop.set()  # a service that nobody can ask is none
+
+    thread = threading.Thread(target=loop, name="http", daemon=True)
+    thread.start()
+    answering.wait()
+    try:
+        yield
+    finally:
+        api.drain()
+        server.should_exit = True
+        thread.join(_LINES + 5)
+    if failures:
+        raise Failed(f"the HTTP server failed: {failures[0]}") from failures[0]
+
+
+@contextmanager
+def _announced(settings: Settings, listening: socket.socket) -> Iterator[None]:
+    """The file by which commands find the process."""
+    from broker.service.service import write_private
+
+    path = settings.state / "service.json"
+    url = _url(settings, listening)
+    write_private(path, json.dumps({"url": url, "pid": os.getpid()}))
+    click.echo(f"broker: serving on {url}", err=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _url(settings: Settings, listening: socket.socket) -> str:
+    """Where commands of this machine reach the service."""
+    host, port = listening.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,56 @@
+"""Tables on standard output: aligned columns, cut to the width of a terminal and nowhere else."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import click
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows under a header. On a terminal the last column ends where the line does."""
+    lines = [tuple(header), *(tuple(_cell(value) for value in row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for cells in lines:
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        line = "  ".join(padded).rstrip()
+        if room is not None and len(line) > room:
+            line = line[: room - 1] + "…"
+        click.echo(line)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def moment(iso: str | None) -> str:
+    """A time of the API to the second, "" for never."""
+    if not iso:
+        return ""
+    return f"{iso.removesuffix('Z').partition('.')[0]}Z"
+
+
+def ago(iso: str | None) -> str:
+    """How long ago that was: "3 min ago"."""
+    if not iso:
+        return "never"
+    try:
+        then = datetime.fromisoformat(iso)
+    except ValueError:
+        return iso
+    return f"{rough((datetime.now(UTC) - then).total_seconds())} ago"
+
+
+def rough(seconds: float) -> str:
+    """A duration in one unit: "3 min"."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"

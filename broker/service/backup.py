@@ -1,0 +1,133 @@
+"""Copies of a state while it runs, and a new state from a copy.
+
+A copy is a directory of the three files, the token, and a manifest that is written last and says
+what belongs to it: a copy without one was not finished, and one whose files are not as it says was
+damaged. Both are refused.
+
+The engine is copied first and nothing is trimmed meanwhile, so the spool's copy holds all that the
+engine's has not applied; the mailbox is copied last, so it has all that the engine's outbox has not.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from broker.service.core import Core
+from broker.service.errors import Conflict, DiskFull, Invalid
+from broker.service.results import BackedUp
+
+MANIFEST = "backup.json"
+FILES = ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")
+TOKEN = "token"
+_FORM = 1
+"""Of the manifest."""
+
+
+def back_up(core: Core, directory: Path) -> BackedUp:
+    """Copy the state into a directory that is new or empty, which only its owner may read.
+
+    Raises Conflict for another directory, DiskFull, and the errors of the files. What is published
+    meanwhile is taken, but not matched until the copy is there.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise Conflict(f"{directory}: not empty; a backup needs a directory of its own")
+        return _copied(core, directory)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise DiskFull(f"{directory}: no room for a backup") from None
+        raise Conflict(f"{directory}: {error.strerror or error}") from None
+
+
+def _copied(core: Core, directory: Path) -> BackedUp:
+    needed = sum((core.state / name).stat().st_size for name in FILES)
+    if shutil.disk_usage(directory).free < needed:
+        raise DiskFull(f"{directory}: {needed >> 20:,} MiB are needed for a backup")
+    with core.lock, core.untrimmed():
+        at, position = core.now(), core.position
+        core.engine.store.backup(directory)
+        core.spool.backup(directory / "spool.sqlite")
+        core.mailbox.backup(directory / "mailbox.sqlite")
+    if (core.state / TOKEN).exists():
+        shutil.copy(core.state / TOKEN, directory / TOKEN)
+    files = {path.name: _described(path) for path in sorted(directory.iterdir())}
+    manifest = {
+        "form": _FORM,
+        "program": version("xml-stream-broker"),
+        "at": at,
+        "position": position,
+        "files": files,
+    }
+    _write(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
+    return BackedUp(directory, at, {name: entry["bytes"] for name, entry in files.items()})
+
+
+def restore(directory: Path, state: Path) -> BackedUp:
+    """Make a new state from a copy. It is there entirely, or not at all.
+
+    Raises Conflict where the state exists and is not empty, Invalid for what is no whole copy.
+    """
+    manifest = _manifest(directory)
+    if state.exists() and (not state.is_dir() or any(state.iterdir())):
+        raise Conflict(f"{state}: not empty; restore into a directory of its own")
+    for name, entry in manifest["files"].items():
+        path = directory / name
+        if not path.is_file() or _described(path) != entry:
+            raise Invalid(f"{path}: not as it was written; the backup is damaged")
+    growing = state.with_name(f"{state.name}.restoring")
+    shutil.rmtree(growing, ignore_errors=True)
+    growing.mkdir(parents=True, mode=0o700)
+    for name in manifest["files"]:
+        shutil.copy(directory / name, growing / name)
+        _sync(growing / name)
+    _sync(growing)
+    if state.exists():
+        state.rmdir()
+    growing.rename(state)
+    _sync(state.parent)
+    sizes = {name: entry["bytes"] for name, entry in manifest["files"].items()}
+    return BackedUp(directory, manifest["at"], sizes)
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
+    path = directory / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+        form, files = manifest["form"], manifest["files"]
+    except FileNotFoundError:
+        raise Invalid(f"{directory}: no backup, or one that was not finished") from None
+    except (ValueError, KeyError, TypeError):
+        raise Invalid(f"{path}: not the manifest of a backup") from None
+    if form != _FORM:
+        raise Invalid(f"{path}: form {form}, this program reads {_FORM}")
+    if not set(FILES) <= files.keys() <= {*FILES, TOKEN}:
+        raise Invalid(f"{path}: not the files of a state")
+    return dict(manifest)
+
+
+def _described(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    _sync(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

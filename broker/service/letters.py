@@ -1,0 +1,60 @@
+"""Documents that were kept aside: shown, sent on their way once more, forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.model import DeadLetter
+from broker.service.core import Core
+from broker.service.errors import Conflict, NotFound
+from broker.service.intake import Intake
+from broker.service.results import Accepted
+from feeds.rows import DocumentRow
+
+
+class LetterOperations:
+    """What may be asked of the documents that were kept aside."""
+
+    core: Core
+    intake: Intake
+
+    def letters(self, after: int = 0, limit: int = 1_000) -> list[DeadLetter]:
+        """By number, those after one."""
+        with self.core.lock:
+            return self.core.engine.letters(after, limit)
+
+    def forget_letters(
+        self, before: int | None = None, numbers: Sequence[int] | None = None
+    ) -> int:
+        """Forget those of these numbers, and those kept aside before a time; how many."""
+        with self.core.lock:
+            return self.core.engine.forget_letters(numbers, before=before)
+
+    def resubmit(self, number: int) -> Accepted:
+        """Send one on its way again, as it was: it is late no more if more lateness is allowed now.
+
+        It is no dead letter from then on, unless it becomes one again. Raises NotFound, Conflict, and
+        what `publish` raises.
+        """
+        core = self.core
+        with core.lock:  # it cannot become one again before it is forgotten
+            found = core.engine.letters(number - 1, 1)
+            if not found or found[0].number != number:
+                raise NotFound("dead letter", number)
+            letter = found[0]
+            if not letter.streams:
+                raise Conflict("it was kept aside before its streams were; publish it anew")
+            row = DocumentRow(
+                source=letter.source,
+                id=letter.id,
+                streams=letter.streams,
+                timestamp=letter.timestamp,
+                dated=True,
+                seq=None,
+                revision=False,
+                xml=letter.xml,
+                place=letter.place,
+            )
+            accepted = self.intake.take([row])
+            core.engine.forget_letters([number])
+        return accepted

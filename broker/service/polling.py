@@ -1,0 +1,161 @@
+"""Fetching the feeds of a state into its spool, in a thread of its own.
+
+In: the feeds that the spool has, also those that are added meanwhile. Out: rows in the spool, and what
+went wrong. What the user typed may be on this machine or its network, and is fetched from there; what
+a list names, and where a public server redirects to, is not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+
+from broker.service.books import BadFeed, Books, must_be_fetchable
+from feeds.events import event_rows
+from feeds.fetch import Fetcher, local_path
+from feeds.poll import Poller, Wave
+from feeds.spool import Spool
+from feeds.websub import Subscriber
+
+_PATIENCE = 2.0
+"""Seconds after which slow hosts are left to the next round."""
+
+_LOOK = 3.0
+"""Seconds until feeds are noticed that another process has added or resumed meanwhile."""
+
+_WAIT = 15.0
+"""Seconds until fetching is tried again after it failed altogether."""
+
+_JOIN = 60.0
+"""Seconds that requests in flight may take to end."""
+
+Tell = Callable[[Wave, BaseException | None], None]
+"""Told what a round did, and why it failed, if it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Where hubs reach this program: the address that they call, and where it listens for them."""
+
+    callback: str
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, callback: str, listen: str) -> Push:
+        """Raises ValueError, beginning with what is no http(s) address, or no host:port."""
+        try:
+            must_be_fetchable(callback)
+            well = local_path(callback) is None
+        except BadFeed:
+            well = False
+        if not well:
+            raise ValueError(
+                f"{callback!r} is not an address that hubs can call, as https://host/path"
+            )
+        host, colon, port = listen.rpartition(":")
+        if not colon or not port.isdigit() or int(port) > 65_535:
+            raise ValueError(f"{listen!r} is not HOST:PORT")
+        return cls(callback, host.strip("[]"), int(port))
+
+    def subscriber(self, spool: Spool, fetcher: Fetcher) -> Subscriber:
+        """Raises ValueError where nothing can listen there."""
+        try:
+            return Subscriber(
+                spool, fetcher, callback=self.callback, host=self.host, port=self.port
+            )
+        except OSError as error:
+            where = f"{self.host}:{self.port}"
+            raise ValueError(f"--websub-listen {where}: {error.strerror or error}") from None
+
+
+class Polling(AbstractContextManager["Polling"]):
+    """Fetches what is due of the feeds in `books`.
+
+    `interval` is the shortest time between two fetches of a feed, in microseconds. With `push`, feeds
+    that name a WebSub hub are pushed by it; `proxies` are those of the environment, none by default.
+    `tell` is told of each round that did something, `none_left` when no feed is left to fetch; while
+    `ready` says no, none is fetched. Raises ValueError for a proxy or an address that cannot be used.
+    """
+
+    def __init__(
+        self,
+        books: Books,
+        interval: int,
+        push: Push | None = None,
+        proxies: Mapping[str, str] | None = None,
+        *,
+        tell: Tell,
+        none_left: Callable[[], None] = lambda: None,
+        ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._tell = tell
+        self._ready = ready
+        self._none_left = none_left
+        self._stack = ExitStack()
+        self.spool = books.spool
+        try:
+            fetcher = Fetcher(allow_private=True, proxies=proxies)
+        except ValueError as error:
+            raise ValueError(f"http_proxy or https_proxy in the environment: {error}") from None
+        self._stack.enter_context(fetcher)
+        try:
+            subscriber = None
+            if push is not None:
+                subscriber = self._stack.enter_context(push.subscriber(self.spool, fetcher))
+        except BaseException:
+            self._stack.close()
+            raise
+        self.poller = Poller(
+            self.spool,
+            fetcher,
+            interval=max(1.0, interval / 1_000_000),
+            subscriber=subscriber,
+            observe=event_rows,
+            terms=books.listings.terms,
+        )
+        self.failure: str | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="feeds", daemon=True)
+
+    def __exit__(self, *_: object) -> None:
+        self.stop(_JOIN)
+        self._stack.close()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """Fetch no more; whether the round in flight ended in time."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def wave(self, patience: float | None = None) -> Wave:
+        """Fetch what is due; after `patience` seconds, wait for no more."""
+        wave = self.poller.wave(patience)
+        self._tell(wave, None)
+        return wave
+
+    def _loop(self) -> None:
+        said = False
+        while not self._stop.is_set():
+            if not self._ready():
+                self._stop.wait(_LOOK)
+                continue
+            try:
+                self.wave(_PATIENCE)
+                wait = self.poller.wait()
+                if wait is None and not said:
+                    self._none_left()
+                said = wait is None
+                self.failure = None
+                pause = _LOOK if wait is None else min(wait, _LOOK)
+            except Exception as error:
+                self.failure = f"{type(error).__name__}: {error}".splitlines()[0]
+                self._tell(Wave(), error)
+                pause = _WAIT
+            self._stop.wait(pause)

@@ -1,0 +1,314 @@
+"""The service: everything over one state directory, started, stopped, and asked.
+
+In: settings. Out: the operations that the HTTP API translates, all of them plain calls that any
+thread may make, and the figures. Threads: the pipeline, the feeds, the deliveries, maintenance.
+
+A call that changes the engine waits for the batch in flight. History (`backfill`, `dry_run`) and
+`backup` hold the engine for as long as they take: documents are accepted meanwhile, and matched
+afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import duckdb
+import structlog
+
+from broker.delivery import Event, Mailbox
+from broker.delivery.worker import DeliveryWorker
+from broker.engine import Engine
+from broker.figures import Figures as EngineFigures
+from broker.service.backup import TOKEN, back_up
+from broker.service.channels import ChannelOperations
+from broker.service.core import Core
+from broker.service.driver import Driver, Pipeline, Watch
+from broker.service.errors import Conflict, NotFound, Starting
+from broker.service.events import event_row
+from broker.service.feeds import FeedOperations, Watching
+from broker.service.intake import Intake
+from broker.service.letters import LetterOperations
+from broker.service.local import LocalPipeline
+from broker.service.maintenance import Maintenance
+from broker.service.metrics import Metrics
+from broker.service.outgoing import delivery_settings
+from broker.service.results import (
+    Accepted,
+    BackedUp,
+    Posted,
+    ServiceFigures,
+    SpoolFigures,
+    State,
+)
+from broker.service.subscriptions import SubscriptionOperations, of_status
+from broker.settings import Settings
+from broker.store import StateError
+from feeds.spool import Spool, SpoolError, taken
+from feeds.turns import TurnLock
+
+_log = structlog.get_logger(__name__)
+
+_GLANCE = 0.5
+"""Seconds that figures may wait for the engine."""
+
+_LET_GO = 1.0
+"""Seconds that threads have to end where nothing is waited for."""
+
+_SHOWN = 100
+"""Suspended subscriptions that figures name."""
+
+
+class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedOperations):
+    """A service over the state directory of its settings. Nothing is opened before `start`.
+
+    `clock` gives seconds since the epoch. Operations raise the errors of `broker.service.errors`, and
+    XsclError for what is wrong in a query.
+    """
+
+    def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
+        self.settings = settings
+        self.state: Path = settings.state
+        self.clock = clock
+        self.metrics = Metrics()
+        self.started = 0
+        self.token = ""
+        self._phase: State = "starting"
+        self._changing = threading.Lock()
+        self._halted: bool | None = None
+        self._core: Core | None = None
+        self._last_figures: tuple[EngineFigures | None, tuple[str, ...], int] = (None, (), 0)
+
+    # -- starting and stopping -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the state and set everything going; the pipeline comes up in its own time.
+
+        Raises StateError, SpoolError, MailboxError, OSError or ValueError with what is wrong.
+        """
+        with ExitStack() as undo:
+            core = Core(self.settings, self.clock)
+            undo.callback(core.close)
+            self.token = _token(self.settings, self.state)
+            self.watch = Watch(self.settings.pipeline.kind, core, self.metrics)
+            self.intake = Intake(core, self.watch.rate)
+            self.watching = Watching(core, self.intake.has_room)
+            undo.callback(self.watching.close, _LET_GO)
+            core.on_suspension = self._suspended
+            self._driver = Driver(core, self._pipeline(core), self.watch)
+            self._worker = DeliveryWorker(
+                core.mailbox, delivery_settings(self.settings), self.clock, on_event=_log_event
+            )
+            self._maintenance = Maintenance(core)
+            undo.pop_all()
+        self._core = core
+        self.started = core.now()
+        self._worker.start()
+        self._driver.start()
+        self.watching.polling.start()
+        self._maintenance.start()
+        self._phase = "running"
+        _log.info("service.started", state=str(self.state), pipeline=self.settings.pipeline.kind)
+
+    def _pipeline(self, core: Core) -> Pipeline:
+        settings = self.settings.pipeline
+        local = LocalPipeline(core, settings.batch)
+        if settings.kind == "local":
+            return local
+        from broker.spark.serving import SparkPipeline
+
+        return SparkPipeline(core, settings.batch, settings.master, local)
+
+    def drain(self) -> None:
+        """Accept no more documents. What is accepted goes on."""
+        if self._phase == "running":
+            self._phase = "draining"
+            self.intake.open = False
+            _log.info("service.draining")
+
+    def stop(self, drain: bool = True, timeout: float = 30.0) -> bool:
+        """Finish the batch and the deliveries in flight, and close the state.
+
+        Whether all of it ended within `timeout` seconds; what did not is done again at the next
+        start, and the state stays open until the process ends. Without `drain` nothing is waited for
+        longer than it takes to let go.
+        """
+        ended = self.halt(timeout if drain else _LET_GO)
+        self.close()
+        return ended
+
+    def halt(self, timeout: float) -> bool:
+        """Finish what is in flight and begin nothing more; whether it ended within so many seconds.
+        What there is may still be asked for."""
+        with self._changing:
+            if self._core is None or self._halted is not None:
+                return self._halted is not False
+            self.drain()
+            until = time.monotonic() + timeout
+
+            def left() -> float:
+                return max(0.1, until - time.monotonic())
+
+            ended = [
+                self._driver.stop(left()),
+                self.watching.close(left()),
+                self._maintenance.stop(left()),
+                self._worker.stop(left()),
+            ]
+            self._halted = all(ended)
+            return self._halted
+
+    def close(self) -> None:
+        """Close the state, once nothing uses it any more."""
+        with self._changing:
+            if self._core is not None and self._halted:
+                self._core.close()
+                self._core = None
+                _log.info("service.stopped")
+            self._phase = "stopped"
+
+    def _suspended(self, id: str, reason: str) -> None:
+        """Who reads the stream of the service's own events hears of it too."""
+        core = self.core
+        try:
+            core.spool.publish([event_row("subscription.suspended", id, reason, core.now())])
+        except SpoolError as error:
+            _log.error("event.lost", id=id, reason=str(error))
+
+    # -- what there is ---------------------------------------------------------------------------
+
+    @property
+    def core(self) -> Core:  # type: ignore[override]
+        """The open state. Raises Starting where it is not open."""
+        if self._core is None:
+            raise Starting("the state is not open")
+        return self._core
+
+    @property
+    def engine(self) -> Engine:
+        return self.core.engine
+
+    @property
+    def lock(self) -> TurnLock:
+        return self.core.lock
+
+    @property
+    def spool(self) -> Spool:
+        return self.core.spool
+
+    @property
+    def mailbox(self) -> Mailbox:
+        return self.core.mailbox
+
+    def publish(self, stream: str, documents: Sequence[Posted]) -> Accepted:
+        """Take documents of a stream, all or none; they are on disk when it returns.
+
+        Raises Draining, Busy, DiskFull, TooLarge, Invalid.
+        """
+        self.core  # noqa: B018  # raises Starting
+        return self.intake.publish(stream, documents)
+
+    def test_channel(self, name: str) -> tuple[bool, str]:
+        """Try a channel with a message of its own, now; whether it went well, and how. Raises NotFound,
+        Conflict for a channel that nothing is sent to."""
+        try:
+            return self._worker.test(name)
+        except KeyError:
+            raise NotFound("channel", name) from None
+        except ValueError as error:
+            raise Conflict(str(error)) from None
+
+    def backup(self, directory: Path) -> BackedUp:
+        """Copy the state into a directory that is new or empty, while all goes on."""
+        done = back_up(self.core, directory)
+        _log.info("service.backed_up", directory=str(directory))
+        return done
+
+    # -- figures ---------------------------------------------------------------------------------
+
+    def figures(self) -> ServiceFigures:
+        """The service at a glance; it waits for nobody."""
+        core = self.core
+        now = core.now()
+        engine, suspended, at = self._glance(now)
+        last = core.spool.last_seq()
+        position = core.position
+        oldest = None
+        if last > position:
+            with suppress(SpoolError):  # then it is the pipeline's failure, and told there
+                oldest = taken(core.spool.path, position)
+        return ServiceFigures(
+            at=now,
+            started=self.started,
+            state=self._phase,
+            pipeline=self.watch.figures,
+            spool=SpoolFigures(last, position, max(0, last - position), oldest),
+            engine=engine,
+            engine_age=now - at,
+            mailbox=core.mailbox.figures(),
+            feeds=self.watching.figures(),
+            suspended=suspended,
+            maintenance=self._maintenance.problems,
+            sizes=_sizes(self.state),
+            disk_free=shutil.disk_usage(self.state).free,
+        )
+
+    def _glance(self, now: int) -> tuple[EngineFigures | None, tuple[str, ...], int]:
+        core = self.core
+        with core.lock.within(_GLANCE) as got:
+            if got:
+                # A database that has given up is opened again by others; its state is told by them.
+                with suppress(duckdb.Error, StateError):
+                    figures = core.engine.figures()
+                    ids: tuple[str, ...] = ()
+                    if figures.suspended:
+                        found = of_status(core.engine, "suspended", limit=_SHOWN)
+                        ids = tuple([each.id for each in found])
+                    self._last_figures = (figures, ids, now)
+        return self._last_figures
+
+
+def _token(settings: Settings, state: Path) -> str:
+    """What clients must send: as set, or made once and kept in the state."""
+    if settings.server.token is not None:
+        return settings.server.token.get_secret_value()
+    path = state / TOKEN
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        token = secrets.token_urlsafe(32)
+        write_private(path, token)
+        return token
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, whole or not at all."""
+    growing = path.with_name(f".{path.name}.new")
+    handle = os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(handle)
+    growing.replace(path)
+
+
+def _sizes(state: Path) -> dict[str, int]:
+    """Bytes of each file, with what SQLite and DuckDB write beside it."""
+    sizes: dict[str, int] = {}
+    for name in ("broker.duckdb", "spool.sqlite", "mailbox.sqlite"):
+        sizes[name] = sum(
+            path.stat().st_size
+            for path in (state / f"{name}{suffix}" for suffix in ("", "-wal", ".wal"))
+            if path.exists()
+        )
+    return sizes
+
+
+def _log_event(event: Event) -> None:
+    _log.warning(event.kind, text=event.text, channel=event.channel, id=event.subscription)

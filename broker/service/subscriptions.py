@@ -1,0 +1,223 @@
+"""Subscriptions while documents flow: asked for, replaced, paused, dropped.
+
+The engine's lock is held for each change, so it falls between two batches: the number of the first
+document that counts is exact, and no document passes a subscription by. What is in the mailbox for a
+subscription (its channels, its throttle) is there before it finds anything, and goes after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Literal
+
+import structlog
+
+import xscl
+from broker import backfill
+from broker.delivery import Throttle
+from broker.engine import Engine
+from broker.model import Limit, Registered, Status
+from broker.service.channels import put_channel
+from broker.service.core import Core
+from broker.service.errors import Invalid, NotFound
+from broker.service.results import ChannelSpec, History, Outcome, Pending, Subscribed
+from broker.shapes import Compiled, compile_query
+from broker.sql import UNBOUNDED
+from xscl.errors import Diagnostic
+from xscl.growth import growing
+
+_log = structlog.get_logger(__name__)
+
+MOST = 10_000
+"""Matches of a query after which a look into history ends."""
+
+_PAGE = 10_000
+"""Subscriptions that are looked at together."""
+
+
+class SubscriptionOperations:
+    """What may be asked of the subscriptions. Raises XsclError for what is wrong in a text."""
+
+    core: Core
+
+    def subscribe(
+        self,
+        text: str,
+        name: str = "<request>",
+        *,
+        backfill: int | None = None,
+        throttle: Throttle | None = None,
+        limit: Limit | None = None,
+        channels: Sequence[ChannelSpec] = (),
+    ) -> list[Subscribed]:
+        """Register the queries of a text, all or none; they count from the next document on.
+
+        One whose text is registered under its id already goes on as it is; a changed text takes the
+        place of the former and begins anew. With `backfill` (microseconds) new ones begin that long
+        before the newest stored document, and what they match there is delivered. The throttle, the
+        limit and the channels become those of each query.
+        """
+        compiled, warnings = _compile(text, name)
+        named = [spec.name for spec in channels if spec.name is not None]
+        if named and len(compiled) > 1:
+            raise Invalid(
+                f"the text has {len(compiled)} queries: leave out the name of the channel, "
+                "so that each gets its own",
+                "channels",
+            )
+        ids = [query.id for query in compiled]
+        with self._prepared(ids, throttle, channels):
+            outcomes, history = self._register(compiled, backfill, limit)
+        results = []
+        for query, outcome in zip(compiled, outcomes, strict=True):
+            registered = self.subscription(query.id)
+            _log.info("subscription." + outcome, id=query.id, first_doc=registered.first_doc)
+            results.append(Subscribed(registered, outcome, warnings, history))
+        return results
+
+    def _register(
+        self, compiled: list[Compiled], duration: int | None, limit: Limit | None
+    ) -> tuple[list[Outcome], History | None]:
+        """What became of each, and what was found in history."""
+        core = self.core
+        history = None
+        with core.lock:
+            engine, now = core.engine, core.now()
+            newest = engine.newest()
+            outcomes = [self._outcome(query) for query in compiled]
+            with engine.store.transaction():
+                if duration is None or newest is None:
+                    engine.subscribe(compiled, now)
+                else:
+                    told = backfill.backfill(engine, compiled, newest - duration, now)
+                    history = History(told.documents, told.matches, told.suspended)
+                for query in compiled if limit is not None else ():
+                    engine.set_limit(query.id, limit)
+        if history is not None:
+            core.empty_outbox()
+        return outcomes, history
+
+    def _outcome(self, query: Compiled) -> Outcome:
+        """What will become of a query."""
+        try:
+            known = self.core.engine.registered_one(query.id)
+        except KeyError:
+            return "new"
+        return "unchanged" if known.text == query.text else "replaced"
+
+    @contextmanager
+    def _prepared(
+        self, ids: Sequence[str], throttle: Throttle | None, specs: Sequence[ChannelSpec]
+    ) -> Iterator[None]:
+        """Make the throttle and the channels before anything is found; if the block fails, those
+        that were new are gone again."""
+        mailbox = self.core.mailbox
+        with ExitStack() as undo:
+            for id in ids:
+                if throttle is not None:
+                    if mailbox.throttle(id) is None:
+                        undo.callback(mailbox.remove_throttle, id)
+                    try:
+                        mailbox.set_throttle(id, throttle.variable, throttle.period)
+                    except ValueError as error:
+                        raise Invalid(str(error), "throttle") from None
+                for spec in specs:
+                    name = spec.name or f"{id}.{spec.kind}"
+                    if put_channel(mailbox, name, spec, id):
+                        undo.callback(mailbox.remove_channel, name)
+            yield
+            undo.pop_all()
+
+    def dry_run(
+        self, text: str, since: int | None = None, name: str = "<request>", most: int = MOST
+    ) -> History:
+        """What a text would have matched among the stored documents, of the last `since` microseconds
+        or all; nothing is registered. A query is given up after `most` matches."""
+        compiled, _ = _compile(text, name)
+        core = self.core
+        with core.lock:
+            newest = core.engine.newest()
+            engine = core.engine
+        begin = -UNBOUNDED if since is None or newest is None else newest - since
+        told = backfill.dry_run(engine, compiled, begin, most)
+        return History(told.documents, told.matches, told.suspended)
+
+    def drop(self, id: str, pending: Pending = "deliver") -> None:
+        """Remove a subscription. What it has found and not delivered is delivered, or dropped too."""
+        core = self.core
+        known = bool(core.mailbox.channels(id)) or core.mailbox.throttle(id) is not None
+        with core.lock:
+            core.empty_outbox()
+            try:
+                core.engine.unsubscribe(id)
+            except KeyError:
+                # It was dropped before, but the process died before its channels were told.
+                if not known:
+                    raise NotFound("subscription", id) from None
+            core.mailbox.drop(id, pending)
+        _log.info("subscription.dropped", id=id, pending=pending)
+
+    def pause(self, id: str) -> Registered:
+        """Let a subscription see no documents until it is resumed; the gap is recorded."""
+        self._change("pause", id)
+        return self.subscription(id)
+
+    def resume(self, id: str) -> Registered:
+        """Go on with one that is paused or suspended, from the next document on."""
+        self._change("resume", id)
+        return self.subscription(id)
+
+    def _change(self, what: Literal["pause", "resume"], id: str) -> None:
+        core = self.core
+        with core.lock:
+            try:
+                if what == "pause":
+                    core.engine.pause(id, now=core.now())
+                else:
+                    core.engine.resume(id, core.now())
+            except KeyError:
+                raise NotFound("subscription", id) from None
+        _log.info(f"subscription.{what}d", id=id)
+
+    def subscription(self, id: str) -> Registered:
+        with self.core.lock:
+            try:
+                return self.core.engine.registered_one(id)
+            except KeyError:
+                raise NotFound("subscription", id) from None
+
+    def subscriptions(
+        self,
+        status: Status | None = None,
+        prefix: str = "",
+        after: str = "",
+        limit: int = 1_000,
+    ) -> list[Registered]:
+        """By id, those after one, whose ids begin with `prefix`, of a status."""
+        with self.core.lock:
+            return of_status(self.core.engine, status, prefix, after, limit)
+
+
+def of_status(
+    engine: Engine, status: Status | None, prefix: str = "", after: str = "", limit: int = _PAGE
+) -> list[Registered]:
+    """The subscriptions of a status by id; None: all. For who holds the engine's lock."""
+    if status is None:
+        return engine.registered(prefix=prefix, after=after, limit=limit)
+    found: list[Registered] = []
+    while len(found) < limit:
+        page = engine.registered(prefix=prefix, after=after, limit=_PAGE)
+        found += [each for each in page if each.status == status]
+        if len(page) < _PAGE:
+            break
+        after = page[-1].id
+    return found[:limit]
+
+
+def _compile(text: str, name: str) -> tuple[list[Compiled], tuple[Diagnostic, ...]]:
+    program = xscl.check([xscl.parse(text, name)])
+    if not program.queries:
+        raise Invalid("the text holds no query", "text")
+    with growing(len(program.queries)):
+        return [compile_query(query) for query in program.queries], tuple(program.warnings)

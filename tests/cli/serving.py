@@ -1,0 +1,201 @@
+"""A real service for a test: a process of its own on a free port, and commands that talk to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+COMMAND = [sys.executable, "-c", "from broker.cli import main; main()"]
+
+
+def environment(**settings: str) -> dict[str, str]:
+    """That of this process without settings of the broker, and those given here."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("BROKER_")}
+    return kept | {f"BROKER_{name.upper()}": value for name, value in settings.items()}
+
+
+def run(
+    *args: object, stdin: str | None = None, cwd: Path | None = None, **settings: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, args)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        timeout=120,
+        env=environment(**settings),
+    )
+
+
+def queries(folder: Path, text: str, name: str = "q.xscl") -> Path:
+    """A query file."""
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def book(title: str, timestamp: int | None = None) -> str:
+    """A line of JSON to publish."""
+    xml = f"<book><title>{title}</title></book>"
+    return json.dumps({"xml": xml, "timestamp": timestamp})
+
+
+@dataclass
+class Serving:
+    """A service over a state directory. `said` is what it wrote to standard error so far."""
+
+    state: Path
+    process: subprocess.Popen[str]
+    settings: dict[str, str]
+    said: list[str] = field(default_factory=list)
+
+    def broker(
+        self, *args: object, stdin: str | None = None, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """A command that finds the service by its state."""
+        return run(*args, stdin=stdin, cwd=cwd, state=str(self.state))
+
+    def done(self, *args: object, stdin: str | None = None, cwd: Path | None = None) -> str:
+        """What a command says that must succeed: standard output, then standard error."""
+        ended = self.broker(*args, stdin=stdin, cwd=cwd)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout + ended.stderr
+
+    @cached_property
+    def api(self) -> httpx.Client:
+        """For what a test waits for: a command for each look would take long."""
+        url = json.loads((self.state / "service.json").read_text())["url"]
+        token = (self.state / "token").read_text().strip()
+        return httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=90, trust_env=False
+        )
+
+    def matched(self, id: str, count: int) -> list[dict[str, Any]]:
+        """The matches of a subscription, once there are so many."""
+        found: list[dict[str, Any]] = []
+        after = "0"
+        while len(found) < count:
+            asked = {"subscription": id, "after": after, "wait": "60"}
+            page = self.api.get("/v1/matches", params=asked).raise_for_status()
+            assert page.content, f"{len(found)} matches of {id}, not {count}"
+            found += map(json.loads, page.text.strip("\n").split("\n"))
+            after = page.headers["next-cursor"]
+        return found
+
+    def until(self, path: str, arrived: Callable[[Any], bool]) -> Any:
+        """What is at a path of the API, once it is as wanted."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            found = self.api.get(path).raise_for_status().json()
+            if arrived(found):
+                return found
+            time.sleep(0.05)
+        raise AssertionError(found)
+
+    def signal(self, number: signal.Signals) -> int:
+        """Send a signal and wait for the end; the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout=60)
+
+
+@contextmanager
+def serving(state: Path, *options: object, **settings: str) -> Iterator[Serving]:
+    """Start a service, and end it however the block ends."""
+    told = {"server__port": "0", "pipeline__kind": "local", "delivery__allow_private": "true"}
+    told |= settings
+    with subprocess.Popen(
+        [*COMMAND, "serve", "--state", str(state), *map(str, options)],
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(**told),
+    ) as process:
+        found = Serving(state, process, told)
+        up = threading.Event()
+
+        def listen() -> None:
+            assert process.stderr is not None
+            for line in process.stderr:
+                found.said.append(line)
+                if "serving on" in line:
+                    up.set()
+            up.set()
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        try:
+            assert up.wait(60)
+            assert process.poll() is None, "".join(found.said)
+            yield found
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            listener.join()
+
+
+@dataclass
+class Request:
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+@contextmanager
+def answering(answer: Callable[[Request], Answer | None]) -> Iterator[tuple[str, list[Request]]]:
+    """A server that answers POST and GET as the function says; None breaks the connection off.
+
+    Its address, and what it was asked so far.
+    """
+    asked: list[Request] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            request = Request(self.path, headers, body)
+            asked.append(request)
+            answered = answer(request)
+            if answered is None:
+                self.close_connection = True
+                return
+            status, sent, content = answered
+            self.send_response(status)
+            for name, value in ({"Content-Length": str(len(content))} | sent).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,131 @@
+"""A service with its API on a real server of this machine, for the tests of the API."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from broker.service.api import Api
+from broker.service.service import Service
+from broker.settings import Settings
+
+PAIR = "pair: S//book->b[./title->t] FOLLOWED BY {t = u, 7 days} S//blog->p[./title->u]"
+
+
+PATIENCE = 60
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for what the server does in its own time."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A service that answers at `url`; `http` sends the token with each request."""
+
+    service: Service
+    api: Api
+    server: uvicorn.Server
+    url: str
+    http: httpx.Client
+
+    def publish(
+        self, *documents: dict[str, Any], stream: str = "S", **headers: str
+    ) -> httpx.Response:
+        """Publish documents as lines of JSON."""
+        lines = "".join(json.dumps(document) + "\n" for document in documents)
+        return self.http.post(
+            f"/v1/streams/{stream}/documents",
+            content=lines.encode(),
+            headers={"Content-Type": "application/x-ndjson", **headers},
+        )
+
+    def subscribe(self, text: str = PAIR, **body: Any) -> httpx.Response:
+        return self.http.post("/v1/subscriptions", json={"text": text, **body})
+
+    def match(self, title: str, first: str = "book", more: str = "") -> None:
+        """Publish a document and a blog post that PAIR joins, if the first is a book."""
+        xml = f"<{first}><title>{title}</title>{more}</{first}>"
+        post = f"<blog><title>{title}</title></blog>"
+        done = self.publish(
+            {"id": f"{first} {title}", "timestamp": "2026-10-05T06:40:00Z", "xml": xml},
+            {"id": f"blog {title}", "timestamp": "2026-10-05T06:41:00Z", "xml": post},
+        )
+        assert done.status_code == 202, done.text
+
+    def matches(self, **params: Any) -> list[dict[str, Any]]:
+        answer = self.http.get("/v1/matches", params=params)
+        assert answer.status_code == 200, answer.text
+        return lines(answer)
+
+
+def lines(answer: httpx.Response) -> list[dict[str, Any]]:
+    """The lines of JSON of an answer."""
+    return [json.loads(line) for line in answer.content.splitlines()]
+
+
+def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """The problem that an answer must be."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told: dict[str, Any] = answer.json()
+    assert (told["type"], told["status"]) == (f"urn:xscl-broker:{code}", status)
+    return told
+
+
+@contextmanager
+def serving(state: Path, **overrides: Any) -> Iterator[Running]:
+    """Run a service over a state directory; settings are given as `server__max_body="1 MB"`."""
+    named = {name.replace("__", "."): value for name, value in overrides.items()}
+    service = Service(Settings.load(None, {"state": str(state), **named}))
+    service.start()
+    try:
+        with answering(service) as running:
+            yield running
+    finally:
+        service.stop(drain=False)
+
+
+@contextmanager
+def answering(service: Service) -> Iterator[Running]:
+    """The API of a started service on a port of its own."""
+    api = Api(service)
+    config = uvicorn.Config(
+        api.app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=20,
+    )
+    server = uvicorn.Server(config)
+    # Of what is not said to be TCP, asyncio does not make sure that it sends at once.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(2_048)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            headers = {"Authorization": f"Bearer {service.token}"}
+            with httpx.Client(base_url=url, headers=headers, timeout=60) as http:
+                http.get("/health/live").raise_for_status()
+                yield Running(service, api, server, url, http)
+        finally:
+            api.drain()
+            server.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive(), "the server did not stop"

@@ -1,0 +1,68 @@
+"""Settings, documents and queries for the tests of the service."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from broker.service.results import Posted
+from broker.service.service import Service
+from broker.settings import Settings
+
+PAIR = """
+pair: S//order->o[./part->p][./site->s]
+      FOLLOWED BY {p = q, 1 hour}
+      S//receipt->r[./part->q][./site->t];
+"""
+ORDERS = "orders: SELECT p FROM S//order[./part->p];"
+HOUR = 3_600_000_000
+
+
+def settings(state: Path, **sections: Any) -> Settings:
+    """Durations as text, as a file has them."""
+    sections.setdefault("pipeline", {"kind": "local"})
+    return Settings(state=state, **sections)
+
+
+def order(part: object, site: str = "Kiel", **more: Any) -> Posted:
+    return Posted(f"<order><part>{part}</part><site>{site}</site></order>".encode(), **more)
+
+
+def receipt(part: object, site: str = "Kiel", **more: Any) -> Posted:
+    return Posted(f"<receipt><part>{part}</part><site>{site}</site></receipt>".encode(), **more)
+
+
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait for what other threads bring about."""
+    pause = threading.Event()
+    for _ in range(int(seconds / 0.01)):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it did not happen in time")
+
+
+class Publisher(threading.Thread):
+    """Publishes orders, one after the other, until it is stopped; `count` are accepted."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(daemon=True)
+        self.service = service
+        self.stop = threading.Event()
+        self.count = 0
+
+    def run(self) -> None:
+        while not self.stop.is_set():
+            accepted = self.service.publish("S", [order(self.count, id=f"o{self.count + 1}")])
+            assert accepted.first == self.count + 1
+            self.count += 1
+
+    def __enter__(self) -> Publisher:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self.join()

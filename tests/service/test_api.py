@@ -1,0 +1,403 @@
+"""The API as its clients use it: publish, subscribe, read, look after, on a real server."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.service.api_harness import PAIR, Running, lines, problem, serving, until
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    with serving(tmp_path / "state") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """For what changes nothing."""
+    with serving(tmp_path_factory.mktemp("state")) as running:
+        yield running
+
+
+# -- publishing ----------------------------------------------------------------------------------
+
+
+def test_a_document_is_published_with_what_its_headers_say(running: Running) -> None:
+    answer = running.http.post(
+        "/v1/streams/S/documents",
+        content="<book/>",
+        headers={
+            "Content-Type": "application/xml",
+            "Document-Id": "Ærø 1".encode(),  # type: ignore[dict-item]
+            "Document-Timestamp": "2026-10-05T06:40:00Z",
+        },
+    )
+    assert answer.status_code == 202
+    assert answer.json() == {"accepted": 1, "first": 1, "last": 1, "ids": ["Ærø 1"]}
+    (row,) = running.service.spool.read(0, 1)
+    assert (row.source, row.id, row.streams) == ("post:S", "Ærø 1", ("S",))
+    assert (row.timestamp, row.dated, row.xml) == (1_791_182_400_000_000, True, b"<book/>")
+
+
+def test_an_accepted_document_is_on_the_disk(running: Running) -> None:
+    import sqlite3
+
+    answer = running.publish({"id": "d1", "xml": "<book/>"}, {"id": "d2", "xml": "<blog/>"})
+    assert answer.json() == {"accepted": 2, "first": 1, "last": 2, "ids": ["d1", "d2"]}
+    with sqlite3.connect(running.service.state / "spool.sqlite") as other:
+        (last,) = other.execute(
+            "SELECT seq FROM sqlite_sequence WHERE name = 'document'"
+        ).fetchone()
+    assert last == 2
+
+
+def test_a_wrong_line_is_named_and_nothing_is_published(running: Running) -> None:
+    body = b'{"id": "d1", "xml": "<book/>"}\n\n{"id": "d2", "xml": 3}\n'
+    answer = running.http.post(
+        "/v1/streams/S/documents", content=body, headers={"Content-Type": "application/x-ndjson"}
+    )
+    told = problem(answer, 422, "invalid")
+    assert told["detail"].startswith("line 3:")
+    assert told["errors"][0]["line"] == 3
+    assert running.service.spool.last_seq() == 0
+
+
+def test_a_key_makes_a_request_repeatable(running: Running) -> None:
+    first = running.publish({"xml": "<a/>"}, {"xml": "<b/>"}, **{"Idempotency-Key": "k"}).json()
+    again = running.publish({"xml": "<a/>"}, {"xml": "<b/>"}, **{"Idempotency-Key": "k"}).json()
+    assert first["ids"] == again["ids"]
+    assert len(set(first["ids"])) == 2
+    one = running.publish({"xml": "<a/>"}).json()["ids"]
+    assert one != running.publish({"xml": "<a/>"}).json()["ids"]
+
+
+def test_the_charset_of_the_header_counts(running: Running) -> None:
+    headers = {"Content-Type": "text/xml; charset=iso-8859-1"}
+    body = '<?xml version="1.0" encoding="utf-8"?><t>Ærø</t>'.encode("latin-1")
+    assert running.http.post("/v1/streams/S/documents", content=body, headers=headers).is_success
+    (row,) = running.service.spool.read(0, 1)
+    assert row.xml == "<t>Ærø</t>".encode()
+    headers = {"Content-Type": "text/xml; charset=klingon"}
+    answer = running.http.post("/v1/streams/S/documents", content=body, headers=headers)
+    problem(answer, 415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize(
+    ("headers", "content", "status", "code"),
+    [
+        ({"Content-Type": "text/plain"}, b"<a/>", 415, "unsupported-media-type"),
+        ({}, b"<a/>", 415, "unsupported-media-type"),
+        (
+            {"Content-Type": "application/xml", "Content-Encoding": "gzip"},
+            b"<a/>",
+            415,
+            "unsupported-media-type",
+        ),
+        ({"Content-Type": "application/xml"}, b"", 422, "invalid"),
+        ({"Content-Type": "application/x-ndjson"}, b" \n\n", 422, "invalid"),
+        (
+            {"Content-Type": "application/xml", "Document-Timestamp": "soon"},
+            b"<a/>",
+            422,
+            "invalid",
+        ),
+        (
+            {"Content-Type": "application/xml", "Document-Revision": "maybe"},
+            b"<a/>",
+            422,
+            "invalid",
+        ),
+        ({"Content-Type": "application/xml", "Document-Id": b"\xff"}, b"<a/>", 422, "invalid"),
+    ],
+)
+def test_what_cannot_be_published(
+    shared: Running, headers: dict[str, Any], content: bytes, status: int, code: str
+) -> None:
+    answer = shared.http.post("/v1/streams/S/documents", content=content, headers=headers)
+    problem(answer, status, code)
+    assert shared.service.spool.last_seq() == 0
+
+
+def test_a_stream_has_a_name_that_a_query_can_say(running: Running) -> None:
+    problem(running.publish({"xml": "<a/>"}, stream="1%202"), 422, "invalid")
+    assert running.publish({"xml": "<a/>"}, stream="news.Ærø").is_success
+
+
+def test_a_large_body_is_refused_whether_its_length_is_told_or_not(tmp_path: Path) -> None:
+    with serving(tmp_path / "state", server__max_body="1 kB") as running:
+        headers = {"Content-Type": "application/xml"}
+        body = b"<a>" + b"x" * 2_000 + b"</a>"
+        answer = running.http.post("/v1/streams/S/documents", content=body, headers=headers)
+        problem(answer, 413, "too-large")
+        answer = running.http.post("/v1/streams/S/documents", content=iter([body]), headers=headers)
+        problem(answer, 413, "too-large")
+        answer = running.http.post(
+            "/v1/subscriptions",
+            content=iter([b'{"text": "', body, b'"}']),
+            headers={"Content-Type": "application/json"},
+        )
+        problem(answer, 413, "too-large")
+        assert running.service.spool.last_seq() == 0
+        assert running.publish({"xml": "<a/>"}).is_success
+
+
+def test_a_full_backlog_sends_publishers_away_for_a_while(tmp_path: Path) -> None:
+    with serving(tmp_path / "state", intake__max_backlog=1) as running:
+        with running.service.lock:  # the pipeline waits
+            assert running.publish({"xml": "<a/>"}, {"xml": "<b/>"}).status_code == 202
+            answer = running.publish({"id": "refused", "xml": "<c/>"})
+            problem(answer, 429, "backlog-full")
+            assert int(answer.headers["retry-after"]) >= 1
+        assert running.service.spool.last_seq() == 2
+
+
+def test_a_disk_that_is_nearly_full(tmp_path: Path) -> None:
+    with serving(tmp_path / "state", intake__min_free="900 TB") as running:
+        problem(running.publish({"xml": "<a/>"}), 507, "disk-full")
+        ready = running.http.get("/health/ready")
+        assert ready.status_code == 503
+        assert [reason["code"] for reason in ready.json()["reasons"]] == ["disk-full"]
+
+
+# -- subscriptions -------------------------------------------------------------------------------
+
+
+def test_a_subscription_from_beginning_to_end(running: Running) -> None:
+    (made,) = running.subscribe().json()
+    assert (made["id"], made["status"], made["outcome"]) == ("pair", "active", "new")
+    assert running.subscribe().json()[0]["outcome"] == "unchanged"
+    assert running.subscribe(PAIR.replace("7 days", "8 days")).json()[0]["outcome"] == "replaced"
+    assert running.http.post("/v1/subscriptions/pair/pause").json()["status"] == "paused"
+    (listed,) = running.http.get("/v1/subscriptions", params={"status": "paused"}).json()
+    assert listed["gaps"][0]["until"] is None
+    assert running.http.get("/v1/subscriptions", params={"status": "active"}).json() == []
+    resumed = running.http.post("/v1/subscriptions/pair/resume").json()
+    assert (resumed["status"], resumed["gaps"][0]["reason"]) == ("active", "paused")
+    assert running.http.delete("/v1/subscriptions/pair").status_code == 204
+    problem(running.http.get("/v1/subscriptions/pair"), 404, "not-found")
+
+
+def test_an_error_of_the_language_is_told_with_its_place(shared: Running) -> None:
+    told = problem(shared.subscribe("good: S//a;\nbad: S//["), 422, "xscl")
+    found = told["errors"][0]
+    assert (found["line"], found["code"]) == (2, found["code"])
+    assert found["column"] >= 8
+    assert "^" in found["rendered"]
+    assert "bad: S//[" in found["rendered"]
+    assert shared.http.get("/v1/subscriptions").json() == []
+
+
+def test_pages_of_subscriptions(running: Running) -> None:
+    text = "\n".join(f"q{n}: S//a{n};" for n in range(5))
+    assert running.subscribe(text).status_code == 201
+    first = running.http.get("/v1/subscriptions", params={"limit": 2}).json()
+    assert [each["id"] for each in first] == ["q0", "q1"]
+    rest = running.http.get("/v1/subscriptions", params={"after": "q1", "prefix": "q"}).json()
+    assert [each["id"] for each in rest] == ["q2", "q3", "q4"]
+
+
+def test_a_dry_run_registers_nothing_and_backfill_does(running: Running) -> None:
+    assert running.subscribe("keep: S//book->b[./title->t]").status_code == 201
+    running.match("Tide")
+    assert running.http.get("/v1/matches", params={"wait": 20}).headers["next-cursor"] != "0"
+    answer = running.subscribe(dry_run=True)
+    assert answer.status_code == 200
+    assert answer.json()["documents"] >= 1
+    assert answer.json()["suspended"] == []
+    assert running.http.get("/v1/subscriptions/pair").status_code == 404
+    (made,) = running.subscribe(backfill="INFINITY").json()
+    assert made["history"]["matches"] == len(answer.json()["matches"])
+
+
+def test_throttle_limit_and_channels_of_a_subscription(running: Running) -> None:
+    answer = running.subscribe(
+        throttle={"variable": "t", "period": "1 h"},
+        limit={"matches": 5, "period": "1 day"},
+        channels=[{"kind": "pull", "name": "desk"}],
+    )
+    assert answer.status_code == 201, answer.text
+    one = running.http.get("/v1/subscriptions/pair").json()
+    assert one["throttle"] == {"variable": "t", "period": "1 h", "left_out": 0}
+    assert one["limit"] == {"matches": 5, "period": "1 day"}
+    assert running.http.get("/v1/channels/desk").json()["subscription"] == "pair"
+
+
+# -- matches and channels ------------------------------------------------------------------------
+
+
+def test_matches_are_read_with_a_cursor(running: Running) -> None:
+    running.subscribe()
+    cursor, seen = 0, []
+    for title in ("Tide", "Clerk", "Harbour"):
+        running.match(title)
+        answer = running.http.get("/v1/matches", params={"after": cursor, "wait": 30})
+        assert answer.headers["content-type"] == "application/x-ndjson"
+        (found,) = lines(answer)
+        assert found["values"]["t"] == [title]
+        cursor = int(answer.headers["next-cursor"])
+        assert cursor == found["n"]
+        seen.append(found["n"])
+    assert [each["n"] for each in running.matches(subscription="pair")] == seen
+    assert [each["n"] for each in running.matches(limit=2)] == seen[:2]
+    nothing = running.http.get("/v1/matches", params={"after": cursor})
+    assert (nothing.content, nothing.headers["next-cursor"]) == (b"", str(cursor))
+    problem(running.http.get("/v1/matches", params={"subscription": "nobody"}), 404, "not-found")
+
+
+def test_a_pull_channel_keeps_its_place(running: Running) -> None:
+    running.subscribe()
+    made = running.http.put("/v1/channels/desk", json={"kind": "pull", "subscription": "pair"})
+    assert made.status_code == 200, made.text
+    running.match("Tide")
+    (first,) = lines(running.http.get("/v1/matches", params={"channel": "desk", "wait": 30}))
+    assert running.matches(channel="desk") == [first]
+    acked = running.http.post("/v1/channels/desk/ack", json={"n": first["n"]}).json()
+    assert (acked["cursor"], acked["delivered"]) == (first["n"], 1)
+    assert running.matches(channel="desk") == []
+    assert running.matches(channel="desk", after=0) == [first]
+    problem(running.http.post("/v1/channels/desk/ack", json={"n": 10**6}), 409, "conflict")
+    problem(running.http.get("/v1/matches", params={"channel": "none"}), 404, "not-found")
+
+
+def test_a_channel_that_delivers_is_not_pulled(running: Running, tmp_path: Path) -> None:
+    body = {"kind": "file", "settings": {"path": str(tmp_path / "out.jsonl")}}
+    assert running.http.put("/v1/channels/out", json=body).is_success
+    problem(running.http.get("/v1/matches", params={"channel": "out"}), 409, "conflict")
+    assert running.http.post("/v1/channels/out/pause").json()["status"] == "paused"
+    assert running.http.post("/v1/channels/out/resume").json()["status"] == "active"
+    assert [each["name"] for each in running.http.get("/v1/channels").json()] == ["out"]
+    assert running.http.delete("/v1/channels/out").status_code == 204
+    problem(running.http.get("/v1/channels/out"), 404, "not-found")
+
+
+def test_the_secret_of_a_webhook_is_shown_to_who_asks_for_it(running: Running) -> None:
+    body = {"kind": "webhook", "settings": {"url": "https://example.org/hook"}}
+    made = running.http.put("/v1/channels/hook", json=body).json()
+    secret = made["settings"]["secret"]
+    assert secret.startswith("whsec_")
+    assert secret not in running.http.get("/v1/channels/hook").text
+    assert secret not in running.http.get("/v1/channels").text
+    shown = running.http.get("/v1/channels/hook", params={"secrets": True}).json()
+    assert shown["settings"]["secret"] == secret
+
+
+class _Receiver(BaseHTTPRequestHandler):
+    """Answers 204, or 500 where it is asked to."""
+
+    got: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        self.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(500 if self.path == "/broken" else 204)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_a_channel_is_tried(tmp_path: Path) -> None:
+    receiver = ThreadingHTTPServer(("127.0.0.1", 0), _Receiver)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{receiver.server_port}"
+    with receiver, serving(tmp_path / "state", delivery__allow_private=True) as running:
+        for name, path in (("whole", "/"), ("broken", "/broken")):
+            body = {"kind": "webhook", "settings": {"url": url + path}}
+            assert running.http.put(f"/v1/channels/{name}", json=body).is_success
+        assert running.http.post("/v1/channels/whole/test").json()["ok"] is True
+        assert _Receiver.got.pop()["type"] == "test"
+        told = running.http.post("/v1/channels/broken/test").json()
+        assert told["ok"] is False
+        assert "500" in told["detail"]
+        running.http.put("/v1/channels/desk", json={"kind": "pull"})
+        problem(running.http.post("/v1/channels/desk/test"), 409, "conflict")
+        problem(running.http.post("/v1/channels/none/test"), 404, "not-found")
+        receiver.shutdown()
+
+
+def test_given_up_deliveries_are_listed_and_resent(shared: Running) -> None:
+    assert shared.http.get("/v1/deliveries/dead").json() == []
+    assert shared.http.post("/v1/deliveries/dead/resend", json={}).json() == {"count": 0}
+    forgotten = shared.http.delete("/v1/deliveries/dead", params={"numbers": "1,2"})
+    assert forgotten.json() == {"count": 0}
+    answer = shared.http.post("/v1/matches/none/resend", json={"channel": "none"})
+    problem(answer, 404, "not-found")
+
+
+# -- looking after ---------------------------------------------------------------------------------
+
+
+def test_documents_that_were_kept_aside(running: Running) -> None:
+    running.publish({"id": "torn", "timestamp": "2026-10-05T06:40:00Z", "xml": "<book>"})
+    until(lambda: running.http.get("/v1/dead-letters").json() != [])
+    (letter,) = running.http.get("/v1/dead-letters").json()
+    assert (letter["id"], letter["xml"], letter["streams"]) == ("torn", "<book>", ["S"])
+    assert "not well-formed" in letter["reason"]
+    again = running.http.post(f"/v1/dead-letters/{letter['number']}/resubmit")
+    assert (again.status_code, again.json()["ids"]) == (202, ["torn"])
+    until(lambda: running.http.get("/v1/status").json()["intake"]["applied"] == 2)
+    problem(running.http.post("/v1/dead-letters/99/resubmit"), 404, "not-found")
+    early = {"before": "2001-01-01"}
+    assert running.http.delete("/v1/dead-letters", params=early).json() == {"count": 0}
+    left = running.http.get("/v1/dead-letters").json()
+    for kept in left:
+        numbers = {"numbers": str(kept["number"])}
+        assert running.http.delete("/v1/dead-letters", params=numbers).json() == {"count": 1}
+    running.publish({"id": "torn too", "xml": "<blog>"})
+    until(lambda: running.http.get("/v1/dead-letters").json() != [])
+    assert running.http.delete("/v1/dead-letters").json() == {"count": 1}
+    assert running.http.get("/v1/dead-letters").json() == []
+
+
+def test_large_documents_that_were_kept_aside_come_in_several_pages(running: Running) -> None:
+    for n in range(3):
+        assert running.publish({"id": f"d{n}", "xml": f"<book>{'x' * 4_500_000}"}).is_success
+    until(lambda: running.http.get("/v1/status").json()["engine"]["dead_letters"] == 3)
+    pages, after = [], 0
+    while page := running.http.get("/v1/dead-letters", params={"after": after}).json():
+        pages.append([letter["id"] for letter in page])
+        after = page[-1]["number"]
+    assert pages == [["d0", "d1"], ["d2"]]
+
+
+def test_status_at_a_glance(running: Running) -> None:
+    running.subscribe()
+    running.match("Tide")
+    assert lines(running.http.get("/v1/matches", params={"wait": 30}))
+    told = running.http.get("/v1/status").json()
+    assert (told["state"], told["ready"], told["reasons"]) == ("running", True, [])
+    assert told["intake"]["last"] == told["intake"]["applied"] == 2
+    assert told["pipeline"]["kind"] == "local"
+    assert told["engine"]["subscriptions"] == 1
+    assert told["deliveries"]["taken"] == 1
+    assert told["files"]["broker.duckdb"] > 0
+    ready = running.http.get("/health/ready")
+    assert (ready.status_code, ready.json()) == (200, {"ready": True, "reasons": []})
+
+
+def test_a_backup_goes_into_a_directory_of_its_own(running: Running, tmp_path: Path) -> None:
+    answer = running.http.post("/v1/backup", json={"directory": str(tmp_path / "copy")})
+    assert answer.status_code == 200, answer.text
+    assert {"broker.duckdb", "spool.sqlite", "mailbox.sqlite"} <= answer.json()["files"].keys()
+    again = running.http.post("/v1/backup", json={"directory": str(tmp_path / "copy")})
+    problem(again, 409, "conflict")
+    problem(running.http.post("/v1/backup", json={"directory": "copy"}), 422, "invalid")
+    problem(running.http.post("/v1/backup", json={"directory": "/proc/copy"}), 409, "conflict")
+
+
+def test_feeds_are_added_and_removed(running: Running) -> None:
+    url = "http://127.0.0.1:9/feed.xml"
+    added = running.http.post("/v1/feeds", json={"url": url})
+    assert (added.status_code, added.json()["url"]) == (201, url)
+    assert [feed["url"] for feed in running.http.get("/v1/feeds").json()] == [url]
+    problem(running.http.post("/v1/feeds", json={"url": "/etc/passwd"}), 422, "invalid")
+    assert running.http.delete("/v1/feeds", params={"url": url}).status_code == 204
+    problem(running.http.delete("/v1/feeds", params={"url": url}), 404, "not-found")

@@ -1,0 +1,157 @@
+"""What is done from time to time, and states that older programs have left."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.engine import Engine
+from broker.service.core import Core
+from broker.service.intake import Intake
+from broker.service.maintenance import Maintenance
+from broker.service.results import Posted
+from broker.service.service import Service
+from broker.store import Store
+from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
+from feeds.spool import Spool, read_rows
+from tests.feeds.test_spool import posted
+from tests.service.data import HOUR, ORDERS, PAIR, order, settings, until
+
+DAY = 24 * HOUR
+
+
+class Clock:
+    """The time of day, as a test has it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(1_000_000.0)
+
+
+@pytest.fixture
+def core(tmp_path: Path, clock: Clock) -> Iterator[Core]:
+    kept = {"documents": "2 days", "dead_letters": "1 day", "delivered": "1 day"}
+    core = Core(settings(tmp_path / "state", retention=kept), clock)
+    yield core
+    core.close()
+
+
+def publish(core: Core, *documents: Posted) -> None:
+    """Through the intake and the engine."""
+    accepted = Intake(core, lambda: 1.0).publish("S", documents)
+    core.apply(list(read_rows(core.spool.path, accepted.first - 1, accepted.last)))
+
+
+def subscribe(core: Core, text: str) -> None:
+    import xscl
+    from broker.shapes import compile_query
+
+    program = xscl.check([xscl.parse(text)])
+    core.engine.subscribe([compile_query(query) for query in program.queries], core.now())
+
+
+def test_only_what_the_engine_has_leaves_the_spool(core: Core) -> None:
+    publish(core, order(1), order(2))
+    Intake(core, lambda: 1.0).publish("S", [order(3)])
+    assert core.trim() == 2
+    assert [row.seq for row in read_rows(core.spool.path, 0, 9)] == [3]
+    assert core.backlog() == 1
+
+
+def test_what_is_too_old_goes(core: Core, clock: Clock) -> None:
+    maintenance = Maintenance(core)
+    subscribe(core, PAIR.replace("1 hour", "INFINITY") + ORDERS)
+    old = core.now() - 3 * DAY
+    publish(core, order(1, timestamp=old), order(2), Posted(b"<torn"))
+    assert core.engine.figures().live_documents == 2
+    assert core.engine.count_letters() == 1
+    maintenance.retain()
+    assert core.engine.figures().live_documents == 1  # the other is older than two days
+    assert core.engine.count_letters() == 1
+    assert len(core.mailbox.matches(None, 0, 9)) == 2
+    clock.seconds += 1.5 * 86_400
+    maintenance.retain()
+    assert core.engine.count_letters() == 0
+    assert core.mailbox.matches(None, 0, 9) == []
+    maintenance.compact()
+    maintenance.tick()
+
+
+def test_a_task_that_fails_is_told_and_the_others_go_on(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = True
+    compact = core.spool.compact
+
+    def failing() -> int:
+        if broken:
+            raise sqlite3.OperationalError("disk I/O error")
+        return compact()
+
+    monkeypatch.setattr(core.spool, "compact", failing)
+    maintenance = Maintenance(core)
+    for task in maintenance._tasks:
+        task.due, task.every = 0.0, 0.01
+    publish(core, order(1))
+    maintenance.start()
+    until(lambda: maintenance.problems)
+    assert maintenance.problems == {"compaction": "OperationalError: disk I/O error"}
+    until(lambda: not list(read_rows(core.spool.path, 0, 9)))
+    broken = False
+    until(lambda: not maintenance.problems)
+    assert maintenance.stop(30)
+
+
+def test_a_disk_without_room_fetches_no_feeds(tmp_path: Path) -> None:
+    feed = (tmp_path / "feed.rss").absolute()
+    feed.write_text("<rss version='2.0'><channel><item><title>a</title></item></channel></rss>")
+    sections = {"feeds": {"urls": [str(feed)]}}
+    service = Service(settings(tmp_path / "state", intake={"min_free": "900000 TB"}, **sections))
+    service.start()
+    until(lambda: service.figures().feeds.active == 1)
+    service.watching.polling._stop.wait(0.5)
+    assert service.figures().spool.last == 0
+    assert service.stop()
+    service = Service(settings(tmp_path / "state", **sections))
+    service.start()
+    until(lambda: service.figures().spool.applied == 1)
+    assert service.stop()
+    assert service.stop()  # once more does nothing
+
+
+def test_a_state_that_knew_numbers_by_source_goes_on(tmp_path: Path) -> None:
+    """As the engine and the spool were before the engine kept the position of the log: some rows of
+    the spool are applied, others are not."""
+    state = tmp_path / "state"
+    documents = [order(n) for n in range(6)]
+    with Spool(state / "spool.sqlite") as spool:
+        spool.publish([posted(str(n), document.xml) for n, document in enumerate(documents)])
+        rows = list(spool.read(0, 4))
+    engine = Engine(Store(state))
+    arrivals = [
+        Arrival(r.source, r.id, r.streams, r.timestamp, r.dated, r.seq, False, r.xml, None, r.place)
+        for r in rows
+    ]
+    witnesses = [witness_document(engine.matcher, r.xml, r.streams)[0] for r in rows]
+    engine.apply(Arrivals(arrivals, rows_from_witnesses(witnesses)))
+    assert (engine.position, engine.applied(["post:S"])) == (0, 4)
+    engine.store.close()
+
+    core = Core(settings(state))
+    assert (core.position, core.backlog()) == (4, 2)
+    subscribe(core, ORDERS)
+    core.apply(list(read_rows(core.spool.path, 0, 99)))  # all of it, as a checkpoint that was lost
+    assert core.position == 6
+    found = [each.match.values["p"] for each in core.mailbox.matches(None, 0, 9)]
+    assert found == [["4"], ["5"]]
+    core.close()

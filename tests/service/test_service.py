@@ -1,0 +1,455 @@
+"""The service with its threads: documents flow, subscriptions change, the state is copied."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.delivery import Throttle
+from broker.model import Limit
+from broker.service.backup import MANIFEST, restore
+from broker.service.errors import Conflict, Draining, Invalid, NotFound, Starting
+from broker.service.results import ChannelSpec, Posted
+from broker.service.service import Service
+from broker.store import StateError
+from tests.feeds.data import rss
+from tests.feeds.site import Site
+from tests.service.data import HOUR, ORDERS, PAIR, Publisher, order, receipt, settings, until
+from xscl import XsclError
+
+
+@contextmanager
+def serving(state: Path, **sections: Any) -> Iterator[Service]:
+    service = Service(settings(state, **sections))
+    service.start()
+    try:
+        yield service
+    finally:
+        assert service.stop()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with serving(tmp_path / "state") as service:
+        yield service
+
+
+def applied(service: Service, number: int) -> None:
+    """Until the documents up to a number are matched and what they complete is in the mailbox."""
+
+    def done() -> bool:
+        figures = service.figures()
+        engine = figures.engine
+        return (
+            figures.spool.applied >= number and engine is not None and not engine.matches_in_outbox
+        )
+
+    until(done)
+
+
+def found(service: Service, subscription: str) -> list[list[str]]:
+    """The ids of the documents of each match, in order."""
+    matches = service.matches(subscription, limit=100_000)
+    return [[document.id for document in each.match.documents] for each in matches]
+
+
+# -- life ------------------------------------------------------------------------------------
+
+
+def test_it_stops_and_goes_on(tmp_path: Path) -> None:
+    with serving(tmp_path / "state") as service:
+        token = service.token
+        (pair,) = service.subscribe(PAIR)
+        assert (pair.outcome, pair.registered.id, pair.registered.first_doc) == ("new", "pair", 1)
+        applied(service, service.publish("S", [order(1, id="o")]).last)
+        assert service.figures().state == "running"
+    with pytest.raises(Starting):
+        service.publish("S", [order(1)])
+    with pytest.raises(Starting):
+        service.subscribe(PAIR)
+    with serving(tmp_path / "state") as again:
+        assert again.token == token
+        assert (tmp_path / "state" / "token").stat().st_mode & 0o077 == 0
+        applied(again, again.publish("S", [receipt(1, id="r")]).last)
+        assert found(again, "pair") == [["o", "r"]]
+        assert again.figures().engine_age < 10_000_000
+
+
+def test_one_state_has_one_service(service: Service) -> None:
+    with pytest.raises(StateError, match="another process uses this state"):
+        Service(settings(service.state)).start()
+
+
+def test_while_it_stops_nothing_is_accepted_and_all_may_be_asked(service: Service) -> None:
+    service.subscribe(ORDERS)
+    service.publish("S", [order(1, id="o")])
+    assert service.halt(30)
+    with pytest.raises(Draining):
+        service.publish("S", [order(2)])
+    assert service.figures().state == "draining"
+    assert service.subscriptions()[0].id == "orders"
+    assert service.channels() == []
+
+
+def test_what_is_accepted_while_it_stops_is_matched_later(tmp_path: Path) -> None:
+    with serving(tmp_path / "state") as service:
+        service.subscribe(ORDERS)
+        accepted: list[int] = []
+
+        def publish() -> None:
+            try:
+                while True:
+                    accepted.append(service.publish("S", [order(1)]).last)
+            except Draining:
+                pass
+
+        threads = [threading.Thread(target=publish) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(accepted) > 50)
+        service.drain()
+        for thread in threads:
+            thread.join()
+    with serving(tmp_path / "state") as service:
+        applied(service, max(accepted))
+        assert sorted(accepted) == list(range(1, len(accepted) + 1))
+        assert len(found(service, "orders")) == len(accepted)
+
+
+def test_figures_wait_for_nobody(service: Service) -> None:
+    before = service.figures()
+    held, done = threading.Event(), threading.Event()
+
+    def long_history() -> None:
+        with service.lock:
+            held.set()
+            done.wait(30)
+
+    thread = threading.Thread(target=long_history)
+    thread.start()
+    held.wait(30)
+    last = service.publish("S", [order(1)]).last  # documents are accepted meanwhile
+    figures = service.figures()
+    assert figures.engine == before.engine
+    assert figures.engine_age >= before.engine_age
+    assert (figures.spool.backlog, figures.spool.last) == (1, last)
+    assert figures.spool.oldest is not None
+    done.set()
+    thread.join()
+    applied(service, last)
+    assert service.figures().spool.backlog == 0
+
+
+def test_a_database_that_has_given_up_is_opened_again_and_figures_stay(service: Service) -> None:
+    """As after a checkpoint on a full disk: whatever is asked of the connection fails."""
+    service.subscribe(ORDERS)
+    applied(service, service.publish("S", [order(1, id="a")]).last)
+    before = service.figures().engine
+    with service.lock:
+        service.engine.store.connection.close()
+        assert service.figures().engine == before
+    applied(service, service.publish("S", [order(2, id="b")]).last)
+    assert found(service, "orders") == [["a"], ["b"]]
+    assert service.figures().pipeline.failure is None
+
+
+# -- subscriptions ---------------------------------------------------------------------------
+
+
+def test_subscriptions_change_while_documents_flow_without_a_gap(service: Service) -> None:
+    """Documents are numbered as they are accepted, so what a subscription saw can be said exactly."""
+    with Publisher(service) as publisher:
+
+        def flow(more: int = 40) -> None:
+            count = publisher.count
+            until(lambda: service.figures().spool.applied > count + more)
+
+        flow()
+        (early,) = service.subscribe("early: " + ORDERS.partition(": ")[2])
+        flow()
+        (late,) = service.subscribe("late: " + ORDERS.partition(": ")[2])
+        flow()
+        paused = service.pause("early").gaps[-1]
+        flow()
+        resumed = service.resume("early").gaps[-1]
+        flow()
+        (replaced,) = service.subscribe("late: SELECT p FROM S//order[./part->p][./site->s];")
+        flow()
+    applied(service, publisher.count)
+    end = publisher.count + 1
+    assert resumed.to_doc is not None
+    assert early.registered.first_doc < late.registered.first_doc < paused.first_doc
+    assert paused.first_doc < resumed.to_doc < replaced.registered.first_doc < end
+    assert replaced.outcome == "replaced"
+    seen = [*range(early.registered.first_doc, paused.first_doc), *range(resumed.to_doc, end)]
+    assert found(service, "early") == [[f"o{n}"] for n in seen]
+    assert found(service, "late") == [[f"o{n}"] for n in range(late.registered.first_doc, end)]
+
+
+def test_subscribing_again_goes_on(service: Service) -> None:
+    service.subscribe(ORDERS)
+    applied(service, service.publish("S", [order(1)]).last)
+    (again,) = service.subscribe(ORDERS)
+    assert (again.outcome, again.registered.first_doc) == ("unchanged", 1)
+    texts = service.subscribe(PAIR + ORDERS)
+    assert [each.outcome for each in texts] == ["new", "unchanged"]
+    assert [each.id for each in service.subscriptions()] == ["orders", "pair"]
+    assert [each.id for each in service.subscriptions(prefix="p")] == ["pair"]
+    assert [each.id for each in service.subscriptions(after="orders", limit=1)] == ["pair"]
+    service.pause("pair")
+    assert [each.id for each in service.subscriptions(status="paused")] == ["pair"]
+    assert [each.id for each in service.subscriptions(status="active")] == ["orders"]
+
+
+def test_what_is_wrong_is_said_and_changes_nothing(service: Service) -> None:
+    pull = ChannelSpec("pull", "mine")
+    for text in ("pair: S//order->", "pair: S//order PUBLISH x; again: S//order PUBLISH x;"):
+        with pytest.raises(XsclError):
+            service.subscribe(text, throttle=Throttle(None, HOUR), channels=[ChannelSpec("pull")])
+    with pytest.raises(Invalid, match="the text has 2 queries"):
+        service.subscribe(PAIR + ORDERS, channels=[pull])
+    with pytest.raises(Invalid, match="no query"):
+        service.subscribe("-- nothing")
+    with pytest.raises(Invalid):
+        service.subscribe(ORDERS, channels=[pull, ChannelSpec("webhook", settings={"url": "x"})])
+    service.subscribe("a: SELECT p FROM S//order[./part->p] PUBLISH made;")
+    with pytest.raises(XsclError, match="made is published by"):
+        service.subscribe("b: S//order PUBLISH made;", throttle=Throttle(None, 1), channels=[pull])
+    assert service.channels() == []
+    assert service.mailbox.throttle("b") is None
+    assert [each.id for each in service.subscriptions()] == ["a"]
+    for call in (service.pause, service.resume, service.drop, service.subscription):
+        with pytest.raises(NotFound, match="there is no subscription 'none'"):
+            call("none")
+
+
+def test_channels_and_throttles_are_there_before_the_first_match(
+    service: Service, tmp_path: Path
+) -> None:
+    with Publisher(service) as publisher:
+        until(lambda: publisher.count > 20)
+        file = ChannelSpec(
+            "file", settings={"path": str(tmp_path / "out.jsonl"), "format": "jsonl"}
+        )
+        (one,) = service.subscribe(ORDERS, channels=[file, ChannelSpec("pull")])
+        (two,) = service.subscribe(
+            "site: SELECT s FROM S//order[./site->s];", throttle=Throttle("s", HOUR)
+        )
+        until(lambda: publisher.count > 60)
+    applied(service, publisher.count)
+    first = one.registered.first_doc
+    expected = [f"o{n}" for n in range(first, publisher.count + 1)]
+    taken = [each.match.documents[0].id for each in service.take("orders.pull", 1_000)]
+    assert taken == expected
+    service.ack("orders.pull", service.take("orders.pull", 5)[-1].n)
+    assert len(service.take("orders.pull")) == len(expected) - 5
+
+    def written() -> list[str]:
+        lines = (tmp_path / "out.jsonl").read_text().splitlines()
+        return [json.loads(line)["documents"][0]["id"] for line in lines]
+
+    until(lambda: len(written()) == len(expected))
+    assert written() == expected
+    assert found(service, "site") == [[f"o{two.registered.first_doc}"]]
+
+
+def test_history(service: Service) -> None:
+    last = service.publish("S", [order(1, id="o1"), order(2, id="o2"), receipt(1, id="r1")]).last
+    applied(service, last)
+    dry = service.dry_run(PAIR)
+    assert (dry.documents, len(dry.matches)) == (3, 1)
+    assert service.subscriptions() == []
+    assert service.dry_run(ORDERS, most=1).suspended == ("orders",)
+    (pair,) = service.subscribe(PAIR, backfill=HOUR)
+    assert pair.history is not None
+    assert [match.id for match in pair.history.matches] == [match.id for match in dry.matches]
+    assert pair.registered.first_doc == 1
+    applied(service, service.publish("S", [receipt(2, id="r2")]).last)
+    assert found(service, "pair") == [["o1", "r1"], ["o2", "r2"]]
+
+
+def test_dropping(service: Service) -> None:
+    service.subscribe(ORDERS, channels=[ChannelSpec("pull")])
+    service.subscribe(PAIR, channels=[ChannelSpec("pull")])
+    applied(service, service.publish("S", [order(1), receipt(1)]).last)
+    service.drop("orders", "drop")
+    assert [channel.name for channel in service.channels()] == ["pair.pull"]
+    service.drop("pair", "deliver")
+    (left,) = service.take("pair.pull")
+    service.ack("pair.pull", left.n)
+    until(lambda: service.channels() == [])
+    assert service.subscriptions() == []
+    applied(service, service.publish("S", [order(2), receipt(2)]).last)
+    assert service.figures().mailbox.taken == 2
+
+
+def test_one_that_is_dropped_while_it_matches_leaves_nothing(service: Service) -> None:
+    """Between the commit of a batch and the mailbox's there is no room for a drop."""
+    service.subscribe(ORDERS, channels=[ChannelSpec("pull")])
+    committed, dropping = threading.Event(), threading.Event()
+    take = service.mailbox.take
+
+    def taken(*given: Any) -> int:
+        committed.set()
+        dropping.wait(30)
+        until(lambda: service.lock._queue)  # the one who drops waits for its turn
+        return take(*given)
+
+    service.mailbox.take = taken  # type: ignore[method-assign]
+    last = service.publish("S", [order(1)]).last
+
+    def drop() -> None:
+        committed.wait(30)
+        dropping.set()
+        service.drop("orders", "drop")
+
+    thread = threading.Thread(target=drop)
+    thread.start()
+    thread.join()
+    applied(service, last)
+    (again,) = service.subscribe(ORDERS, channels=[ChannelSpec("pull")])
+    assert again.registered.first_doc == last + 1
+    assert service.matches("orders") == []
+    assert service.take("orders.pull") == []
+
+
+def test_one_that_matches_too_much_is_suspended_and_its_owner_told(service: Service) -> None:
+    service.subscribe(ORDERS, limit=Limit(3, HOUR), channels=[ChannelSpec("pull")])
+    service.subscribe("events: SELECT s FROM broker.events//broker-event[./subject->s];")
+    service.subscribe("calm: SELECT p FROM S//order[./part->p];")
+    applied(service, service.publish("S", [order(n, id=f"o{n}") for n in range(10)]).last)
+    assert found(service, "orders") == [["o0"], ["o1"], ["o2"]]
+    assert len(found(service, "calm")) == 10
+    suspended = service.subscription("orders")
+    assert (suspended.status, suspended.gaps[-1].first_doc) == ("suspended", 4)
+    until(lambda: found(service, "events"))
+    (event,) = service.matches("events")
+    assert event.match.values == {"s": ["orders"]}
+    assert service.figures().suspended == ("orders",)
+    assert [e.subscription for e in service.mailbox.events()] == ["orders"]
+    assert [e.kind for e in service.mailbox.events()] == ["subscription.suspended"]
+    service.resume("orders")
+    assert service.figures().suspended == ()
+
+
+# -- what was kept aside ---------------------------------------------------------------------
+
+
+def test_dead_letters_can_be_sent_on_their_way_again(tmp_path: Path) -> None:
+    late = 10 * HOUR
+    with serving(tmp_path / "state", time={"lateness": "1 h"}) as service:
+        service.subscribe(ORDERS)
+        documents = [
+            order(1, id="new", timestamp=20 * HOUR),
+            order(2, id="late", timestamp=late),
+            Posted(b"<torn", id="torn"),
+        ]
+        applied(service, service.publish("S", documents).last)
+        one, other = service.letters()
+        assert (one.id, one.streams, other.id) == ("late", ("S",), "torn")
+        assert service.letters(after=one.number) == [other]
+        again = service.resubmit(one.number)
+        assert again.ids == ("late",)
+        applied(service, again.last)
+        assert [letter.id for letter in service.letters()] == ["torn", "late"]  # it is still late
+        with pytest.raises(NotFound, match="there is no dead letter 1"):
+            service.resubmit(one.number)
+    with serving(tmp_path / "state", time={"lateness": "12 h"}) as service:
+        applied(service, service.resubmit(service.letters()[-1].number).last)
+        assert found(service, "orders") == [["new"], ["late"]]
+        assert service.forget_letters(numbers=[other.number]) == 1
+        assert service.letters() == []
+
+
+# -- copies ----------------------------------------------------------------------------------
+
+
+def test_a_copy_made_while_documents_flow_is_a_state_that_goes_on(tmp_path: Path) -> None:
+    copy, state = tmp_path / "copy", tmp_path / "new"
+    with serving(tmp_path / "state") as service:
+        service.subscribe(ORDERS, channels=[ChannelSpec("pull")])
+        with Publisher(service) as publisher:
+            until(lambda: service.figures().spool.applied > 30)
+            done = service.backup(copy)
+            at_least = service.figures().spool.applied
+            until(lambda: publisher.count > at_least + 30)
+        applied(service, publisher.count)
+        with pytest.raises(Conflict, match="not empty"):
+            service.backup(copy)
+        token = service.token
+    assert set(done.files) == {"broker.duckdb", "mailbox.sqlite", "spool.sqlite", "token"}
+    assert copy.stat().st_mode & 0o077 == 0
+    restore(copy, state)
+    with serving(state) as restored:
+        assert restored.token == token
+        last = restored.figures().spool.last
+        assert last >= 30
+        applied(restored, last)
+        assert found(restored, "orders") == [[f"o{n}"] for n in range(1, last + 1)]
+        assert len(restored.take("orders.pull", 10_000)) == last
+        applied(restored, restored.publish("S", [order(1, id="next")]).last)
+        assert found(restored, "orders")[-1] == ["next"]
+
+
+def test_what_is_no_whole_copy_is_refused(tmp_path: Path) -> None:
+    copy, state = tmp_path / "copy", tmp_path / "new"
+    with serving(tmp_path / "state") as service:
+        service.backup(copy)
+    with pytest.raises(Conflict, match="not empty"):
+        restore(copy, tmp_path / "state")
+    manifest = (copy / MANIFEST).read_bytes()
+    (copy / MANIFEST).unlink()
+    with pytest.raises(Invalid, match="no backup, or one that was not finished"):
+        restore(copy, state)
+    (copy / MANIFEST).write_bytes(manifest.replace(b"broker.duckdb", b"../outside"))
+    with pytest.raises(Invalid, match="not the files of a state"):
+        restore(copy, state)
+    (copy / MANIFEST).write_bytes(manifest)
+    spool = copy / "spool.sqlite"
+    damaged = bytearray(spool.read_bytes())
+    damaged[-1] ^= 1
+    spool.write_bytes(damaged)
+    with pytest.raises(Invalid, match=r"spool\.sqlite: not as it was written"):
+        restore(copy, state)
+    assert not state.exists()
+
+
+# -- feeds -----------------------------------------------------------------------------------
+
+
+def test_feeds_are_fetched_and_can_be_changed(tmp_path: Path) -> None:
+    with (
+        Site({"/f": rss("<title>a</title>"), "/g": rss("<title>b</title>")}) as site,
+        serving(tmp_path / "state", feeds={"urls": [site.url("/f")]}) as service,
+    ):
+        service.subscribe("items: SELECT t FROM S//item[./title->t];", backfill=HOUR)
+        until(lambda: service.figures().spool.last == 1)
+        assert [feed.url for feed in service.feeds()] == [site.url("/f")]
+        assert service.add_feed(site.url("/g")).status == "active"
+        until(lambda: service.figures().spool.applied == 2)
+        assert service.pause_feed(site.url("/f")).status == "paused"
+        figures = service.figures().feeds
+        assert (figures.active, figures.paused, figures.failing, figures.failure) == (1, 1, 0, None)
+        assert service.resume_feed(site.url("/f")).status == "active"
+        service.remove_feed(site.url("/g"))
+        for call in (service.remove_feed, service.pause_feed, service.resume_feed):
+            with pytest.raises(NotFound):
+                call(site.url("/g"))
+        for wrong in ("ftp://a.example/", str(tmp_path / "state" / "token"), "file:///etc/hosts"):
+            with pytest.raises(Invalid):
+                service.add_feed(wrong)
+        until(lambda: any("b" in m.match.values["t"] for m in service.matches("items")))
+
+
+def test_settings_that_cannot_be_are_told_at_the_start(tmp_path: Path) -> None:
+    service = Service(settings(tmp_path / "state", feeds={"urls": ["gopher://a.example/"]}))
+    with pytest.raises(ValueError, match="gopher"):
+        service.start()
+    with serving(tmp_path / "state"):
+        pass  # nothing of it stayed open
