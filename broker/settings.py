@@ -242,6 +242,8 @@ class Smtp(Section):
     """password; needs `user`"""
     password_file: Path | None = None
     """file that holds the password"""
+    ca: Path | None = None
+    """certificates of the authorities that are trusted, instead of the system's"""
     sender: str | None = Field(default=None, pattern="^[^@ ]+@[^@ ]+$")
     """address that mail comes from; needed with `host`"""
 

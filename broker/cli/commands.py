@@ -24,6 +24,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "The service": {
         "serve": ("serve", "Run the service"),
         "status": ("client_status", "Show how the service is doing"),
+        "events": (
+            "client_events",
+            "List what owners of subscriptions and channels should hear of",
+        ),
         "config": ("config", "Check and show the settings of the service"),
         "backup": ("client_state", "Copy the state of the running service into DIRECTORY"),
         "restore": ("client_state", "Make a state directory from the backup in DIRECTORY"),

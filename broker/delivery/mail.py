@@ -47,8 +47,11 @@ class MailSender:
         return _target(channel).limit
 
     def due(self, channel: Channel, first: Delivered) -> int:
-        """A period after the first match, and a period after the last digest."""
-        return max(first.taken, channel.last_success or 0) + _target(channel).every
+        """A period after the first match, and a period after the last digest; what a clock that was
+        wrong has dated in the future does not count."""
+        now = round(self._clock() * MICROSECONDS)
+        times = [time for time in (first.taken, channel.last_success or 0) if time <= now]
+        return max(times, default=0) + _target(channel).every
 
     async def send(self, channel: Channel, matches: Sequence[Delivered], lane: Lane) -> Sent:
         if self._smtp is None:

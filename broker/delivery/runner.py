@@ -121,8 +121,7 @@ class Runner:
         attempt = self._due_again(now)
         if attempt is None:
             wait = channel.next_try - now
-            # The clock was set back: no delay is that long.
-            if 0 < wait <= 2 * DAY * MICROSECONDS:
+            if wait > 0:
                 return self._until(now, channel.next_try)
             await self._tell_events(now)
             if MATCH not in channel.settings.get("events", (MATCH,)):

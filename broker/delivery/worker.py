@@ -23,7 +23,7 @@ from broker.delivery.model import Event
 from broker.delivery.reports import Reports
 from broker.delivery.runner import Runner
 from broker.delivery.sending import Sender
-from broker.delivery.settings import DeliverySettings
+from broker.delivery.settings import DAY, DeliverySettings
 from broker.delivery.tables import MailboxError
 from broker.delivery.webhook import WebhookSender
 from broker.model import MICROSECONDS
@@ -32,13 +32,18 @@ _FILES_PER_PLACE = 8
 """Attempts that take long go on beside those that have a place."""
 _GATHER = 0.02
 """Seconds in which changes of channels are taken together."""
+_SET_BACK = 60 * MICROSECONDS
+"""A clock that goes back by more was set."""
+_LONGEST = round(2 * DAY * MICROSECONDS)
+"""No delay is that long, whatever a receiver asks for."""
 
 _log = logging.getLogger(__name__)
 
 
 class DeliveryWorker:
     """Delivers from a mailbox until stopped. `clock` gives seconds since 1970; times of retries,
-    digests and signatures are its, so that days can pass in a test (tell by `poke`).
+    digests and signatures are its, so that days can pass in a test (tell by `poke`). Where it is set
+    back, what would wait until the time of before is tried at once.
 
     `on_event` is called, in the worker's thread, with each event that a delivery causes.
     """
@@ -61,12 +66,14 @@ class DeliveryWorker:
         self._changed: asyncio.Event | None = None
         self._deadline = 0.0
         self._finished = False
+        self._latest = 0
         self._runners: dict[int, tuple[Runner, asyncio.Task[None]]] = {}
         self._by_subscription: defaultdict[str | None, set[Runner]] = defaultdict(set)
 
     def start(self) -> None:
         """Begin to deliver; returns when the thread runs."""
         assert self._thread is None, "started already"
+        self._mailbox.hurry(self._now() + _LONGEST)
         _allow_connections(_FILES_PER_PLACE * self._settings.in_flight)
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
         self._thread.start()
@@ -216,7 +223,19 @@ class DeliveryWorker:
                 await asyncio.sleep(5)
 
     def _now(self) -> int:
-        return round(self._clock() * MICROSECONDS)
+        now = round(self._clock() * MICROSECONDS)
+        before, self._latest = self._latest, now
+        if now < before - _SET_BACK and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._hurry, now)
+        return now
+
+    def _hurry(self, now: int) -> None:
+        _log.warning("the clock was set back: what is to be tried again is tried at once")
+        try:
+            self._mailbox.hurry(now)
+        except MailboxError as error:
+            self._trouble(str(error))
 
     def _heard(self, event: Event) -> None:
         _log.warning("%s: %s: %s", event.kind, event.channel, event.text)

@@ -15,6 +15,7 @@ from broker.service.api_replies import (
     AcceptedReply,
     BackupReply,
     CountReply,
+    EventReply,
     FeedReply,
     LetterReply,
 )
@@ -45,6 +46,24 @@ _PAGE_BYTES = 8_000_000
 async def status(api: ApiContext) -> StatusReply:
     """How all parts fare: intake, pipeline, subscriptions, deliveries, feeds, files."""
     return await api.watch(partial(status_reply, api.service, len(api.waiting)))
+
+
+@router.get(
+    "/events",
+    operation_id="listEvents",
+    summary="List what owners should hear of",
+    tags=["service"],
+    responses=problems(),
+    response_description="The events, oldest first.",
+)
+async def events(
+    api: ApiContext,
+    after: Annotated[int, Query(ge=0, le=LARGEST, description="only numbers above it")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
+) -> list[EventReply]:
+    """Subscriptions that were suspended, channels that were disabled, deliveries given up."""
+    found = await api.read(partial(api.service.events, after, limit))
+    return [EventReply(**event.to_json()) for event in found]
 
 
 @router.post(

@@ -174,6 +174,21 @@ class LetterReply(BaseModel):
     xml: str = Field(description="what came; bytes that are no UTF-8 are replaced")
 
 
+class EventReply(BaseModel):
+    """Something that owners of subscriptions and channels should hear of."""
+
+    number: int = Field(examples=[12])
+    at: Time
+    kind: str = Field(
+        description="subscription.suspended, channel.disabled, channel.gone, channel.recovered, "
+        "delivery.dead or state.older",
+        examples=["subscription.suspended"],
+    )
+    channel: str | None = Field(description="the channel that it is about")
+    subscription: str | None = Field(description="the subscription that it is about")
+    text: str = Field(examples=["pair is suspended: over its limit of 1,000 matches in 1 h"])
+
+
 class CountReply(BaseModel):
     """How many were concerned."""
 

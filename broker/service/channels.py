@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from broker.delivery import Channel, Dead, Delivered, Mailbox
+from broker.delivery import Channel, Dead, Delivered, Event, Mailbox
 from broker.service.core import Core
 from broker.service.errors import Conflict, Invalid, NotFound
 from broker.service.results import ChannelSpec
@@ -86,6 +86,10 @@ class ChannelOperations:
     def forget_dead(self, numbers: Sequence[int] | None, channel: str | None = None) -> int:
         """Forget deliveries that were given up: these, or all (of a channel); how many."""
         return self.core.mailbox.forget_dead(numbers, channel=channel)
+
+    def events(self, after: int = 0, limit: int = 1_000) -> list[Event]:
+        """What owners should hear of, by number."""
+        return self.core.mailbox.events(after, limit)
 
     def resend_match(self, match_id: str, channel: str) -> None:
         """Deliver a match once more."""

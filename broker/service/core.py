@@ -28,7 +28,7 @@ from broker.settings import Settings
 from broker.store import Store
 from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
 from feeds.rows import DocumentRow
-from feeds.spool import Spool, sources
+from feeds.spool import Spool, seq_after, sources
 from feeds.turns import TurnLock
 from xscl.stage1 import Witness
 
@@ -96,7 +96,7 @@ class Core:
             raise
 
     def _agree(self) -> None:
-        """Numbers of the spool go on where the engine is, also where the spool was lost."""
+        """Numbers of the spool go on where the engine is, also where one of the files was lost."""
         engine = self.engine
         # A state from before the engine knew the position of the log knows it by source.
         self.position = engine.position or engine.applied(sources(self.spool.path))
@@ -104,6 +104,18 @@ class Core:
         if last < self.position:
             _log.warning("spool.behind", last=last, applied=self.position)
             self.spool.skip_to(self.position)
+            return
+        # Rows go once the engine has committed them. If it has not, a part of its file was lost.
+        waiting = seq_after(self.spool.path, self.position, 1)
+        upto = (waiting if waiting > self.position else last + 1) - 1
+        if upto > self.position and engine.position:
+            text = (
+                f"the state is older than its spool: documents {self.position + 1:,} to {upto:,} had"
+                " been matched and are not in it any more. Restore a backup, or publish them again"
+            )
+            _log.error("state.older", first=self.position + 1, last=upto)
+            self.mailbox.tell("state.older", text)
+        self.position = max(self.position, upto)
 
     def backlog(self) -> int:
         """How many rows of the spool wait to be matched."""

@@ -20,6 +20,7 @@ def delivery_settings(settings: Settings) -> DeliverySettings:
             given.smtp.user,
             None if password is None else password.get_secret_value(),
             given.smtp.sender or "",
+            ca_file=None if given.smtp.ca is None else str(given.smtp.ca),
         )
     return DeliverySettings(
         allow_private=given.allow_private,

@@ -151,6 +151,10 @@ def test_throttles_and_limits(service: Serving, tmp_path: Path) -> None:
     service.until("/v1/subscriptions/thr", lambda told: told["status"] == "suspended")
     assert "thr: suspended: " in service.done("list", "thr")
     assert "suspended: thr" in service.done("status")
+    (event,) = map(json.loads, service.done("events", "--format", "jsonl").splitlines())
+    assert (event["kind"], event["subscription"]) == ("subscription.suspended", "thr")
+    assert event["text"] in service.done("events")
+    assert service.broker("events", "--after", event["number"]).stdout == ""
     assert "thr: active" in service.done("resume", "thr")
     for wrong in (("--throttle", "t:soon"), ("--limit", "1 h"), ("--limit", "0:1 h")):
         assert service.broker("subscribe", path, *wrong).returncode == 2

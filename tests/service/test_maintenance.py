@@ -155,3 +155,31 @@ def test_a_state_that_knew_numbers_by_source_goes_on(tmp_path: Path) -> None:
     found = [each.match.values["p"] for each in core.mailbox.matches(None, 0, 9)]
     assert found == [["4"], ["5"]]
     core.close()
+
+
+def test_a_state_that_lost_what_it_had_committed_says_so(tmp_path: Path) -> None:
+    """DuckDB opens a file whose log is gone as it was before, and says nothing."""
+    state = tmp_path / "state"
+
+    def session(*documents: Posted) -> None:
+        core = Core(settings(state))
+        publish(core, *documents)
+        core.trim()
+        core.close()
+
+    session(order(0))
+    before = (state / "broker.duckdb").read_bytes()
+    session(order(1), order(2))
+    (state / "broker.duckdb").write_bytes(before)
+
+    core = Core(settings(state))
+    (event,) = core.mailbox.events()
+    assert event.kind == "state.older"
+    assert "documents 2 to 3" in event.text
+    assert core.backlog() == 0
+    publish(core, order(3))
+    assert core.position == 4
+    core.close()
+    again = Core(settings(state))
+    assert len(again.mailbox.events()) == 1
+    again.close()
