@@ -3,8 +3,10 @@
     python -m bench.all [--quick] [--only NAME …]
 
 A benchmark is a module here that can be run. Its part of the page is what it saved under
-`results/`, else what it printed. `--quick` tries, in seconds, those that have such a mode, and
-writes no page. With `--only` the other parts of the page are those of their last run.
+`results/`, else what it printed, below what `notes/` says to it: first the answer to its question,
+in a paragraph, then how to read the numbers. `--quick` tries, in seconds, those that have such a
+mode, and writes no page. With `--only` the other parts of the page are those of their last run;
+with `--only` and nothing behind it the page is put together again.
 """
 
 from __future__ import annotations
@@ -19,21 +21,32 @@ from bench.measure import RESULTS, machine, save
 
 HERE = Path(__file__).parent
 PAGE = HERE / "RESULTS.md"
+NOTES = HERE / "notes"
+ORDER = ("main_job", "end_to_end", "rss", "distinct", "technical", "constants", "register")
+"""Which come first on the page; the others follow by name."""
 
 
 def benchmarks() -> dict[str, Path]:
-    """The modules of this folder that can be run, by name."""
-    return {
+    """The modules of this folder that can be run, by name, in the order of the page."""
+    found = {
         file.stem: file
         for file in sorted(HERE.glob("*.py"))
         if file.stem != "all" and '__name__ == "__main__"' in file.read_text(encoding="utf-8")
     }
+    first = [name for name in ORDER if name in found]
+    return {name: found[name] for name in [*first, *(n for n in found if n not in first)]}
 
 
 def question(file: Path) -> str:
     """The first sentence of a benchmark's docstring."""
     docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or file.stem
     return " ".join(docstring.split("\n\n")[0].split())
+
+
+def tries(file: Path) -> bool:
+    """Whether a benchmark can be tried with `--quick`."""
+    text = file.read_text(encoding="utf-8")
+    return "parser(__doc__)" in text or '"--quick"' in text
 
 
 def run_one(name: str, quick: bool) -> bool:
@@ -58,30 +71,40 @@ def run_one(name: str, quick: bool) -> bool:
     return True
 
 
+def note(name: str) -> tuple[str, str]:
+    """The answer to a benchmark's question, and what else there is to say to its numbers."""
+    file = NOTES / f"{name}.md"
+    answer, _, rest = (file.read_text(encoding="utf-8") if file.exists() else "").partition("\n\n")
+    return " ".join(answer.split()), rest.strip()
+
+
 def assemble() -> None:
     """The page, of all results there are."""
-    parts = [
-        "# Results\n\nWritten by `python -m bench.all`; what is measured, and how, is in README.md."
-    ]
+    head, parts = [], []
     for name, file in benchmarks().items():
         saved = RESULTS / f"{name}.md"
         if saved.exists():
-            text = saved.read_text(encoding="utf-8").strip()
-            parts.append(f"## {name}\n\n{question(file)} (`python -m bench.{name}`)\n\n{text}")
-    PAGE.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+            asked, (answer, rest) = question(file), note(name)
+            head.append(f"- *[{asked}](#{name})* {answer}")
+            text = [f"## {name}", f"*{asked}* (`python -m bench.{name}`)", answer, rest]
+            parts += [*filter(None, text), saved.read_text(encoding="utf-8").strip()]
+    opening = (
+        "# Results\n\nWritten by `python -m bench.all`; what is measured, and how, is in"
+        " [README.md](README.md), and what follows for machines to buy in [COST.md](COST.md)."
+    )
+    PAGE.write_text(
+        "\n\n".join([opening, "\n".join(head), *parts]) + "\n",
+        encoding="utf-8",
+    )
 
 
 def main() -> None:
     known = benchmarks()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", nargs="+", choices=known, default=list(known))
+    parser.add_argument("--only", nargs="*", choices=known, default=list(known))
     args = parser.parse_args()
-    chosen = [
-        name
-        for name in args.only
-        if not args.quick or '"--quick"' in known[name].read_text(encoding="utf-8")
-    ]
+    chosen = [name for name in args.only if not args.quick or tries(known[name])]
     failed = [name for name in chosen if not run_one(name, args.quick)]
     if not args.quick:
         assemble()

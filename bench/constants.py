@@ -1,6 +1,6 @@
 """What does a document cost when very many subscriptions have a constant and a join?
 
-    python bench/constants.py [--most 100000]
+    python -m bench.constants [--most 100000]
 
 Each subscription is "an item by author X whose title holds keyword Y, followed within a day by an
 item with the same link". The number of subscriptions grows; the documents are the same, and the
@@ -10,12 +10,13 @@ way: each subscription's filter tried on each document (measured up to 1,000, it
 
 from __future__ import annotations
 
-import argparse
+import gc
 import random
-import resource
 import time
+from dataclasses import dataclass
 
 import xscl
+from bench.measure import finish, parser
 from broker import Broker, Document
 from broker.shapes import compile_query
 from xscl.document import parse_document
@@ -66,48 +67,67 @@ def plain(count: int, sample: list[Document]) -> float:
     return (time.process_time() - begin) / len(sample) * 1e6
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--most", type=int, default=100_000)
-    most = parser.parse_args().most
-    sample = documents()
-    print(
-        f"{DOCUMENTS:,} documents of {len(sample[0].xml)} bytes, batches of {BATCH}; CPU time\n\n"
-        f"{'subscriptions':>13}{'register, us each':>19}{'stage 1, us/doc':>17}"
-        f"{'all, us/doc':>13}{'vs one':>8}{'plain filters, us/doc':>23}{'matches':>9}{'MB':>7}"
-    )
-    base = 0.0
-    count = 1
-    while count <= most:
-        broker = Broker()
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """CPU microseconds to register each, of stage 1 and of all by document; matches found."""
+
+    register: float
+    stage1: float
+    whole: float
+    matches: int
+
+
+def cost(count: int, sample: list[Document]) -> Cost:
+    with Broker() as broker:
         begin = time.process_time()
         for start in range(0, count, 10_000):
             text = "".join(subscription(n) for n in range(start, min(count, start + 10_000)))
             broker.subscribe(text)
-        registered = (time.process_time() - begin) / count * 1e6
+        broker.engine.joiner.refresh()
+        registered = time.process_time() - begin
+        gc.collect()
+        gc.freeze()
         matcher = broker.engine.matcher
         roots = [parse_document(d.xml.encode()) for d in sample]  # type: ignore[union-attr]
         matcher.match(roots[0], ("S",))
         begin = time.process_time()
         for root in roots:
             matcher.match(root, ("S",))
-        stage1 = (time.process_time() - begin) / len(sample) * 1e6
-        broker.engine.joiner.refresh()
-        begin = time.process_time()
+        matched = time.process_time()
         found = 0
         for start in range(0, len(sample), BATCH):
             found += len(broker.process(sample[start : start + BATCH]))
-        each = (time.process_time() - begin) / len(sample) * 1e6
-        base = base or each
+        stage1, whole = matched - begin, time.process_time() - matched
+    gc.unfreeze()
+    each = 1e6 / len(sample)
+    return Cost(registered / count * 1e6, stage1 * each, whole * each, found)
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--most", type=int, default=100_000)
+    args = options.parse_args()
+    most = 1_000 if args.quick else args.most
+    sample = documents()
+    lines = [
+        f"{'subscriptions':>13}{'register, us each':>19}{'stage 1, us/doc':>17}"
+        f"{'all, us/doc':>13}{'vs one':>8}{'plain filters, us/doc':>23}{'matches':>9}"
+    ]
+    print(lines[0])
+    cost(1, sample)  # once for nothing: the first pays for what all share
+    base, count = 0.0, 1
+    while count <= most:
+        found = cost(count, sample)
+        base = base or found.whole
         other = f"{plain(count, sample[:50]):23,.0f}" if count <= 1_000 else f"{'':23}"
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(
-            f"{count:13,}{registered:19,.0f}{stage1:17.1f}{each:13.1f}{each / base:8.2f}"
-            f"{other}{found:9,}{memory:7,.0f}",
-            flush=True,
+        lines.append(
+            f"{count:13,}{found.register:19,.0f}{found.stage1:17.1f}{found.whole:13.1f}"
+            f"{found.whole / base:8.2f}{other}{found.matches:9,}"
         )
-        broker.close()
+        print(lines[-1], flush=True)
         count *= 10
+    note = f"{DOCUMENTS:,} documents of {len(sample[0].xml)} bytes, batches of {BATCH}; CPU time."
+    finish("constants", ["```text\n" + "\n".join(lines) + "\n```"], args.quick, note)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ one with the same link, title or author), by windows (one minute to thirty days)
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 from bench.generate import constant_queries, rss, wide, wide_queries, window_queries
-from bench.measure import Verifier, machine, save
-from bench.rss import Results, measure, section
+from bench.measure import Verifier, finish, parser
+from bench.rss import Results, every_run, measure, section
 from bench.workload import Documents, Query, Workload
 
 _KINDS: dict[str, Callable[[Documents, int], list[Query]]] = {
@@ -26,16 +25,15 @@ _KINDS: dict[str, Callable[[Documents, int], list[Query]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=20_000)
-    parser.add_argument("--most", type=int, default=100_000)
-    parser.add_argument("--budget", type=float, default=10.0)
-    parser.add_argument("--quick", action="store_true", help="a few seconds, and no results file")
-    args = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--items", type=int, default=20_000)
+    options.add_argument("--most", type=int, default=100_000)
+    options.add_argument("--budget", type=float, default=10.0)
+    args = options.parse_args()
     if args.quick:
         args.items, args.most, args.budget = 1_000, 1_000, 0.3
-    parts = [f"{args.budget:g} CPU seconds for each run.\n\n{machine()}"]
-    lines = []
+    parts: list[str] = []
+    lines: list[str] = []
     for kind, queries in _KINDS.items():
         documents = wide(args.items) if kind == "by leaves" else rss(args.items)
         verifier = Verifier(documents)
@@ -48,11 +46,8 @@ def main() -> None:
             lines += [f"{kind}: {line}" for line in totals]
             count *= 10
         parts += [f"### Distinct {kind}", section(results, args.items, "distinct subscriptions")]
-    parts.append("### Every run\n\n```text\n" + "\n".join(lines) + "\n```")
-    text = "\n\n".join(parts)
-    print("\n" + text)
-    if not args.quick:
-        save("distinct", text)
+    note = f"{args.items:,} items; {args.budget:g} CPU seconds for each run."
+    finish("distinct", [*parts, every_run(lines)], args.quick, note)
 
 
 if __name__ == "__main__":

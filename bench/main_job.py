@@ -1,7 +1,7 @@
 """How many items a second does the main job process, where does the time go, and how does that
 compare with the obvious script?
 
-    python bench/main_job.py [--archive DIR]
+    python -m bench.main_job [--archive DIR]
 
 The main job is a feed archive (`<feed>/<UTC time>_….xml`) under the eight subscriptions in
 `archive.xscl`. Three ways in one run: the library with a durable state, the Spark pipeline over the
@@ -12,7 +12,6 @@ item, and a Python loop over the pairs. All three have to find the same matches.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,6 +21,9 @@ from pathlib import Path
 from lxml import etree
 
 import xscl
+from bench.generate import SECOND
+from bench.measure import CpuClock
+from bench.pipeline import run_spark
 from broker import Broker
 from broker.cli.replay import batches
 from broker.sql import UNBOUNDED
@@ -46,6 +48,7 @@ def library(rows: list[DocumentRow], times: dict[str, float]) -> set[str]:
     found: set[str] = set()
     with tempfile.TemporaryDirectory() as state, Broker(state, lateness=UNBOUNDED) as broker:
         broker.subscribe(QUERIES.read_text())
+        clock = broker.engine.clock = CpuClock()
         todo = batches(iter(rows), broker.engine.matcher)
         while True:
             with cpu(times, "stage 1 (with XML parsing)"):
@@ -60,46 +63,24 @@ def library(rows: list[DocumentRow], times: dict[str, float]) -> set[str]:
                 f"{m.query} {' '.join(d.id for d in m.documents)} {' '.join(d.stream for d in m.documents)}"
                 for m in matches
             }
-        for step, seconds in broker.engine.clock.seconds.items():
+        for step, seconds in clock.seconds.items():
             times[f"stage 2, of which {step}"] = seconds
     return found
 
 
 def spark(rows: list[DocumentRow]) -> tuple[int, dict[str, float]]:
-    """The pipeline over the same items as JSON lines: matches, and seconds by stage."""
-    from broker.spark.pipeline import run_pipeline
-    from broker.spark.session import start_session, stop_session
-    from broker.spark.sources import json_source
-
-    with tempfile.TemporaryDirectory() as scratch, Broker(scratch, lateness=UNBOUNDED) as broker:
-        lines = Path(scratch) / "items.jsonl"
-        with lines.open("w") as file:
-            for row in rows:
-                file.write(
-                    json.dumps(
-                        {
-                            "id": row.id,
-                            "source": row.source,
-                            "stream": list(row.streams),
-                            "timestamp": row.timestamp / 1_000_000,
-                            "xml": row.xml.decode(),
-                        }
-                    )
-                    + "\n"
-                )
-        broker.subscribe(QUERIES.read_text())
-        begin = time.perf_counter()
-        session = start_session()
-        started = time.perf_counter() - begin
-        summary = run_pipeline(
-            session,
-            broker.engine,
-            [json_source(session, lines)],
-            Path(scratch) / "checkpoint",
-            once=True,
-            on_matches=broker.acknowledge,
-        )
-        stop_session(session)
+    """The pipeline over the same items: matches, and seconds by stage."""
+    documents = (
+        {
+            "id": row.id,
+            "source": row.source,
+            "stream": list(row.streams),
+            "timestamp": row.timestamp / SECOND,
+            "xml": row.xml.decode(),
+        }
+        for row in rows
+    )
+    summary, started = run_spark(documents, QUERIES.read_text(), UNBOUNDED)
     return summary.matches, {"start Spark": started, **summary.seconds, "elapsed": summary.elapsed}
 
 

@@ -9,6 +9,7 @@ over just the documents it was given.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import platform
@@ -26,6 +27,7 @@ from typing import Protocol, runtime_checkable
 
 from bench.exact import Exact
 from bench.workload import Batch, Documents, Query, Workload
+from broker.clock import Clock
 
 BROKER = "this broker"
 """The name of the broker's own join in the tables."""
@@ -185,19 +187,20 @@ def ours() -> dict[str, Factory]:
 
 
 def machine() -> str:
-    """The machine and the versions, in a line."""
+    """The machine, the versions, and how busy it has been for five minutes, in a line."""
     names = [
         line.partition(":")[2].strip()
         for line in _lines("/proc/cpuinfo")
         if line.startswith("model name")
     ]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    load = os.getloadavg()[1]
     system = platform.freedesktop_os_release().get("PRETTY_NAME", "") if _lines(_RELEASE) else ""
     packages = ", ".join(f"{p} {version(p)}" for p in ("duckdb", "numpy", "pyarrow", "lxml"))
     return (
         f"{os.cpu_count()} cores ({names[0] if names else platform.machine()}), {memory:.0f} GB,"
         f" {system or platform.platform()}, Python {platform.python_version()}, {packages};"
-        f" {datetime.now(UTC):%Y-%m-%d}"
+        f" {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load {load:.1f}"
     )
 
 
@@ -230,6 +233,42 @@ def figures(value: float) -> str:
     if value >= 0.1:
         return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
     return f"{value:.{1 - floor(log10(value))}f}" if value > 0 else "0"
+
+
+class CpuClock(Clock):
+    """Where the CPU time of batches goes: what else the machine does is not counted."""
+
+    def start(self) -> None:
+        self._last = time.process_time()
+
+    def lap(self, step: str) -> None:
+        now = time.process_time()
+        self.seconds[step] += now - self._last
+        self._last = now
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    """The command line of a benchmark, whose docstring says what it does."""
+    made = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--quick", action="store_true", help="a few seconds, and no results file")
+    return made
+
+
+def finish(name: str, parts: Sequence[str], quick: bool, note: str = "") -> None:
+    """Prints the parts of a benchmark's results, and saves them under what was measured how
+    (`note`) and the machine, unless it was only tried."""
+    text = "\n\n".join([*filter(None, [note]), machine(), *parts])
+    print("\n" + text)
+    if not quick:
+        save(name, text)
 
 
 def save(name: str, text: str) -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
 from bench.workload import Batch, Query, Workload
 from broker.catalog import Canonical
 from broker.hits import Hit, span
 from broker.plan import Plan
 from broker.postings import Postings
-from broker.records import Reader, Record
+from broker.records import Reader, Record, bounds_of, packed
 from broker.signatures import Signatures, Verdict
 from broker.sql import UNBOUNDED
 from xscl.template import Template
@@ -37,22 +35,15 @@ class Ours:
         self._counts: Counter[int] = Counter()
 
     def add(self, batch: Batch) -> None:
-        count = len(batch.doc)
-        if not count:
+        if not len(batch.doc):
             return
-        first = [0]
-        if len(batch.timestamps) > 1:
-            first += (np.flatnonzero(np.diff(batch.doc)) + 1).tolist()
-        docs = batch.doc[first].tolist()
+        bounds = bounds_of(batch.doc)
+        docs = batch.doc[bounds[:-1]].tolist()
         every = batch.timestamps.tolist()
         timestamps = [every[doc - batch.first] for doc in docs]
-        rows = np.array((batch.var1, batch.var2, batch.node1, batch.node2), np.int64, order="F")
-        records = self._reader.records(
-            [docs, docs, timestamps, timestamps],
-            rows.tobytes(order="F"),
-            batch.value.tolist(),
-            [*first, count],
-        )
+        edges = packed((batch.var1, batch.var2, batch.node1, batch.node2))
+        own = [docs, docs, timestamps, timestamps]
+        records = self._reader.records(own, edges, batch.value.tolist(), bounds)
         for record in records:
             self._count(self.postings.probe(record), record)
             self.postings.insert(record)

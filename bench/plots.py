@@ -12,6 +12,7 @@ mpl.use("svg")
 mpl.rcParams.update({"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9})
 
 from matplotlib import pyplot as plt  # noqa: E402  # the backend comes first
+from matplotlib.figure import Figure  # noqa: E402
 
 _STYLES = ("s--", "^--", "v--", "d--", "x--")
 Points = Sequence[tuple[float, float]]
@@ -34,6 +35,27 @@ def lines(
         axes.set_xticks(sorted({point[0] for points in series.values() for point in points}))
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
+    return _saved(figure, name, title)
+
+
+def over_items(
+    name: str, title: str, millions: Sequence[float], series: Mapping[str, Sequence[float]]
+) -> str:
+    """Draws one panel for each series over millions of items, from 0; returns Markdown that shows
+    it."""
+    figure, panels = plt.subplots(
+        len(series), 1, figsize=(6.4, 1.5 * len(series)), sharex=True, layout="constrained"
+    )
+    for axes, (label, values) in zip(panels, series.items(), strict=True):
+        axes.plot(millions, values, "o-", markersize=3)
+        axes.set_title(label, fontsize=8, loc="left")
+        axes.set_ylim(0, max(values) * 1.15)
+        axes.grid(alpha=0.3)
+    panels[-1].set_xlabel("millions of items")
+    return _saved(figure, name, title)
+
+
+def _saved(figure: Figure, name: str, title: str) -> str:
     RESULTS.mkdir(exist_ok=True)
     figure.savefig(RESULTS / f"{name}.svg", metadata={"Date": None})
     plt.close(figure)

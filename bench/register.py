@@ -1,6 +1,6 @@
 """What does a subscription cost in CPU and memory, and does that grow with how many there are?
 
-    python bench/register.py [--quick] [--most 1000000]
+    python -m bench.register [--quick] [--most 1000000]
 
 Two workloads. *joins*: two blocks over an item of five leaves, one to five value joins between
 distinct leaves, FOLLOWED BY, windows of many lengths (the dissertation, section 6.6.1); there are
@@ -17,16 +17,15 @@ one, with bringing stage 2 up to date; and starting again from the state directo
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import xscl
+from bench.measure import finish, parser, resident
 from broker import Broker, shapes
 from broker.shapes import run_passes
 from xscl.growth import growing
@@ -64,12 +63,6 @@ HEAD = (
 )
 
 
-def memory() -> int:
-    """Bytes of this process that are in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def by_itself(query: Callable[[int], str]) -> float:
     """Microseconds of the passes over a query, when no shape is shared; templates are known."""
     program = xscl.check([xscl.parse("".join(map(query, range(ALONE))))])
@@ -85,7 +78,7 @@ def register(name: str, count: int, state: str) -> str:
     query = WORKLOADS[name]
     alone = by_itself(query)
     shapes.forget()
-    before = memory()
+    before = resident()
     parsing = checking = registering = 0.0
     with Broker(state) as broker:
         for start in range(0, count, AT_ONCE):
@@ -104,7 +97,7 @@ def register(name: str, count: int, state: str) -> str:
         begin = time.process_time()
         broker.engine.joiner.refresh()
         registering += time.process_time() - begin
-        grown = memory() - before
+        grown = resident() - before
         canonical = len(broker.engine.catalog.canonical)
         adding = removing = 0.0
         for number in range(count, count + CHANGES):
@@ -125,22 +118,31 @@ def register(name: str, count: int, state: str) -> str:
 
 
 def restart(count: int, state: str) -> str:
-    before, begin = memory(), time.process_time()
+    before, begin = resident(), time.process_time()
     with Broker(state) as broker:
         broker.engine.joiner.refresh()
         seconds = time.process_time() - begin
         assert len(broker.engine.catalog.subscriptions) == count
-        grown = memory() - before
+        grown = resident() - before
     return f"{seconds:11.1f}{seconds / count * 1e6:9.0f}{grown / count / 1024:9.2f}"
 
 
+STEPS = ("register", "restart")
+
+
+def one(step: str, name: str, count: int, state: str) -> str:
+    """A step in a process of its own; its part of the row."""
+    command = [sys.executable, "-m", "bench.register", "--one", step, name, str(count), state]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.rstrip("\n")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="at most 10,000")
-    parser.add_argument("--most", type=int, default=1_000_000)
-    parser.add_argument("--only", choices=WORKLOADS)
-    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--most", type=int, default=1_000_000)
+    options.add_argument("--only", choices=WORKLOADS)
+    options.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    given = options.parse_args()
     if given.one:
         step, name, count, state = given.one
         print(
@@ -148,17 +150,22 @@ def main() -> None:
         )
         return
     most = 10_000 if given.quick else given.most
-    print(f"CPU time; by subscription in microseconds\n\n{HEAD}")
+    lines = [HEAD]
+    print(HEAD, flush=True)
     for name in [given.only] if given.only else WORKLOADS:
         count = 1_000
         while count <= most:
             with tempfile.TemporaryDirectory() as state:
-                for step in ("register", "restart"):
-                    command = [sys.executable, __file__, "--one", step, name, str(count), state]
-                    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-                    print(done.stdout.rstrip("\n"), end="", flush=True)
-            print(flush=True)
+                lines.append("".join(one(step, name, count, state) for step in STEPS))
+            print(lines[-1], flush=True)
             count *= 10
+    note = "CPU time; by subscription in microseconds."
+    finish(
+        "register",
+        ["```text\n" + "\n".join(lines) + "\n```"],
+        given.quick or bool(given.only),
+        note,
+    )
 
 
 if __name__ == "__main__":

@@ -13,13 +13,12 @@ the items it has joined, which are the easy ones, with little before them to joi
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from math import inf
 
 from bench.baselines import BASELINES
 from bench.generate import CHANNELS, ITEMS, join_queries, rss
-from bench.measure import BROKER, Run, Verifier, figures, machine, ours, run, save, table
+from bench.measure import BROKER, Run, Verifier, figures, finish, ours, parser, run, table
 from bench.workload import Workload
 
 Results = Mapping[int, Sequence[Run]]
@@ -69,6 +68,11 @@ def section(results: Results, items: int, what: str = "subscriptions") -> str:
     return "\n\n".join(parts)
 
 
+def every_run(lines: Sequence[str]) -> str:
+    """What each system did in each run, as it was printed."""
+    return "### Every run\n\n```text\n" + "\n".join(lines) + "\n```"
+
+
 def measure(
     workload: Workload, verifier: Verifier, size: int, budget: float, whole: bool = False
 ) -> tuple[list[Run], list[str]]:
@@ -91,12 +95,11 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=ITEMS)
-    parser.add_argument("--most", type=int, default=1_000_000)
-    parser.add_argument("--budget", type=float, default=10.0)
-    parser.add_argument("--quick", action="store_true", help="a few seconds, and no results file")
-    args = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--items", type=int, default=ITEMS)
+    options.add_argument("--most", type=int, default=1_000_000)
+    options.add_argument("--budget", type=float, default=10.0)
+    args = options.parse_args()
     if args.quick:
         args.items, args.most, args.budget = 2_000, 1_000, 0.3
     documents = rss(args.items)
@@ -110,22 +113,17 @@ def main() -> None:
             results[count], totals = measure(workload, verifier, size, args.budget, whole=True)
             lines += totals
         count *= 10
-    parts = [
-        f"{args.items:,} items of {CHANNELS} channels; {args.budget:g} CPU seconds for each run of"
-        " a baseline."
-        f"\n\n{machine()}"
-    ]
-    parts.append(table(("subscriptions", "distinct"), distinct))
+    parts = [table(("subscriptions", "distinct"), distinct)]
     for size, results in found.items():
         heading = "One item at a time" if size == 1 else f"{size:,} items at a time"
         parts += [f"### {heading}", section(results, args.items)]
         if not args.quick:
             parts.append(chart(size, heading, results))
-    parts.append("### Every run\n\n```text\n" + "\n".join(lines) + "\n```")
-    text = "\n\n".join(parts)
-    print("\n" + text)
-    if not args.quick:
-        save("rss", text)
+    note = (
+        f"{args.items:,} items of {CHANNELS} channels; {args.budget:g} CPU seconds for each run of"
+        " a baseline."
+    )
+    finish("rss", [*parts, every_run(lines)], args.quick, note)
 
 
 def chart(size: int, heading: str, results: Results) -> str:

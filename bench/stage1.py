@@ -1,6 +1,6 @@
 """What does stage 1 cost, against parsing the document, with 10 to 1,000,000 patterns registered?
 
-    python bench/stage1.py [--most 1000000] [--quick]
+    python -m bench.stage1 [--most 1000000] [--quick]
 
 The parse floor is `lxml.etree.fromstring` on the same bytes, measured in turns with stage 1: parsing,
 matching, and the Arrow columns of a batch. Patterns are of three sorts: `paths` are tree patterns
@@ -13,15 +13,14 @@ documents. Hostile documents meet the paths.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import random
-import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from lxml import etree
 
+from bench.measure import parser, resident
 from broker.wire import rows_from_witnesses
 from xscl import ast
 from xscl.document import parse_document
@@ -202,17 +201,12 @@ def change(matcher: Matcher, made: Edge, xml: bytes) -> float:
     return changed - same
 
 
-def memory() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
-
-
 def grown(sort: str, most: int) -> Iterator[tuple[int, Matcher, float, float]]:
     """One matcher with ever more patterns: their number, CPU us and bytes for each of the last."""
     matcher = Matcher(selecting())
     there, count = 0, 10
     while count <= most:
-        begin, before = time.process_time(), memory()
+        begin, before = time.process_time(), resident()
         for number in range(there, count):
             matcher.add(SORTS[sort](number))
         seconds = time.process_time() - begin
@@ -221,16 +215,15 @@ def grown(sort: str, most: int) -> Iterator[tuple[int, Matcher, float, float]]:
         gc.collect()
         gc.freeze()
         added = count - there
-        yield count, matcher, seconds / added * 1e6, (memory() - before) / added
+        yield count, matcher, seconds / added * 1e6, (resident() - before) / added
         there, count = count, count * 10
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--most", type=int, default=1_000_000)
-    parser.add_argument("--quick", action="store_true", help="a smoke run")
-    options = parser.parse_args()
-    most, seconds = (1_000, 0.05) if options.quick else (options.most, 1.5)
+    options = parser(__doc__)
+    options.add_argument("--most", type=int, default=1_000_000)
+    args = options.parse_args()
+    most, seconds = (1_000, 0.05) if args.quick else (args.most, 1.5)
     table_of_hostile(min(most, 100_000), seconds / 2)
     names = [f"{name} ({len(xml):,} bytes)" for name, xml in documents().items()]
     print("Stage 1 / parse floor, for " + ", ".join(names) + "; CPU time\n")
@@ -264,10 +257,10 @@ def table_of_hostile(count: int, seconds: float) -> None:
             matcher.automaton.forget()
             matcher.match(parse_document(xml), ("S",))
 
-        before = memory()
+        before = resident()
         (cold,) = fastest([first], seconds)
         floor, whole = cost(matcher, xml, seconds)
-        more = (memory() - before) / 2**20
+        more = (resident() - before) / 2**20
         print(f"{name:24}{floor * 1e3:11.2f}{cold / floor:8.1f}{whole / floor:8.1f}{more:9.0f}")
     print(flush=True)
 

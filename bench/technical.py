@@ -12,13 +12,12 @@ nearly every pair has a signature that none before it had. Every count is held a
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bench.baselines import BASELINES
 from bench.generate import join_queries, technical
-from bench.measure import Run, Verifier, figures, machine, ours, run, save, table
+from bench.measure import Run, Verifier, figures, finish, ours, parser, run, table
 from bench.workload import Schema, Workload, flat, nested
 
 _MIDDLES = 4
@@ -104,29 +103,26 @@ def sweep(name: str, parameter: str, values: Sequence[float], pairs: int, budget
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=300)
-    parser.add_argument("--budget", type=float, default=2.0)
-    parser.add_argument("--quick", action="store_true", help="a few seconds, and no results file")
-    args = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--pairs", type=int, default=300)
+    options.add_argument("--budget", type=float, default=2.0)
+    args = options.parse_args()
     pairs, budget = (5, 0.1) if args.quick else (args.pairs, args.budget)
     fixed = "; ".join(
         f"{name}: {p.queries:,} queries, {p.leaves} leaves, Zipf {p.skew}, K = {p.most}"
         for name, p in SCHEMAS.items()
     )
-    parts = [
+    note = (
         f"CPU milliseconds for a pair of documents, {pairs} pairs or {budget:g} CPU seconds for each"
-        f" run. Where not varied, {fixed}; {_MIDDLES} inner nodes.\n\n{machine()}"
-    ]
+        f" run. Where not varied, {fixed}; {_MIDDLES} inner nodes."
+    )
+    parts: list[str] = []
     for name in SCHEMAS:
         for parameter, (_, values) in PARAMETERS.items():
             chosen = QUICK.get(parameter, ()) if args.quick else values
             if chosen:
                 parts.append(sweep(name, parameter, chosen, pairs, budget))
-    text = "\n\n".join(parts)
-    print("\n" + text)
-    if not args.quick:
-        save("technical", text)
+    finish("technical", parts, args.quick, note)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ kind (the items of a feed) have the same rows up to their values, so those are k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -93,20 +93,19 @@ class Reader:
         """The records of match-relation rows in which each document's rows stand together."""
         if not rows.num_rows:
             return []
-        doc = _numbers(rows, "doc")
-        first = np.concatenate(([0], np.flatnonzero(np.diff(doc)) + 1))
+        bounds = bounds_of(_numbers(rows, "doc"))
+        first = bounds[:-1]
         own = [_numbers(rows, name)[first].tolist() for name in ("doc", "base", "start", "end")]
-        table = np.empty((rows.num_rows, 4), np.int64)
-        for i, name in enumerate(("var1", "var2", "node1", "node2")):
-            table[:, i] = _numbers(rows, name)
+        edges = packed([_numbers(rows, name) for name in ("var1", "var2", "node1", "node2")])
         codes = pc.fill_null(rows.column("value"), 0).to_numpy().tolist()
-        return self.records(own, table.tobytes(), codes, [*first.tolist(), rows.num_rows])
+        return self.records(own, edges, codes, bounds)
 
     def records(
         self, own: list[list[int]], raw: bytes, codes: list[int], bounds: list[int]
     ) -> list[Record]:
         """Records from columns: `own` are doc, base, start, end by document, `bounds` where each
-        document's rows begin, and the end of the last, `raw` the rows themselves."""
+        document's rows begin, and the end of the last (`bounds_of`), `raw` the rows themselves
+        (`packed`)."""
         known = self._layouts
         if len(known) > _KNOWN_LAYOUTS:
             known.clear()
@@ -120,6 +119,18 @@ class Reader:
             result.append(Record(doc, base, start, end, layout, tuple(codes[low:high])))
             low = high
         return result
+
+
+def bounds_of(doc: npt.NDArray[np.int64]) -> list[int]:
+    """Where each document's rows begin, and the end of the last."""
+    if doc[0] == doc[-1]:
+        return [0, len(doc)]
+    return [0, *(np.flatnonzero(np.diff(doc)) + 1).tolist(), len(doc)]
+
+
+def packed(columns: Sequence[npt.NDArray[np.int64]]) -> bytes:
+    """var1, var2, node1, node2 row by row."""
+    return np.array(columns, np.int64, order="F").tobytes(order="F")
 
 
 def whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

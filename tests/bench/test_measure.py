@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import bench.all
-from bench.measure import Run, figures, machine, table
+import bench.measure
+from bench.measure import Run, figures, finish, machine, table
 
 
 def test_seconds_of_a_prefix_are_between_its_marks() -> None:
@@ -47,12 +48,38 @@ def test_every_benchmark_is_found_and_asks_its_question() -> None:
     assert all(bench.all.question(file).endswith("?") for file in found.values())
 
 
+def test_every_result_has_its_answer_and_every_answer_its_result() -> None:
+    results = {file.stem for file in bench.all.RESULTS.glob("*.md")}
+    assert {file.stem for file in bench.all.NOTES.glob("*.md")} == results
+    assert results <= bench.all.benchmarks().keys()
+    assert all(bench.all.note(name)[0].endswith(".") for name in results)
+
+
+def test_results_say_what_was_measured_and_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench.measure, "RESULTS", tmp_path)
+    finish("rss", ["one", "two"], True, "note")
+    assert not any(tmp_path.iterdir())
+    finish("rss", ["one", "two"], False, "note")
+    saved = (tmp_path / "rss.md").read_text()
+    note, where, *parts = saved.strip().split("\n\n")
+    assert (note, parts) == ("note", ["one", "two"])
+    assert "load" in where
+    assert capsys.readouterr().out.count("one") == 2
+
+
 def test_the_page_holds_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rss.md").write_text("a table\n")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "rss.md").write_text("Many\nitems.\n\nAnd why.\n")
     monkeypatch.setattr(bench.all, "RESULTS", tmp_path)
+    monkeypatch.setattr(bench.all, "NOTES", notes)
     monkeypatch.setattr(bench.all, "PAGE", tmp_path / "RESULTS.md")
     bench.all.assemble()
     page = (tmp_path / "RESULTS.md").read_text()
     assert "## rss" in page
-    assert "a table" in page
+    assert page.index("Many items.") < page.index("## rss") < page.rindex("Many items.")
+    assert page.index("And why.") < page.index("a table")
     assert "## constants" not in page
