@@ -132,7 +132,7 @@ class Service:
         kind = str(problem.get("type", "")).rpartition(":")[2]
         if kind == "unauthorized":
             detail = (
-                f"{self.url} does not take the token ({self._known_by}): give --state with the "
+                f"{self.url} does not take the token: give --state with the "
                 "directory of the service, --token-file, or the variable BROKER_TOKEN"
             )
         elif kind == "draining":
@@ -171,7 +171,9 @@ def retry_after(response: httpx.Response) -> float:
 
 
 def part(name: str) -> str:
-    """A name as a part of a path."""
+    """A name as a part of a path. Raises Wrong for one that no path can hold."""
+    if name in ("", ".", "..") or "/" in name:
+        raise Wrong(f"{name!r} cannot be a name: names hold more than dots, and no /")
     return quote(name, safe="")
 
 

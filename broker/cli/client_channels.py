@@ -10,7 +10,7 @@ import click
 
 from broker.cli.client import Service, echo_json, format_option, part, say, with_service
 from broker.cli.shared import DurationType, Failed, console
-from broker.cli.tables import ago, table
+from broker.cli.tables import ago, moment, table, waiting
 from broker.output import FORMATS
 from broker.units import parse_size
 
@@ -193,22 +193,20 @@ def list_channels(service: Service, form: str) -> None:
     if not found:
         console.print("no channels; make one with broker channels add")
         return
-    behind = {
-        each["channel"]: each["backlog"]
-        for each in service.get("/v1/status")["deliveries"]["behind"]
-    }
     header = ("NAME", "STATUS", "SUBSCRIPTION", "DELIVERED", "WAITING", "LAST SUCCESS", "TO")
-    table(header, [_row(channel, behind) for channel in found])
+    table(header, [_row(channel) for channel in found])
     for channel in found:
         if problem := channel["reason"] or channel["last_error"]:
             again = channel["next_try"]
             next_try = (
-                f"; next attempt at {again}" if again and channel["status"] == "active" else ""
+                f"; next attempt at {moment(again)}"
+                if again and channel["status"] == "active"
+                else ""
             )
             say(f"{channel['name']}: {problem}{next_try}")
 
 
-def _row(channel: dict[str, Any], behind: dict[str, int]) -> tuple[object, ...]:
+def _row(channel: dict[str, Any]) -> tuple[object, ...]:
     status = channel["status"]
     if status == "active" and channel["attempts"]:
         status = "failing"
@@ -220,7 +218,7 @@ def _row(channel: dict[str, Any], behind: dict[str, int]) -> tuple[object, ...]:
         status,
         channel["subscription"] or "(all)",
         channel["delivered"],
-        behind.get(channel["name"], 0),
+        waiting(channel["waiting"]),
         success,
         _target(channel),
     )

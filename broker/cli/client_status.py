@@ -13,7 +13,7 @@ from rich.text import Text
 
 from broker.cli.client import Service, echo_json, with_service
 from broker.cli.shared import plural
-from broker.cli.tables import ago, moment, rough
+from broker.cli.tables import ago, moment, rough, waiting
 from broker.units import format_size
 
 Line = tuple[str, str, str]
@@ -117,7 +117,7 @@ def _deliveries(told: dict[str, Any]) -> Iterator[Line]:
     yield "channels", "bad" if off else "", made
     for each in told["behind"]:
         oldest = f", the oldest found {ago(each['oldest'])}" if each["oldest"] else ""
-        yield "", "", f"{each['channel']} has {each['backlog']:,} to deliver{oldest}"
+        yield "", "", f"{each['channel']} has {waiting(each['backlog'])} to deliver{oldest}"
     if told["retries"]:
         yield "", "", f"{plural(told['retries'], 'delivery', 'deliveries')} will be tried again"
     if told["dead"]:

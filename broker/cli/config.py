@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -83,13 +84,24 @@ def show(file: Path | None, changed: bool) -> None:
         if path[:-1] != table:
             table = path[:-1]
             click.echo(f"\n[{'.'.join(table)}]")
-        mask = "********" if isinstance(value, SecretStr) else written
+        mask = "********" if isinstance(value, SecretStr) else _without_logins(written)
         line = (
             f"# {path[-1]} ="
             if value is None and written is None
             else f"{path[-1]} = {_toml(mask)}"
         )
         click.echo(f"{line:<44}  # {origin}")
+
+
+def _without_logins(value: Any) -> Any:
+    """Addresses of feeds may hold a login."""
+    if isinstance(value, list):
+        return [_without_logins(each) for each in value]
+    return (
+        re.sub(r"(://(?:[^/?#:@]*:)?)[^/?#]*@", r"\1********@", value)
+        if isinstance(value, str)
+        else value
+    )
 
 
 def _toml(value: Any) -> str:

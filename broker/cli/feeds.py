@@ -45,6 +45,8 @@ state_option = click.option(
     "--state",
     required=True,
     type=StateType(),
+    envvar="BROKER_STATE",
+    show_envvar=True,
     help="The state directory of the broker whose feeds these are.",
 )
 folder_option = click.option("--folder", default="", help="Folder to put them in, as a/b.")

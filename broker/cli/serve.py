@@ -204,12 +204,14 @@ def _serving(service: Service, listening: socket.socket, stop: threading.Event) 
 @contextmanager
 def _announced(settings: Settings, listening: socket.socket) -> Iterator[None]:
     """The file by which commands find the process."""
+    import structlog
+
     from broker.service.service import write_private
 
     path = settings.state / "service.json"
     url = _url(settings, listening)
     write_private(path, json.dumps({"url": url, "pid": os.getpid()}))
-    click.echo(f"broker: serving on {url}", err=True)
+    structlog.get_logger(__name__).info(f"serving on {url}")
     try:
         yield
     finally:

@@ -139,6 +139,12 @@ def open_broker(
     from broker.broker import Broker
     from broker.store import StateError
 
+    if state is not None and (state / "mailbox.sqlite").exists():
+        # Its subscriptions would go, and what is found here would never come to its channels.
+        raise Failed(
+            f"{state}: the state of a service; give this command a directory of its own, or use "
+            f"broker serve --state {state}, broker subscribe and broker publish"
+        )
     files = read_queries(queries)
     program = xscl.check(files)
     for warning in program.warnings:

@@ -30,6 +30,11 @@ def _cell(value: object) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
+def waiting(backlog: int) -> str:
+    """How many matches a channel has to deliver; the service counts no further than 10,000."""
+    return f"{backlog:,}" if backlog < 10_000 else "10,000 or more"
+
+
 def moment(iso: str | None) -> str:
     """A time of the API to the second, "" for never."""
     if not iso:

@@ -23,6 +23,7 @@ from broker.delivery.model import Channel, Delivered, Event
 from broker.delivery.sending import Sent, beside
 from broker.delivery.settings import Smtp
 from broker.delivery.targets import MailTarget, target
+from broker.model import MICROSECONDS
 from broker.output import as_text
 
 _CONNECTIONS = 4

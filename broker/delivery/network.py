@@ -88,7 +88,9 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             return addresses
         public = [address for address in addresses if is_public(address)]
         if addresses and not public:
-            raise BlockedAddress(f"{host} is a private address ({addresses[0]}), not allowed here")
+            raise BlockedAddress(
+                f"{host} is a private address ({addresses[0]}); delivery.allow_private allows them"
+            )
         return public
 
 

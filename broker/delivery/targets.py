@@ -18,6 +18,11 @@ from broker.output import FORMATS
 
 MATCH = "match"
 """The type of the event that a webhook gets for each match."""
+EVENTS = (
+    *("channel.disabled", "channel.gone", "channel.recovered", "delivery.dead"),
+    *("subscription.suspended", "state.older"),
+)
+"""The types of the events that owners may hear of."""
 ROTATION = 86_400_000_000
 """Microseconds for which a webhook's former secret signs too."""
 
@@ -152,6 +157,10 @@ def _webhook(settings: Mapping[str, Any]) -> WebhookTarget:
     events = settings.get("events", (MATCH,))
     if isinstance(events, str) or not all(isinstance(event, str) for event in events):
         raise ValueError("events: a list of types, such as match and channel.disabled")
+    if unknown := set(events) - {MATCH, *EVENTS}:
+        raise ValueError(
+            f"events: there is no {min(unknown)!r}; there are {', '.join((MATCH, *EVENTS))}"
+        )
     headers = settings.get("headers", {})
     if not isinstance(headers, Mapping):
         raise ValueError("headers: names with their values")

@@ -8,9 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from broker.service.api_common import ApiContext, problems
+from broker.service.api_common import ApiContext, channel_spec, problems
 from broker.service.api_replies import ChannelReply, CountReply, DeadDeliveryReply, TestReply
-from broker.service.results import ChannelSpec
 from broker.service.schemas import (
     LARGEST,
     AckBody,
@@ -39,7 +38,10 @@ OfChannel = Annotated[str | None, Query(max_length=1_000, description="only thos
 async def listed(api: ApiContext) -> list[ChannelReply]:
     """All channels, with how far each has got and what went wrong last."""
     found = await api.read(api.service.channels)
-    return [ChannelReply(**channel.to_json()) for channel in found]
+    waiting = (await api.read(api.service.mailbox.figures)).backlog
+    return [
+        ChannelReply(**channel.to_json(), waiting=waiting.get(channel.name, 0)) for channel in found
+    ]
 
 
 @channels.put(
@@ -56,7 +58,7 @@ async def put(
 
     A webhook without a secret gets one made.
     """
-    spec = ChannelSpec(body.kind, name, body.settings, body.ordered)
+    spec = channel_spec(api.service.settings.state, body, name)
     made = await api.change(partial(api.service.put_channel, spec, body.subscription))
     return ChannelReply(**made.to_json(secrets=True))
 

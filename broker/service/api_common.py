@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
@@ -17,10 +18,29 @@ from fastapi import Depends, Request
 
 from broker.service.api_guard import Rules
 from broker.service.api_waiting import Waiting
+from broker.service.errors import Invalid
 from broker.service.problems import KINDS, documented
+from broker.service.results import ChannelSpec
+from broker.service.schemas import ChannelBody, OwnChannelBody
 from broker.service.service import Service
 
 Result = TypeVar("Result")
+
+
+def channel_spec(state: Path, body: ChannelBody | OwnChannelBody, name: str | None) -> ChannelSpec:
+    """The channel that is asked for. Raises Invalid for a file that must not be written.
+
+    A file in the state directory would be mixed up with, or rotated in place of, the state itself.
+    """
+    path = body.settings.get("path")
+    if body.kind == "file" and isinstance(path, str) and path != "-":
+        if not Path(path).is_absolute():
+            raise Invalid("give the whole path of the file, from / on", "settings.path")
+        if Path(path).resolve().is_relative_to(state.resolve()):
+            raise Invalid(
+                f"{path} is in the state directory, where only the service writes", "settings.path"
+            )
+    return ChannelSpec(body.kind, name, body.settings, body.ordered)
 
 
 @dataclass(slots=True)

@@ -139,6 +139,9 @@ class ChannelReply(BaseModel):
     last_success: Time | None
     failing_since: Time | None
     draining: bool = Field(description="it goes when what it has is delivered")
+    waiting: int | None = Field(
+        default=None, description="in lists: matches it has still to deliver, counted to 10,000"
+    )
 
 
 class TestReply(BaseModel):

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from broker.delivery import Throttle
 from broker.model import Limit, Registered, iso_time
-from broker.service.api_common import ApiContext, Context, problems
+from broker.service.api_common import ApiContext, Context, channel_spec, problems
 from broker.service.api_guard import feed_key
 from broker.service.api_replies import (
     CreatedReply,
@@ -23,7 +23,7 @@ from broker.service.api_replies import (
     ThrottleReply,
 )
 from broker.service.problems import finding, to_json
-from broker.service.results import ChannelSpec, History, Subscribed
+from broker.service.results import History, Subscribed
 from broker.service.schemas import SubscribeBody
 from broker.units import FOREVER, format_duration
 
@@ -166,7 +166,7 @@ def _subscribe(api: Context, request: Request, body: SubscribeBody) -> list[Crea
         backfill=body.backfill,
         throttle=None if throttle is None else Throttle(throttle.variable, throttle.period),
         limit=None if limit is None else Limit(limit.matches, limit.period),
-        channels=[ChannelSpec(c.kind, c.name, c.settings, c.ordered) for c in body.channels],
+        channels=[channel_spec(api.service.settings.state, c, c.name) for c in body.channels],
     )
     return [_created(api, request, each) for each in done]
 

@@ -34,6 +34,7 @@ class ChannelOperations:
         """Make a channel, or change one; without a subscription it delivers all matches."""
         if spec.name is None:
             raise Invalid("a channel has a name", "name")
+        check_channel(self.core, spec)
         if subscription is not None:
             with self.core.lock, _found("subscription", subscription):
                 self.core.engine.registered_one(subscription)
@@ -95,6 +96,12 @@ class ChannelOperations:
         """Deliver a match once more."""
         with _found("match or channel", f"{match_id} / {channel}"):
             self.core.mailbox.resend_match(match_id, channel)
+
+
+def check_channel(core: Core, spec: ChannelSpec) -> None:
+    """Raises Invalid for a channel that the settings leave no way to deliver."""
+    if spec.kind == "mail" and core.settings.delivery.smtp.host is None:
+        raise Invalid("there is no mail server to send with: set delivery.smtp.host", "kind")
 
 
 def put_channel(mailbox: Mailbox, name: str, spec: ChannelSpec, subscription: str | None) -> bool:

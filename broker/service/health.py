@@ -35,5 +35,7 @@ def reasons(figures: ServiceFigures, min_free: int) -> list[Reason]:
         found.append(Reason("pipeline-failing", figures.pipeline.failure))
     if figures.disk_free < min_free:
         free, least = format_size(figures.disk_free), format_size(min_free)
-        found.append(Reason("disk-full", f"{free} are free, {least} must be"))
+        found.append(
+            Reason("disk-full", f"{free} can be written to the state directory, {least} must be")
+        )
     return found

@@ -7,6 +7,7 @@ asked here: one that is not becomes a dead letter of the engine, as one of a fee
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Sequence
@@ -24,6 +25,11 @@ MAX_DOCUMENT_BYTES = 128 << 20
 
 _FARTHEST = 2**60
 """Microseconds; windows still add up with it in 64 bits."""
+
+RESERVED = "broker."
+"""How the streams begin that only the service writes to."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 _SHORTEST, _LONGEST = 1.0, 300.0
 """Seconds for which a publisher may be sent away."""
@@ -92,6 +98,11 @@ def _row(stream: str, document: Posted, now: int, line: int) -> DocumentRow:
         raise Invalid(f"document {line} is dated outside of the calendar", "timestamp")
     source = document.source or f"post:{stream}"
     id = document.id or str(uuid.uuid4())
+    for name, text in (("id", id), ("source", source), ("stream", stream)):
+        if _CONTROL.search(text):
+            raise Invalid(f"the {name} of document {line} holds control characters", name)
+    if stream.startswith(RESERVED):
+        raise Invalid(f"streams that begin with {RESERVED} are the service's own", "stream")
     return DocumentRow(
         source=source,
         id=id,

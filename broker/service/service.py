@@ -256,7 +256,7 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
             suspended=suspended,
             maintenance=self._maintenance.problems,
             sizes=_sizes(self.state),
-            disk_free=shutil.disk_usage(self.state).free,
+            disk_free=_free(self.state),
         )
 
     def _glance(self, now: int) -> tuple[EngineFigures | None, tuple[str, ...], int]:
@@ -308,6 +308,14 @@ def _sizes(state: Path) -> dict[str, int]:
             if path.exists()
         )
     return sizes
+
+
+def _free(state: Path) -> int:
+    """Bytes that can still be written there; none where the directory is gone."""
+    try:
+        return shutil.disk_usage(state).free
+    except OSError:
+        return 0
 
 
 def _log_event(event: Event) -> None:

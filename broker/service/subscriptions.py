@@ -18,7 +18,7 @@ from broker import backfill
 from broker.delivery import Throttle
 from broker.engine import Engine
 from broker.model import Limit, Registered, Status
-from broker.service.channels import put_channel
+from broker.service.channels import check_channel, put_channel
 from broker.service.core import Core
 from broker.service.errors import Invalid, NotFound
 from broker.service.results import ChannelSpec, History, Outcome, Pending, Subscribed
@@ -31,6 +31,9 @@ _log = structlog.get_logger(__name__)
 
 MOST = 10_000
 """Matches of a query after which a look into history ends."""
+
+LONGEST_ID = 1_000
+"""Characters of an id, which stands in addresses."""
 
 _PAGE = 10_000
 """Subscriptions that are looked at together."""
@@ -59,6 +62,8 @@ class SubscriptionOperations:
         limit and the channels become those of each query.
         """
         compiled, warnings = _compile(text, name)
+        for spec in channels:
+            check_channel(self.core, spec)
         named = [spec.name for spec in channels if spec.name is not None]
         if named and len(compiled) > 1:
             raise Invalid(
@@ -66,6 +71,9 @@ class SubscriptionOperations:
                 "so that each gets its own",
                 "channels",
             )
+        if throttle is not None and throttle.variable is not None:
+            for query in compiled:
+                _check_variable(query, throttle.variable)
         ids = [query.id for query in compiled]
         with self._prepared(ids, throttle, channels):
             outcomes, history = self._register(compiled, backfill, limit)
@@ -220,4 +228,23 @@ def _compile(text: str, name: str) -> tuple[list[Compiled], tuple[Diagnostic, ..
     if not program.queries:
         raise Invalid("the text holds no query", "text")
     with growing(len(program.queries)):
-        return [compile_query(query) for query in program.queries], tuple(program.warnings)
+        compiled = [compile_query(query) for query in program.queries]
+    for query in compiled:
+        if len(query.id) > LONGEST_ID:
+            raise Invalid(
+                f"the label {query.id[:40]}… has {len(query.id):,} characters, and may have"
+                f" {LONGEST_ID:,}",
+                "text",
+            )
+    return compiled, tuple(program.warnings)
+
+
+def _check_variable(query: Compiled, variable: str) -> None:
+    """Matches have values of a variable only if it joins or is selected."""
+    known = [name for name, _ in query.shape.delivery.variables]
+    if variable not in known:
+        raise Invalid(
+            f"matches of {query.id} have no values of {variable}; they have those of"
+            f" {', '.join(known) or 'none'}: what joins, or stands in SELECT",
+            "throttle.variable",
+        )

@@ -240,13 +240,25 @@ def test_a_file_channel(service: Serving, tmp_path: Path) -> None:
         (("--file", "x", "--rotate", "large"), "'large' is no size"),
         (("--webhook", "https://a.example", "--header", "a"), "write NAME:VALUE"),
         (("--webhook", "ftp://a.example"), "url: "),
+        (("--file", "{state}/broker.duckdb"), "in the state directory, where only the service"),
+        (("--file", "{state}/../state/new.jsonl"), "in the state directory"),
     ],
 )
 def test_channels_that_are_not_made(args: tuple[str, ...], said: str, service: Serving) -> None:
-    done = service.broker("channels", "add", "never", *args)
+    given = [arg.replace("{state}", str(service.state)) for arg in args]
+    done = service.broker("channels", "add", "never", *given)
     assert done.returncode == 2
     assert said in done.stderr
     assert service.broker("channels", "show", "never").returncode == 1
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b"])
+def test_names_that_no_path_can_hold(name: str, service: Serving) -> None:
+    done = service.broker("channels", "add", name, "--pull")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"broker: {name!r} cannot be a name: names hold more than dots, and no /\n",
+    )
 
 
 # -- given up --------------------------------------------------------------------------------

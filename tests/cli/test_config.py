@@ -233,7 +233,7 @@ def test_show_is_toml_that_means_the_same_without_secrets(
 ) -> None:
     file.write_text(
         'state = "data"\n[server]\ntoken = "hunter2"\n[time]\nstreams = { "a b" = "36 h" }\n'
-        '[intake]\nmin_free = "1234567 B"\n[feeds]\nurls = ["https://a.example/\\"f"]\n'
+        '[intake]\nmin_free = "1234567 B"\n[feeds]\nurls = ["https://me:hunter2@a.example/\\"f"]\n'
     )
     monkeypatch.setenv("BROKER_RETENTION__UNDELIVERED", "2 days")
     done = broker("config", "show", file)

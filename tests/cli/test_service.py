@@ -20,7 +20,7 @@ from standardwebhooks import Webhook
 from broker.layers import fields, leaves
 from broker.service.problems import KINDS
 from broker.settings import Settings
-from tests.cli.serving import answering, run, serving
+from tests.cli.serving import answering, queries, run, serving
 from tests.docs.markdown import ROOT, Fence, code, codes, section, tables
 from tests.docs.test_examples import check_options
 
@@ -180,6 +180,17 @@ def state_in_use(folder: Path) -> str:
         return said
 
 
+def run_on_a_service(folder: Path) -> str:
+    other = queries(folder, "other: SELECT t FROM S//book[./title->t];", "other.xscl")
+    with serving(folder / "state") as service:
+        service.done("subscribe", queries(folder, "pair: SELECT t FROM S//post[./title->t];"))
+        assert service.signal(signal.SIGTERM) == 0
+    said = run("run", other, "--documents", other, "--state", folder / "state").stderr
+    with serving(folder / "state") as service:
+        assert "pair" in service.done("list")
+    return said
+
+
 def newer_version(folder: Path) -> str:
     import duckdb
 
@@ -287,6 +298,7 @@ SITUATIONS: dict[str, Callable[[Path], str]] = {
     "is not there: the service has a token of its settings": token_of_the_settings,
     "cannot listen on": port_in_use,
     "another process uses this state": state_in_use,
+    "the state of a service": run_on_a_service,
     "this state has version": newer_version,
     "the state is damaged": damaged_state,
     "spool.sqlite: file is not a database": damaged_spool,

@@ -85,6 +85,10 @@ def test_what_is_refused_leaves_nothing(core: Core) -> None:
         intake.publish("S", [order(1), order(2, id="\udcff")])
     with pytest.raises(Invalid, match="document 1 is dated outside of the calendar"):
         intake.publish("S", [order(1, timestamp=2**61)])
+    with pytest.raises(Invalid, match="the id of document 1 holds control characters"):
+        intake.publish("S", [order(1, id="q\nforged")])
+    with pytest.raises(Invalid, match=r"begin with broker\. are the service's own"):
+        intake.publish("broker.feeds", [order(1)])
     for stream, documents in (("", [order(1)]), ("S", [])):
         with pytest.raises(Invalid):
             intake.publish(stream, documents)

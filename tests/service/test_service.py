@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -453,3 +454,25 @@ def test_settings_that_cannot_be_are_told_at_the_start(tmp_path: Path) -> None:
         service.start()
     with serving(tmp_path / "state"):
         pass  # nothing of it stayed open
+
+
+def test_what_could_never_be_delivered_is_refused(service: Service) -> None:
+    refused = [
+        ({"throttle": Throttle("nobody", 1)}, "no values of nobody; they have those of t"),
+        ({"channels": [ChannelSpec("mail", None, {"to": "a@courier.example"})]}, "no mail server"),
+        (
+            {
+                "channels": [
+                    ChannelSpec("webhook", None, {"url": "http://a.example", "events": ["no.such"]})
+                ]
+            },
+            "there is no 'no.such'; there are match, channel.disabled",
+        ),
+    ]
+    for asked, reason in refused:
+        with pytest.raises(Invalid, match=re.escape(reason)):
+            service.subscribe("one: SELECT t FROM S//book[./title->t];", **asked)  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match=r"1,200 characters, and may have 1,000"):
+        service.subscribe(f"{'x' * 1200}: S//book")
+    assert service.subscriptions() == []
+    assert service.channels() == []
