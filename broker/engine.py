@@ -45,7 +45,8 @@ _EXPIRY_EVERY = 64
 """Batches between two looks for what may go."""
 
 
-def _steady() -> int:
+def steady_time() -> int:
+    """Microseconds of a clock that never jumps."""
     return time.monotonic_ns() // 1_000
 
 
@@ -68,7 +69,7 @@ class Engine:
         lateness_of: Mapping[str, int] | None = None,
         limit: Limit | None = None,
         idle: int = IDLE,
-        steady: Callable[[], int] = _steady,
+        steady: Callable[[], int] = steady_time,
     ) -> None:
         self.store = store
         self.clock = Clock()

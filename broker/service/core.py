@@ -22,7 +22,7 @@ import duckdb
 import structlog
 
 from broker.delivery import Mailbox
-from broker.engine import Engine
+from broker.engine import Engine, steady_time
 from broker.model import Limit, Match
 from broker.settings import Settings
 from broker.store import Store
@@ -51,12 +51,19 @@ class Core:
     """The files of the state directory of some settings, open until `close`.
 
     Raises StateError, SpoolError or MailboxError for a file that cannot be used. `news` is set when
-    there are new rows in the spool. `clock` gives seconds since the epoch.
+    there are new rows in the spool. `clock` gives seconds since the epoch,
+    `steady` microseconds of a clock that never jumps.
     """
 
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], int] = steady_time,
+    ) -> None:
         self.settings = settings
         self.clock = clock
+        self._steady = steady
         self.state: Path = settings.state
         self.lock = TurnLock()
         self.news = threading.Event()
@@ -90,6 +97,7 @@ class Core:
                 lateness_of=settings.time.streams,
                 limit=limit,
                 idle=settings.time.idle,
+                steady=self._steady,
             )
         except BaseException:
             store.close()

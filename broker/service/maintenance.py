@@ -98,11 +98,17 @@ class Maintenance:
         """Let go of what the settings say is too old."""
         core, kept = self.core, self.core.settings.retention
         with core.lock:
+            # Of a clock that jumps ahead nobody may lose what is young.
+            now = core.engine.wall.read(core.now())
             core.engine.retain(kept.documents, kept.identities)
             if kept.dead_letters is not None:
-                core.engine.forget_letters(before=core.now() - kept.dead_letters)
+                core.engine.forget_letters(before=now - kept.dead_letters)
         core.mailbox.retain(
-            kept.delivered, kept.undelivered, max_bytes=kept.max_mailbox, dead=kept.dead_letters
+            kept.delivered,
+            kept.undelivered,
+            max_bytes=kept.max_mailbox,
+            dead=kept.dead_letters,
+            now=now,
         )
 
     def compact(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Literal
 
+import structlog
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
@@ -21,6 +22,8 @@ from starlette.responses import Response
 
 from broker.service import errors
 from xscl.errors import Diagnostic, XsclError
+
+_log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "urn:xscl-broker:"
@@ -155,7 +158,8 @@ def of_service(error: errors.ServiceError | XsclError) -> Problem:
     for kind, code in _BY_KIND.items():
         if isinstance(error, kind):
             return Problem(code, str(error))
-    return Problem("internal", "an error that the service has no answer for")
+    _log.error("api.failed", exc_info=error)
+    return Problem("internal", f"an error that the service has no answer for: {error}")
 
 
 def of_validation(error: RequestValidationError) -> Problem:
@@ -200,6 +204,7 @@ async def handle(request: Request, error: Exception) -> Response:
             return response(of_validation(error))
         case XsclError() | errors.ServiceError():
             return response(of_service(error))
+    _log.error("api.failed", method=request.method, exc_info=error)
     return response(Problem("internal", "an unexpected error; the log of the service tells more"))
 
 

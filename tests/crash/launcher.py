@@ -1,0 +1,108 @@
+"""`broker serve` in a process that may be told to die, and in which upkeep is always due.
+
+    python -m tests.crash.launcher '{"aim": {...}, "told": "FILE", "ahead": 0}' serve --config FILE
+
+In production upkeep comes every few minutes and a feed is fetched every quarter of an hour; here both
+come several times a second, so that they are met by a kill. `ahead`: seconds by which the clock of
+the wall is wrong from the start; at SIGUSR1 it jumps by `jump`, and back at the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tests.crash.points import Aim, aim
+
+_UPKEEP = {"clock": 0.4, "trim": 0.3, "retention": 0.5, "compaction": 0.7}
+"""Seconds between two turns of each task."""
+_FETCH = 0.05
+"""Seconds between two fetches of a feed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a process is told beside its command line. `told`: a file that is made when it dies."""
+
+    aim: Aim | None = None
+    told: str = ""
+    ahead: float = 0.0
+    jump: float = 0.0
+    upkeep: bool = True
+
+    def dumps(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> Orders:
+        plain = json.loads(text)
+        return cls(**plain | {"aim": Aim(**plain["aim"]) if plain["aim"] else None})
+
+
+def serve(arguments: list[str], orders: Orders) -> None:
+    """Be `broker` with these arguments; never returns."""
+    if orders.ahead or orders.jump:
+        _set_clock(orders.ahead, orders.jump)
+    _hurry(orders.upkeep)
+    if orders.aim is not None:
+        aim(orders.aim, orders.told)
+    sys.argv = ["broker", *arguments]
+    from broker.cli import main
+
+    main()
+
+
+def forked(arguments: list[str], orders: Orders, log: str) -> None:
+    """The same in a process that was forked: a group of its own, its output in a file."""
+    os.setsid()
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    serve(arguments, orders)
+
+
+def _hurry(upkeep: bool) -> None:
+    import feeds.poll
+    from broker.service.maintenance import Maintenance
+
+    def soon(*_: object, **__: object) -> float:
+        return _FETCH
+
+    feeds.poll.regular_wait = soon
+    feeds.poll.failure_wait = soon
+    if not upkeep:
+        return
+    original = Maintenance.__init__
+
+    def hurried(self: Maintenance, *args: Any, **named: Any) -> None:
+        original(self, *args, **named)
+        assert {task.name for task in self._tasks} == _UPKEEP.keys()
+        for task in self._tasks:
+            task.every = _UPKEEP[task.name]
+            task.due = time.monotonic() + task.every
+
+    Maintenance.__init__ = hurried  # type: ignore[method-assign]
+
+
+def _set_clock(ahead: float, jump: float) -> None:
+    """What this process takes for the time of the wall. Before anything is imported, so that nobody
+    holds the true one."""
+    assert "broker" not in sys.modules
+    seconds, nanoseconds = time.time, time.time_ns
+
+    def jumped(*_: object) -> None:
+        nonlocal ahead, jump
+        ahead, jump = ahead + jump, -jump
+
+    signal.signal(signal.SIGUSR1, jumped)
+    time.time = lambda: seconds() + ahead
+    time.time_ns = lambda: nanoseconds() + int(ahead * 1e9)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[2:], Orders.loads(sys.argv[1]))

@@ -1,0 +1,215 @@
+"""A service as a process: started, killed, stopped, asked.
+
+Starting Python and importing everything takes longer than most of what is tested here. So processes
+are forked from one that has imported it all (multiprocessing's fork server), except where Spark is
+wanted, or a command is to be run just as a user does.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.crash.launcher import Orders, forked
+from tests.crash.points import Aim
+
+_IMPORTED = [
+    "pytest",
+    "broker.cli.serve",
+    "broker.cli.commands",
+    "broker.service.service",
+    "broker.service.api",
+    "uvicorn",
+    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.lifespan.on",
+    "tests.crash.launcher",
+]
+_PATIENCE = 90.0
+"""Seconds in which a process answers, dies or stops: far more than it takes."""
+TOKEN = "crash-test"
+
+
+@cache
+def _forking() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_IMPORTED)
+    return context
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def configuration(directory: Path, feeds: Iterable[str] = (), **sections: dict[str, Any]) -> Path:
+    """A file of settings for a state in `directory`: everything is tried again soon, nothing is late."""
+    merged: dict[str, dict[str, Any]] = {
+        "server": {"port": free_port(), "token": TOKEN},
+        "pipeline": {"kind": "local", "batch": 40},
+        "time": {"lateness": "5 days", "idle": "300 days"},
+        "feeds": {"urls": list(feeds), "interval": "1 s"},
+        "intake": {"min_free": "1 MB"},
+        "delivery": {"allow_private": True, "schedule": ["5 ms"] * 3 + ["50 ms"] * 1000},
+        "retention": {"identities": "1000 days"},
+        "logs": {"format": "text"},
+    }
+    for name, section in sections.items():
+        merged[name] = merged.get(name, {}) | section
+    # TOML's strings, numbers, booleans and lists are JSON's.
+    lines = [f"state = {json.dumps(str(directory / 'state'))}"]
+    for name, section in merged.items():
+        lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in section.items())]
+    path = directory / "broker.toml"
+    path.touch(0o600)  # it holds the token
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+class Served:
+    """`broker serve` with a file of settings, again and again. `up` is set while it answers.
+
+    `plain`: not forked, but started as a command.
+    """
+
+    def __init__(self, config: Path, *, plain: bool = False) -> None:
+        self.config = config
+        self.directory = config.parent
+        self.state = self.directory / "state"
+        self.log = self.directory / "log"
+        self.told = self.directory / "told"
+        self.plain = plain
+        self.up = threading.Event()
+        self.over = False
+        """Nobody will start it again."""
+        text = config.read_text(encoding="utf-8")
+        port = next(line for line in text.splitlines() if line.startswith("port = "))
+        self.url = f"http://127.0.0.1:{port.removeprefix('port = ')}"
+        self.http = httpx.Client(
+            base_url=self.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60
+        )
+        self.pid = 0
+        self._process: Any = None
+
+    # -- starting --------------------------------------------------------------------------------
+
+    def start(self, at: Aim | None = None, **orders: Any) -> bool:
+        """Start, and wait until it answers; False if it died before, as it was told to."""
+        self.launch(Orders(at, str(self.told), **orders))
+        until = time.monotonic() + _PATIENCE
+        while not self._answers():
+            if self.exited(0.01):
+                if self.struck():
+                    return False
+                raise AssertionError(f"it did not start ({self.code()}):\n{self.tail()}")
+            assert time.monotonic() < until, f"it does not answer:\n{self.tail()}"
+        self.up.set()
+        return True
+
+    def launch(self, orders: Orders | None = None) -> None:
+        """Start, and wait for nothing."""
+        orders = orders or Orders()
+        self.told.unlink(missing_ok=True)
+        self.pid = 0
+        arguments = ["serve", "--config", str(self.config)]
+        if self.plain:
+            command = [sys.executable, "-m", "tests.crash.launcher", orders.dumps(), *arguments]
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    command, stdout=log, stderr=log, start_new_session=True
+                )
+        else:
+            self._process = _forking().Process(
+                target=forked, args=(arguments, orders, str(self.log))
+            )
+            self._process.start()
+        self.pid = self._process.pid
+
+    def _answers(self) -> bool:
+        with suppress(httpx.TransportError):
+            return self.http.get("/health/live", timeout=0.25).status_code == 200
+        return False
+
+    # -- ending ----------------------------------------------------------------------------------
+
+    def struck(self) -> bool:
+        """Whether it has reached the point at which it was to die."""
+        return self.told.exists()
+
+    def exited(self, timeout: float) -> bool:
+        """Whether it has ended, waiting so long for it."""
+        if self.plain:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout)
+        else:
+            self._process.join(timeout)
+        return self.code() is not None
+
+    def code(self) -> int | None:
+        return self._process.returncode if self.plain else self._process.exitcode  # type: ignore[no-any-return]
+
+    def kill(self) -> None:
+        """SIGKILL to the process and all that it has started."""
+        self.up.clear()
+        assert self.pid, "it was never started"
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        assert self.exited(_PATIENCE)
+
+    def terminate(self) -> None:
+        self.up.clear()
+        os.kill(self.pid, signal.SIGTERM)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        self.terminate()
+        assert self.exited(_PATIENCE), f"it does not stop:\n{self.tail()}"
+        code = self.code()
+        assert code is not None
+        return code
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        self.over = True
+        if self.pid and self.code() is None:
+            self.kill()
+        self.http.close()
+
+    def tail(self, characters: int = 6_000) -> str:
+        """The end of what it logged."""
+        text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+        return text[-characters:]
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def get(self, path: str, **params: Any) -> Any:
+        """The JSON that an address answers with."""
+        answer = self.http.get(path, params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def matches(self) -> list[dict[str, Any]]:
+        """The whole log."""
+        found: list[dict[str, Any]] = []
+        while True:
+            after = found[-1]["n"] if found else 0
+            answer = self.http.get("/v1/matches", params={"after": after, "limit": 1_000})
+            assert answer.status_code == 200, answer.text
+            page = [json.loads(line) for line in answer.content.splitlines()]
+            if not page:
+                return found
+            found += page

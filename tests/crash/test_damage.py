@@ -1,0 +1,159 @@
+"""Files whose last record is torn, files that are damaged: gone on with, or refused with a way out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.crash.plain import QUERY, Plain
+
+FILES = {"spool": "spool.sqlite", "mailbox": "mailbox.sqlite", "engine": "broker.duckdb"}
+LOGS = {
+    "spool": "spool.sqlite-wal",
+    "mailbox": "mailbox.sqlite-wal",
+    "engine": "broker.duckdb.wal",
+}
+TRIALS = 4
+
+
+@pytest.fixture(scope="module")
+def killed(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Plain, Path, dict[str, int]]]:
+    """A state whose process was killed after pairs 0 to 9, which were all done when the logs had the
+    lengths that are told, and 10 to 19. No upkeep came in between."""
+    directory = tmp_path_factory.mktemp("torn")
+    with Plain(directory) as plain:
+        plain.served.start(upkeep=False)
+        plain.subscribe()
+        plain.posted(range(10))
+        whole = {name: (plain.state / log).stat().st_size for name, log in LOGS.items()}
+        plain.posted(range(10, 20))
+        assert plain.found() == [*range(20)]
+        plain.served.kill()
+        kept = directory / "kept"
+        plain.state.rename(kept)
+        yield plain, kept, whole
+
+
+@pytest.mark.parametrize("trial", range(TRIALS))
+@pytest.mark.parametrize("name", LOGS)
+def test_a_torn_last_record(
+    killed: tuple[Plain, Path, dict[str, int]], name: str, trial: int
+) -> None:
+    """Of one file alone the end is gone, though it was written: the worst that can be. What was there
+    before is there, nothing is there twice, and what is sent again is taken as ever."""
+    plain, kept, whole = killed
+    plain.replaced(kept)
+    log = plain.state / LOGS[name]
+    length = Random(f"{name} {trial}").randrange(whole[name], log.stat().st_size)
+    with log.open("r+b") as file:
+        file.truncate(length)
+    plain.served.start(upkeep=False)
+    try:
+        assert [each["text"] for each in plain.served.get("/v1/subscriptions")] == [QUERY]
+        plain.drained()
+        found = plain.found()
+        assert found[:10] == [*range(10)]
+        assert found == [*range(len(found))], f"{name} cut to {length}"
+        # A publisher who got no answer sends it all again, and goes on.
+        plain.posted(range(10, 20))
+        plain.posted(range(20, 25))
+        again = plain.found()
+        assert again[: len(found)] == found
+        assert len(set(again)) == len(again)
+        assert again[-5:] == [*range(20, 25)]
+        if name != "mailbox":  # what the mailbox had, nobody else has any more
+            assert again == [*range(25)]
+        assert plain.letters() == []
+    finally:
+        plain.served.kill()
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_record_that_was_being_written(
+    killed: tuple[Plain, Path, dict[str, int]], name: str
+) -> None:
+    """Behind all that was told as durable there is the beginning of another record, or rubbish."""
+    plain, kept, _ = killed
+    for rubbish in (b"\0" * 700, bytes(Random(name).randbytes(5_000))):
+        plain.replaced(kept)
+        with (plain.state / LOGS[name]).open("ab") as file:
+            file.write(rubbish)
+        plain.served.start(upkeep=False)
+        try:
+            plain.posted(range(20, 25))
+            assert plain.found() == [*range(25)]
+        finally:
+            plain.served.kill()
+
+
+# -- damage --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Plain, Path, Path]]:
+    """A state that was stopped, and a backup of it from before pairs 200 to 204."""
+    directory = tmp_path_factory.mktemp("damaged")
+    with Plain(directory) as plain:
+        plain.served.start()
+        plain.subscribe()
+        plain.posted(range(200))
+        plain.back_up(directory / "copy")
+        plain.posted(range(200, 205))
+        assert plain.served.stop() == 0
+        kept = directory / "kept"
+        plain.state.rename(kept)
+        yield plain, kept, directory / "copy"
+
+
+def _scribbled(path: Path) -> None:
+    """In each tenth of the file a page is overwritten."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        for tenth in range(1, 10):
+            file.seek(size * tenth // 10 // 4096 * 4096)
+            file.write(Random(tenth).randbytes(4096))
+
+
+def _beheaded(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(Random(0).randbytes(8192))
+
+
+def _halved(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2 // 4096 * 4096)
+
+
+@pytest.mark.parametrize("damage", [_scribbled, _beheaded, _halved])
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_is_refused_and_a_backup_goes_on(
+    stopped: tuple[Plain, Path, Path], name: str, damage: Callable[[Path], None]
+) -> None:
+    plain, kept, copy = stopped
+    plain.replaced(kept)
+    damage(plain.state / FILES[name])
+    said = plain.refused()
+    assert "Traceback" not in said
+    assert FILES[name] in said
+    assert "restore" in said.lower(), said
+    if name != "spool" or damage is not _halved:
+        return
+    # The way out, as it is told.
+    restored = plain.served.directory / "restored"
+    program = [sys.executable, "-c", "from broker.cli import main; main()"]
+    command = [*program, "restore", str(copy), "--state", str(restored)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    plain.replaced(restored)
+    plain.served.start()
+    assert plain.found() == [*range(200)]
+    plain.posted(range(195, 210))
+    assert plain.found() == [*range(210)]
+    plain.served.kill()

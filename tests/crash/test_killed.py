@@ -1,0 +1,57 @@
+"""The service is killed at its most delicate moments, and nothing is lost or doubled.
+
+`python -m tests.crash.long` goes on where this stops.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+from tests.crash.episode import Kill, aimed, live
+from tests.crash.points import POINTS, place
+
+SEED = 6
+
+LOCAL = (
+    "fetched",
+    "spool inserted",
+    "published",
+    "batch found",
+    "engine committed",
+    "taking",
+    "taken",
+    "webhook sent",
+    "file written",
+    "settling",
+    "subscription written",
+    "unsubscribed",
+    "checkpoint",
+)
+"""A point on each arrow, and in each change of what is kept."""
+
+SPARK = ("batch found", "taken", "batch done")
+
+
+def test_killed_in_this_process(tmp_path: Path) -> None:
+    random = Random(SEED)
+    kills = [aimed(random, point) for point in LOCAL] + [Kill(None, 0.4), Kill(None, 0.05)]
+    struck, found = live(tmp_path / "crash", SEED, kills)
+    missed = [str(each.kill) for each in struck if not each.reached]
+    assert not missed, f"these points are not passed any more: {missed}"
+    assert min(found["documents"], found["matches"], found["letters"], found["changes"]) > 0
+
+
+def test_killed_under_spark(tmp_path: Path) -> None:
+    random = Random(SEED)
+    kills = [aimed(random, point) for point in SPARK]
+    struck, found = live(tmp_path / "crash", SEED, kills, pipeline="spark")
+    missed = [str(each.kill) for each in struck if not each.reached]
+    assert not missed, f"these points are not passed any more: {missed}"
+    assert min(found["documents"], found["matches"]) > 0
+
+
+def test_points_are_there() -> None:
+    """What the long run aims at has not been renamed."""
+    for point in POINTS.values():
+        place(point)

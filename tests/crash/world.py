@@ -1,0 +1,143 @@
+"""Documents and queries: small, drawn from a seed, and known beforehand.
+
+Documents come in groups of one key, and every query joins by the key. So documents of different
+groups never match, and the oracle, which tries every combination, may be asked group by group.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from random import Random
+from typing import Literal
+
+from broker.model import iso_time
+
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+_GROUP = 9
+_STEP = 20 * 60 * SECOND
+"""Between the times of two groups."""
+_SPREAD = 150 * 60
+"""Seconds in which the documents of a group lie."""
+_LATE = 400 * DAY
+_SOME = 100
+
+Kind = Literal["posted", "item", "late", "torn"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """`streams` and `xml` as the engine sees them. A `late` one is older than the lateness allows;
+    a `torn` one is not well-formed."""
+
+    id: str
+    source: str
+    streams: tuple[str, ...]
+    timestamp: int
+    xml: str
+    key: str
+    kind: Kind
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """By which the engine knows it."""
+        return self.source, self.id
+
+    def line(self) -> dict[str, object]:
+        """As it is posted."""
+        time = iso_time(self.timestamp)
+        return {"id": self.id, "timestamp": time, "xml": self.xml, "source": self.source}
+
+
+class World:
+    """Makes documents, for any thread. The newest is dated some days before now, so that nothing is
+    dated in the future, and `lateness` before that nothing is late."""
+
+    def __init__(self, seed: int, now: datetime) -> None:
+        self._random = Random(f"world {seed}")
+        self._lock = threading.Lock()
+        self._begin = (now.replace(microsecond=0) - timedelta(days=200) - _EPOCH) // timedelta(
+            microseconds=1
+        )
+        self._made = 0
+        self.docs: dict[tuple[str, str], Doc] = {}
+
+    def post(self, most: int) -> list[Doc]:
+        """The next documents of one stream that somebody posts."""
+        with self._lock:
+            stream = self._random.choice(("S", "S", "T"))
+            source = self._random.choice((f"post:{stream}", "wire"))
+            count = self._random.randint(1, most)
+            return [self._posted(stream, source) for _ in range(count)]
+
+    def _posted(self, stream: str, source: str) -> Doc:
+        random = self._random
+        number, key, timestamp = self._next()
+        kind: Kind = "posted"
+        if number > _SOME:  # what is late is so by what was there before
+            kind = random.choices(("posted", "late", "torn"), (100, 1, 1))[0]
+        name = random.choice("abc")
+        v, n = random.randrange(5), random.randrange(100)
+        xml = f"<{name}><k>{key}</k><v>{v}</v><n>{n}</n></{name}>"
+        if kind == "late":
+            timestamp -= _LATE
+        elif kind == "torn":
+            xml = xml[: random.randrange(3, len(xml) - 2)]
+        return self._keep(Doc(f"d{number}", source, (stream,), timestamp, xml, key, kind))
+
+    def item(self) -> str:
+        """What the next item of a feed looks like in RSS; `shown` adds it."""
+        with self._lock:
+            number, key, timestamp = self._next()
+        date = format_datetime(_EPOCH + timedelta(microseconds=timestamp), usegmt=True)
+        return (
+            f"<item><title>{key}</title><guid isPermaLink='false'>i{number}</guid>"
+            f"<link>http://example.org/{number}</link><pubDate>{date}</pubDate></item>"
+        )
+
+    def shown(self, doc: Doc) -> None:
+        with self._lock:
+            self._keep(doc)
+
+    def _next(self) -> tuple[int, str, int]:
+        """Number, key and time of a document."""
+        self._made += 1
+        group = (self._made - 1) // _GROUP
+        time = self._begin + group * _STEP + self._random.randrange(_SPREAD) * SECOND
+        assert time < self._begin + 199 * DAY, "too many documents"
+        return self._made, f"k{group}", time
+
+    def _keep(self, doc: Doc) -> Doc:
+        self.docs[doc.name] = doc
+        return doc
+
+
+# -- queries -------------------------------------------------------------------------------------
+
+STANDING = """
+first: SELECT k AS k FROM S//a[./k->k] JOIN {k = l, 3 h} S//c[./k->l] PUBLISH pairs;
+second: pairs//result->r[./k->k] JOIN {k = l, 3 h} S//b->x[./k->l]
+"""
+"""Registered before the first document, and never changed; one reads what the other publishes."""
+
+_SHAPES = (
+    "S//a->x[./k->k] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]",
+    "SELECT k, v, u FROM S//a[./k->k][./v->v] JOIN {{k = l AND v != u, {w} min}} S//c[./k->l][./v->u]",
+    "S//a->x[./k->k] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]"
+    " FOLLOWED BY {{l = m, {w} min}} S//c->z[./k->m]",
+    "SELECT n FROM S//b[./v > {c}][./n->n]",
+    "S//item->x[./title->t] JOIN {{t = k, {w} min}} S//a->y[./k->k]",
+    "S//c->x[./k->k][./v = {c}] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]",
+    "T//b->x[./k->k] JOIN {{k = l, {w} min}} S//c->y[./k->l]",
+    "T//*->x[./k->k] FOLLOWED BY {{k = t, {w} min}} S//item->y[./title->t]",
+)
+
+
+def query(random: Random, id: str) -> str:
+    """A query of some shape and window."""
+    text = random.choice(_SHAPES).format(w=random.choice((20, 60, 150)), c=random.randrange(4))
+    return f"{id}: {text}"
