@@ -49,6 +49,7 @@ def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         plain.served.start()
         plain.posted(range(5, 10))
         assert plain.found() == [*range(10)]
+        plain.wait(lambda: len(hooks.boxes["slow"].got) == 10)
         assert [d["documents"][0]["id"] for d in hooks.boxes["slow"].got.values()] == [
             f"a{number}" for number in range(10)
         ]
