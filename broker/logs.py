@@ -81,6 +81,7 @@ def configure(
         theirs = logging.getLogger(name)
         theirs.handlers.clear()
         theirs.propagate = True
+        theirs.setLevel(logging.NOTSET)  # a server may have set one of its own
 
 
 def _in_order(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
