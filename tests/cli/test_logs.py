@@ -27,6 +27,8 @@ def log() -> Iterator[io.StringIO]:
 
 def test_a_log_line_has_stable_fields(log: io.StringIO) -> None:
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # as a server leaves it
+    with warnings.catch_warnings():
+        logs.configure("info", "auto", io.StringIO())  # whose hook for warnings is gone after this
     logs.configure("info", "auto", log)  # no terminal, so JSON
     structlog.get_logger("broker.service").info("batch committed", documents=3, stage={"join": 1.5})
     structlog.get_logger("broker.service").debug("not shown")
