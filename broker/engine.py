@@ -141,6 +141,10 @@ class Engine:
         condition = "starts_with(id, ?) AND id > ? ORDER BY id LIMIT ?"
         return self.registry.registered(condition, [prefix, after, limit])
 
+    def registered_of(self, ids: Sequence[str]) -> list[Registered]:
+        """Those of these ids, as they stand."""
+        return self.registry.registered("id IN (SELECT unnest(?::VARCHAR[]))", [list(ids)])
+
     def registered_one(self, id: str) -> Registered:
         """A subscription as it stands. KeyError if there is none of that id."""
         self.registry.known_or_fail(id)

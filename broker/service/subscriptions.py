@@ -77,11 +77,14 @@ class SubscriptionOperations:
         ids = [query.id for query in compiled]
         with self._prepared(ids, throttle, channels):
             outcomes, history = self._register(compiled, backfill, limit)
+        with self.core.lock:
+            registered = {each.id: each for each in self.core.engine.registered_of(ids)}
         results = []
-        for query, outcome in zip(compiled, outcomes, strict=True):
-            registered = self.subscription(query.id)
-            _log.info("subscription." + outcome, id=query.id, first_doc=registered.first_doc)
-            results.append(Subscribed(registered, outcome, warnings, history))
+        for id, outcome in zip(ids, outcomes, strict=True):
+            if id not in registered:
+                raise NotFound("subscription", id)
+            _log.info("subscription." + outcome, id=id, first_doc=registered[id].first_doc)
+            results.append(Subscribed(registered[id], outcome, warnings, history))
         return results
 
     def _register(
@@ -108,9 +111,8 @@ class SubscriptionOperations:
 
     def _outcome(self, query: Compiled) -> Outcome:
         """What will become of a query."""
-        try:
-            known = self.core.engine.registered_one(query.id)
-        except KeyError:
+        known = self.core.engine.registry.known(query.id)
+        if known is None:
             return "new"
         return "unchanged" if known.text == query.text else "replaced"
 
