@@ -13,9 +13,10 @@ from broker.sql import UNBOUNDED
 _END = attrgetter("end")
 
 
-Hit = tuple[Verdict, bool, Sequence[Record]]
-"""Older documents whose signature with a new one has a verdict, and whether the new one is the right
-block. Of the documents, in order of their end, those in the window still have to be picked."""
+Hits = tuple[bool, Sequence[Verdict], Sequence[Sequence[Record]]]
+"""Older documents whose signature with a new one has a verdict: whether the new one is the right
+block, the verdicts, and the documents of each, in order of their end. Of those the ones in the window
+still have to be picked."""
 
 
 def put(records: list[Record], record: Record) -> None:
@@ -26,13 +27,14 @@ def put(records: list[Record], record: Record) -> None:
         insort(records, record, key=_END)
 
 
-def span(hit: Hit, new: Record, window: int, kind: str) -> tuple[int, int]:
-    """Where in a hit those documents begin and end that are in a window and, for FOLLOWED BY, in its
-    order; others: any order.
+def span(
+    records: Sequence[Record], new: Record, right: bool, window: int, kind: str
+) -> tuple[int, int]:
+    """Where among the documents of a hit those begin and end that are in a window and, for FOLLOWED
+    BY, in its order; others: any order.
 
     What has an interval of its own may begin too early to be in the window.
     """
-    _, right, records = hit
     low, high = 0, len(records)
     if not high:
         return 0, 0
@@ -55,10 +57,11 @@ def span(hit: Hit, new: Record, window: int, kind: str) -> tuple[int, int]:
     return low, high
 
 
-def within(hit: Hit, new: Record, window: int, kind: str) -> Sequence[Record]:
+def within(
+    records: Sequence[Record], new: Record, right: bool, window: int, kind: str
+) -> Sequence[Record]:
     """The documents of a hit between these bounds."""
-    low, high = span(hit, new, window, kind)
-    records = hit[2]
+    low, high = span(records, new, right, window, kind)
     return records[low:high] if low or high < len(records) else records
 
 

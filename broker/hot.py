@@ -6,21 +6,33 @@ to the list; what needs two long lists refers to a list of what is in both, kept
 Documents of short lists are compared one by one.
 
 Which lists matter to a document depends on where its hot values stand and on which lists those have,
-not on the values themselves. So that is worked out once for very many documents (`Recipe`), and a
-document only looks its own values up.
+not on the values themselves. So that is worked out once for very many documents (`Recipe`). The
+lists themselves are looked up once for the documents that have the same hot values (`Meeting`).
 
-Documents and their values come in and go; out come `Recipe`s and their `Side`s.
+Documents and their values come in and go; out come hits, and the `Side`s of what is to be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, product
 from operator import itemgetter
 from typing import Any
 
-from broker.hits import Hit, keep, put
+from broker.hits import keep, put
+from broker.recipes import (
+    Hot,
+    HotValues,
+    Lists,
+    Meeting,
+    Met,
+    Pattern,
+    Pick,
+    Posting,
+    Recipe,
+    Side,
+    Variables,
+)
 from broker.records import Record
 from broker.signatures import Signatures, Verdict
 
@@ -32,73 +44,7 @@ _LONGER = 8
 
 _KNOWN = 100_000
 
-Posting = tuple[int, int]
-"""A value's code, and a variable that has it."""
-
-Variables = tuple[int, ...]
-
-Pattern = tuple[Any, ...]
-"""A document's layout; row and `Hot.kind` of each of its hot values; and, where some of them are
-equal, which."""
-
-Lists = dict[Any, list[Record]]
-"""Lists of documents by the code of a value, or by several codes."""
-
-
-class Hot:
-    """A value of very many documents: for which variables it has lists, and which are `long`.
-
-    Values that agree in both are of one `kind`.
-    """
-
-    __slots__ = ("kind", "long", "variables")
-
-    def __init__(self) -> None:
-        self.kind = 0
-        self.variables: set[int] = set()
-        self.long: set[int] = set()
-
-
-Pick = Callable[[Sequence[int]], Any]
-"""Picks out of a document's codes those by which a list is found."""
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """What documents have to do with the lists as right, or as left block; lists are found by their
-    own values.
-
-    `hits` are what they satisfy with all of a long list, or of several at once. `shorts` are short
-    lists, whose documents have to be compared with them, with the link that they make and the row of
-    their own value; `longs` the long ones, by row and variable, with the link.
-    """
-
-    hits: tuple[tuple[Verdict, Lists, Pick], ...] = ()
-    shorts: tuple[tuple[int, Lists, int], ...] = ()
-    longs: tuple[tuple[int, int, int], ...] = ()
-
-    def met(self, codes: Sequence[int], right: bool) -> list[Hit]:
-        """What a document with these values satisfies with all of a long list, or of several."""
-        return [
-            (verdict, right, records)
-            for verdict, lists, pick in self.hits
-            if (records := lists.get(pick(codes)))
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What documents of one pattern have to do with the lists of their hot values.
-
-    `long` are the rows and variables of their postings that are long lists, `growing` of the others,
-    `belongs` the lists that a new one goes into. `sides`, as right and as left block, are worked out
-    when asked for.
-    """
-
-    long: tuple[tuple[int, int], ...]
-    growing: tuple[tuple[int, int], ...]
-    belongs: tuple[tuple[Lists, Pick], ...]
-    sides: dict[bool, Side] = field(default_factory=dict)
+_MEETINGS = 50_000
 
 
 class HotLists:
@@ -113,7 +59,11 @@ class HotLists:
         """What several lists have in common: by their variables in order, then by their codes."""
         self._containing: dict[int, list[Variables]] = {}
         """For which sets of variables there are such lists, by the first variable."""
+        self._asked: tuple[HotValues, Meeting | None] = ((), None)
         self._recipes: dict[Pattern, Recipe] = {}
+        self._meetings: dict[HotValues, Meeting] = {}
+        self._missed: dict[tuple[int, Any], list[Meeting]] = {}
+        """Who would meet a list in common that is not there, by the lists and its codes."""
         self._kinds: dict[tuple[frozenset[int], frozenset[int]], int] = {}
         self._next_kind = count(1)
         self._version = -1
@@ -135,24 +85,36 @@ class HotLists:
         self._classify(entry)
         return entry
 
-    def insert(self, record: Record, pattern: Pattern) -> None:
-        """A document with hot values in this pattern."""
-        codes, end = record.codes, record.end
-        recipe = self.recipe(pattern, codes)
+    def insert(self, record: Record, values: HotValues, latest: bool) -> None:
+        """A document with these hot values; `latest`: none that was ever there ended later."""
+        meeting = self._meeting(values, record.codes)
         # First, since a list that becomes long puts the document into what it has in common.
+        belongs = meeting.belongs
+        if belongs is None:
+            belongs = meeting.belongs = self._belongs(meeting.recipe, record.codes)
+        if latest:
+            for records in belongs:
+                records.append(record)
+        else:
+            for records in belongs:
+                put(records, record)
+        for row, variable in meeting.recipe.growing:
+            self._grow(record.codes[row], variable, record)
+        if self._crowded:
+            self._shorten()
+
+    def _belongs(self, recipe: Recipe, codes: Sequence[int]) -> list[list[Record]]:
+        """The lists that a document goes into; those that are not there yet are made."""
+        found = []
         for lists, pick in recipe.belongs:
             key = pick(codes)
             records = lists.get(key)
             if records is None:
-                lists[key] = [record]
-            elif records[-1].end <= end:
-                records.append(record)
-            else:
-                put(records, record)
-        for row, variable in recipe.growing:
-            self._grow(codes[row], variable, record)
-        if self._crowded:
-            self._shorten()
+                records = lists[key] = []
+                for meeting in self._missed.pop((id(lists), key), ()):
+                    meeting.met.clear()
+            found.append(records)
+        return found
 
     def remove(self, gone: dict[int, Record]) -> None:
         """Forget documents, given by their id in memory."""
@@ -161,6 +123,7 @@ class HotLists:
             lists = self._together[variables]
             if rows in lists and not keep(lists[rows], gone):
                 del lists[rows]
+                self._part()
         for code in {code for record in gone.values() for code in record.codes}:
             entry = self._hots.get(code)
             if entry is None:
@@ -168,6 +131,7 @@ class HotLists:
             for variable in tuple(entry.variables):
                 if not keep(self._lists[variable][code], gone):
                     del self._lists[variable][code]
+                    self._part()
                     entry.variables.discard(variable)
                     entry.long.discard(variable)
             self._classify(entry)
@@ -214,7 +178,7 @@ class HotLists:
             self._classify(entry)
         self._together.clear()
         self._containing.clear()
-        self._recipes.clear()
+        self._forget()
 
     def _postings(self, record: Record) -> list[tuple[int, int]]:
         """The long lists that a record is in: a row with the value, and the variable."""
@@ -247,18 +211,74 @@ class HotLists:
 
     # -- what a document has to do with them -------------------------------------------------
 
-    def recipe(self, pattern: Pattern, codes: Sequence[int]) -> Recipe:
-        """What documents with hot values in this pattern have to do with the lists."""
-        if self._version != self.signatures.version or len(self._recipes) > _KNOWN:
+    def met(self, values: HotValues, codes: Sequence[int], right: bool) -> Met:
+        """What a document with these hot values has to do with the lists as right or left block."""
+        meeting = self._meeting(values, codes)
+        found = meeting.met.get(right)
+        if found is None:
+            side = meeting.recipe.sides.get(right)
+            if side is None:
+                side = meeting.recipe.sides[right] = self._side(meeting.recipe, codes, right)
+            verdicts: list[Verdict] = []
+            met: list[list[Record]] = []
+            missed = []
+            for verdict, (lists, pick) in zip(side.verdicts, side.places, strict=True):
+                key = pick(codes)
+                records = lists.get(key)
+                if records is not None:
+                    verdicts.append(verdict)
+                    met.append(records)
+                else:
+                    missed.append((id(lists), key))
+            found = ((right, verdicts if missed else side.verdicts, met), side)
+            # Before one document is in, all the lists that it alone is in are missing.
+            if meeting.belongs is not None:
+                meeting.met[right] = found
+                for each in missed:
+                    self._missed.setdefault(each, []).append(meeting)
+        return found
+
+    def _meeting(self, values: HotValues, codes: Sequence[int]) -> Meeting:
+        if self._version != self.signatures.version:
             self._version = self.signatures.version
-            self._recipes.clear()
+            self._forget()
+        # A document is mostly put in right after it was asked what it meets.
+        found: Meeting | None = self._asked[1]
+        if values is self._asked[0] and found is not None:
+            return found
+        found = self._meetings.get(values)
+        if found is None:
+            if len(self._meetings) >= _MEETINGS:
+                self._part()
+            found = self._meetings[values] = Meeting(self._recipe(values, codes))
+        self._asked = (values, found)
+        return found
+
+    def _forget(self) -> None:
+        """Drop what was worked out, since lists are kept otherwise or verdicts have changed."""
+        self._recipes.clear()
+        self._part()
+
+    def _part(self) -> None:
+        """Drop the meetings: lists that they know are gone."""
+        self._meetings.clear()
+        self._missed.clear()
+        self._asked = ((), None)
+
+    def _recipe(self, values: HotValues, codes: Sequence[int]) -> Recipe:
+        """What documents whose hot values have this pattern have to do with the lists."""
+        hot = values[3::3]
+        pattern: Pattern = (*values[:1], *values[1::3], *values[2::3])
+        if len(set(hot)) < len(hot):
+            pattern += tuple(map(hot.index, hot))
         found = self._recipes.get(pattern)
         if found is None:
-            variables = pattern[0].variables
+            if len(self._recipes) >= _KNOWN:
+                self._recipes.clear()
+            variables = values[0].variables
             rows: dict[Posting, int] = {}
-            for row, code in enumerate(codes):
-                if code in self._hots:
-                    rows.setdefault((code, variables[row]), row)
+            for row, code in zip(values[1::3], hot, strict=True):
+                rows.setdefault((code, variables[row]), row)
             long: list[tuple[int, int]] = []
             growing: list[tuple[int, int]] = []
             for (code, variable), row in rows.items():
@@ -268,13 +288,6 @@ class HotLists:
             common = [(self._together[v], itemgetter(*chosen)) for v, chosen in self._rows(long)]
             found = Recipe(tuple(long), tuple(growing), (*single, *common))
             self._recipes[pattern] = found
-        return found
-
-    def side(self, recipe: Recipe, codes: Sequence[int], right: bool) -> Side:
-        """What documents meet as right or as left block."""
-        found = recipe.sides.get(right)
-        if found is None:
-            found = recipe.sides[right] = self._side(recipe, codes, right)
         return found
 
     def _side(self, recipe: Recipe, codes: Sequence[int], right: bool) -> Side:
@@ -291,12 +304,13 @@ class HotLists:
                 else:
                     shorts.append((links[variable], self._lists[variable], row))
         hits = [
-            (verdict, *self._having_all(chosen, codes))
+            (verdict, self._having_all(chosen, codes))
             for part, verdict in self.signatures.needs(frozenset(long))
             for chosen in product(*(long[link] for link in part))
         ]
         longs = [(row, variable, link) for link, own in long.items() for row, variable in own]
-        return Side(tuple(hits), tuple(shorts), tuple(longs))
+        verdicts, places = zip(*hits, strict=True) if hits else ((), ())
+        return Side(verdicts, places, tuple(shorts), tuple(longs))
 
     def _having_all(
         self, chosen: Sequence[tuple[int, int]], codes: Sequence[int]
@@ -320,7 +334,7 @@ class HotLists:
         self._together[variables] = {}
         self._containing.setdefault(variables[0], []).append(variables)
         self._crowded |= len(self._together) > MOST_TOGETHER
-        self._recipes.clear()
+        self._forget()
         lists = [
             [own for code, own in self._lists[v].items() if v in self._hots[code].long]
             for v in variables

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from broker.hits import Hit, keep, put
-from broker.hot import Hot, HotLists, Pattern, Side
+from broker.hits import Hits, keep, put
+from broker.hot import HotLists
+from broker.recipes import Hot, HotValues, Side
 from broker.records import Record
-from broker.signatures import Part, Signatures
+from broker.signatures import Part, Signatures, Verdict
 
 HOT = 8
 """Documents from which on a value is hot."""
@@ -25,9 +26,9 @@ Entry = Record | list[Record] | Hot
 """The documents of a value: one, several in order of their end, or very many."""
 
 
-LookedUp = tuple[list[int], list[tuple[int, int, Sequence[Record]]], Pattern]
+LookedUp = tuple[list[int], list[tuple[int, int, Sequence[Record]]], HotValues]
 """Of a document's values: those that are new; code, row and documents of those that are not hot; and
-the pattern of those that are."""
+those that are."""
 
 
 class Postings:
@@ -47,7 +48,7 @@ class Postings:
 
     def insert(self, record: Record) -> None:
         """A document comes; those that come in order of their end cost least."""
-        of, (fresh, cold, pattern) = self._of, self._look_up(record)
+        of, (fresh, cold, hot) = self._of, self._look_up(record)
         self._looked_up = None
         heated: list[int] = []
         for code, _, olds in cold:
@@ -62,8 +63,8 @@ class Postings:
                 of[code] = [old, record] if old.end <= record.end else [record, old]
         for code in fresh:
             of[code] = record
-        if pattern:
-            self._hot.insert(record, pattern)
+        if hot:
+            self._hot.insert(record, hot, record.end >= self.latest)
         for code in heated:
             entry = of[code]
             assert isinstance(entry, list)
@@ -98,23 +99,21 @@ class Postings:
 
     # -- candidates --------------------------------------------------------------------------
 
-    def probe(self, new: Record) -> list[Hit]:
+    def probe(self, new: Record) -> list[Hits]:
         """What a document and others satisfy together. A query may be told twice for a pair only
         if one of them has several values for one variable."""
-        _, cold, pattern = self._look_up(new)
-        codes, lists = new.codes, self._hot
+        _, cold, hot = self._look_up(new)
         # As left block only what comes later can follow; mostly nothing does.
-        both = self.signatures.both_orders
-        sides = (True, False) if both or self.latest > new.end else (True,)
-        hits: list[Hit] = []
-        for right in sides:
+        both = self.signatures.both_orders or self.latest > new.end
+        found = []
+        for right in (True, False) if both else (True,):
             side = _NO_SIDE
-            if pattern:
-                side = lists.side(lists.recipe(pattern, codes), codes, right)
-                hits += side.met(codes, right)
+            if hot:
+                hits, side = self._hot.met(hot, new.codes, right)
+                found.append(hits)
             if cold or side.shorts:
-                self._compare(new, cold, side, right, hits)
-        return hits
+                found.append(self._compare(new, cold, side, right))
+        return found
 
     def _look_up(self, record: Record) -> LookedUp:
         """The entries of a document's values; who probes with it mostly inserts it next."""
@@ -124,7 +123,6 @@ class Postings:
         fresh: list[int] = []
         cold: list[tuple[int, int, Sequence[Record]]] = []
         hot: list[Any] = []
-        values: list[int] = []
         for row, code in enumerate(record.codes):
             if not code:
                 continue
@@ -132,13 +130,9 @@ class Postings:
             if entry is None:
                 fresh.append(code)
             elif isinstance(entry, Hot):
-                values.append(code)
-                hot.append(row)
-                hot.append(entry.kind)
+                hot += (row, entry.kind, code)
             else:
                 cold.append((code, row, entry if isinstance(entry, list) else (entry,)))
-        if len(set(values)) < len(values):
-            hot += map(values.index, values)
         found = (fresh, cold, (record.layout, *hot) if hot else ())
         self._looked_up = (record, found)
         return found
@@ -149,8 +143,7 @@ class Postings:
         cold: list[tuple[int, int, Sequence[Record]]],
         side: Side,
         right: bool,
-        hits: list[Hit],
-    ) -> None:
+    ) -> Hits:
         """Compare a document with others one by one, by the values that are not hot and in short
         lists. Of what it has in common with long lists counts only what that adds."""
         signatures = self.signatures
@@ -168,6 +161,8 @@ class Postings:
         for link, lists, row in side.shorts:
             for old in self._in_order(new, lists[codes[row]], right):
                 agreed.setdefault(old, []).append(link)
+        verdicts: list[Verdict] = []
+        met: list[tuple[Record]] = []
         for old, found in agreed.items():
             also = _NOTHING
             if side.longs:
@@ -181,7 +176,9 @@ class Postings:
                 )
             verdict = signatures.verdict(frozenset(found), also)
             if verdict is not None:
-                hits.append((verdict, right, (old,)))
+                verdicts.append(verdict)
+                met.append((old,))
+        return right, verdicts, met
 
     def _in_order(self, new: Record, olds: Sequence[Record], right: bool) -> list[Record]:
         """The other documents that may stand with a new one, if it is the right or left block."""

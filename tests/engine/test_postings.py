@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from random import Random
 from unittest.mock import patch
 
@@ -21,6 +22,12 @@ from xscl.template import Template
 TOP = 100
 
 
+@cache
+def layout(rows: tuple[tuple[int, int, int, int], ...]) -> Layout:
+    """Documents with the same rows have one layout, as a `Reader` sees to."""
+    return Layout(rows)
+
+
 def record(r: Random, doc: int, start: int, end: int, variables: int, repeats: bool) -> Record:
     """A document with some of the variables, each below one node, and few different values."""
     rows: list[tuple[int, int, int, int]] = []
@@ -29,7 +36,7 @@ def record(r: Random, doc: int, start: int, end: int, variables: int, repeats: b
         for _ in range(r.choice((0, 1, 1, 2)) if repeats else r.choice((0, 1, 1, 1))):
             rows.append((TOP, variable, 0, len(rows) + 1))
             codes.append(r.choice((0, 11, 11, 12, 13, 14)))
-    return Record(doc, doc, start, end, Layout(rows), tuple(codes))
+    return Record(doc, doc, start, end, layout(tuple(rows)), tuple(codes))
 
 
 def plan(r: Random, number: int, variables: int) -> Plan:
@@ -63,12 +70,13 @@ def satisfied(made: Plan, left: Record, right: Record) -> bool:
 
 def told(lists: Postings, new: Record) -> Counter[tuple[int, int, bool]]:
     found: Counter[tuple[int, int, bool]] = Counter()
-    for hit in lists.probe(new):
-        for kind, plans, window in hit[0].kinds:
-            for old in within(hit, new, window, kind):
-                for each in plans:
-                    if each.admits(*((old, new) if hit[1] else (new, old))):
-                        found[each.canonical.number, old.doc, hit[1]] += 1
+    for right, verdicts, met in lists.probe(new):
+        for verdict, olds in zip(verdicts, met, strict=True):
+            for kind, plans, window in verdict.kinds:
+                for old in within(olds, new, right, window, kind):
+                    for each in plans:
+                        if each.admits(*((old, new) if right else (new, old))):
+                            found[each.canonical.number, old.doc, right] += 1
     return found
 
 
@@ -112,3 +120,37 @@ def test_a_probe_tells_what_comparing_all_pairs_would(seed: int, repeats: bool, 
             lists.insert(new)
             live[doc] = new
     assert len(lists.records) == len(live)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_same_values_meet_the_same_lists_as_lists_come_and_go(seed: int) -> None:
+    """Few subscriptions and few values, so that most documents have the hot values of others before
+    them; what goes are mostly all documents of a value."""
+    r = Random(seed)
+    signatures = Signatures()
+    lists = Postings(signatures)
+    plans = [plan(r, number, 3) for number in range(1, r.choice((2, 2, 6)))]
+    for each in plans:
+        each.window = 2**62
+        signatures.add(each)
+    live: dict[int, Record] = {}
+    rows = layout(tuple((TOP, variable, 0, variable) for variable in (1, 2, 3)))
+    with patch.object(module, "HOT", 2):
+        for doc in range(1, 160):
+            if live and r.random() < 0.06:
+                value = r.choice((11, 12, 13, 14))
+                gone = [d for d, old in live.items() if value in old.codes] or [*live]
+                lists.remove(gone[: r.randint(1, len(gone))])
+                live = {d: old for d, old in live.items() if d in lists.records}
+            codes = tuple(r.choices((11, 12, 13, 14), (9, 5, 2, 1), k=3))
+            new = Record(doc, doc, doc, doc, rows, codes)
+            expected = Counter(
+                (each.canonical.number, old.doc, right)
+                for each in plans
+                for old in live.values()
+                for right in (True, False)
+                if satisfied(each, *((old, new) if right else (new, old)))
+            )
+            assert told(lists, new) == expected, doc
+            lists.insert(new)
+            live[doc] = new

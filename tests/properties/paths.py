@@ -64,16 +64,17 @@ def _ran(counts: Counter[str], original: Original, self: Templates, *args: Any) 
         yield row
 
 
-def _sided(counts: Counter[str], original: Original, self: HotLists, *args: Any) -> Any:
-    side = original(self, *args)
-    _, codes, right = args
-    common = {id(lists) for lists in self._together.values()}
-    for _, lists, pick in side.hits:
-        if lists.get(pick(codes)):
-            counts["hot: a list in common" if id(lists) in common else "hot: a list"] += 1
-            counts["hot: as left block"] += not right
+def _met(counts: Counter[str], original: Original, self: HotLists, *args: Any) -> Any:
+    values, _, right = args
+    known = self._meetings.get(values)
+    counts["hot: met before"] += known is not None and right in known.met
+    hits, side = original(self, *args)
+    common = {id(records) for lists in self._together.values() for records in lists.values()}
+    for records in hits[2]:
+        counts["hot: a list in common" if id(records) in common else "hot: a list"] += 1
+        counts["hot: as left block"] += not right
     counts["hot: a short list"] += len(side.shorts)
-    return side
+    return hits, side
 
 
 def _shortened(counts: Counter[str], original: Original, *args: Any) -> Any:
@@ -144,7 +145,7 @@ def _within(counts: Counter[str], original: Original, *args: Any) -> Any:
 _WATCHED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (Plan, "candidates", _decided),
     (Templates, "_run", _ran),
-    (HotLists, "side", _sided),
+    (HotLists, "met", _met),
     (HotLists, "_shorten", _shortened),
     (HotLists, "heat", _heated),
     (HotLists, "_list_together", _listed),

@@ -38,6 +38,7 @@ OFTEN = {
     "hot: a short list": 800,
     "hot: only longer lists are long": 5,
     "hot: as left block": 1000,
+    "hot: met before": 30,
     "hot: listed together from what was there": 200,
     "history: let go": 200,
     "history: let go, out of order": 15,
