@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from operator import le
 from typing import NamedTuple, Protocol, TypeVar
@@ -21,7 +22,7 @@ from broker.publish import Candidate
 from broker.sql import UNBOUNDED, blocks_below, operators
 from broker.store import Store
 from xscl.durations import format_microseconds
-from xscl.template import Template
+from xscl.template import OperatorShape, Template
 
 _T = TypeVar("_T")
 
@@ -51,11 +52,19 @@ class Timed(Protocol):
 
 def lengths(shape: Template, documents: Sequence[Timed]) -> list[int]:
     """How long a match lasts, for each operator and in all, as windows bound it."""
-    spans = [*map(blocks_below, operators(shape.operators)), range(shape.blocks)]
-    return [
-        max(documents[b].end for b in blocks) - min(documents[b].start for b in blocks)
-        for blocks in spans
+    found = [
+        max([documents[b].end for b in blocks]) - min([documents[b].start for b in blocks])
+        for blocks in _below_each(shape.operators)
     ]
+    # The last operator has all blocks below it, and where there is none there is one block.
+    return [*found, found[-1]] if shape.blocks > 1 else found
+
+
+@lru_cache(maxsize=1_000)
+def _below_each(shape: OperatorShape | int) -> list[list[int]]:
+    """The blocks below each operator of a pattern, or its only one."""
+    every: list[OperatorShape | int] = [*operators(shape)]
+    return [blocks_below(operator) for operator in every or [shape]]
 
 
 def admits(subscription: Subscription, base: int, lasting: list[int]) -> bool:

@@ -27,6 +27,9 @@ from broker.migrations import SCHEMA, STEPS, VERSION
 
 _FILE = "broker.duckdb"
 
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1}
+"""Batches are small: for them a second thread costs more than it helps."""
+
 _COPY = """
 import os, shutil, sys
 import duckdb
@@ -74,7 +77,7 @@ class Store:
 
     def _open(self) -> None:
         if self.directory is None:
-            self.connection = duckdb.connect(":memory:", config={"threads": 1})
+            self.connection = duckdb.connect(":memory:", config=_CONFIG)
         else:
             self.connection = _connect(self.directory / _FILE)
             # Strings make the default threshold checkpoint far too often.
@@ -247,7 +250,7 @@ def _claim(directory: Path) -> int:
 
 def _connect(file: Path) -> duckdb.DuckDBPyConnection:
     try:
-        return duckdb.connect(str(file))
+        return duckdb.connect(str(file), config=_CONFIG)
     except duckdb.Error as error:
         raise StateError(explain(file, error)) from None
 
