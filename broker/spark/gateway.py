@@ -152,10 +152,12 @@ def start_java(
     heap_megabytes: int,
     environment: Mapping[str, str] | None = None,
     extra: Sequence[str] = (),
+    keep: Sequence[int] = (),
 ) -> JavaProcess:
     """Start the JVM with working directory `scratch`, its output appended to `log`.
 
-    Raises `JavaError` when it ends or says nothing within `START_TIMEOUT` seconds.
+    It has the descriptors of `keep` open for as long as it lives, but hands them to no process that
+    it starts. Raises `JavaError` when it ends or says nothing within `START_TIMEOUT` seconds.
     """
     (scratch / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
     connection = scratch / "gateway"
@@ -173,6 +175,7 @@ def start_java(
             stderr=output,
             cwd=scratch,
             env=env,
+            pass_fds=keep,
             start_new_session=True,
         )
     try:

@@ -3,7 +3,7 @@
 Owns the settings of the session and its scratch directory. In: a master and a state directory;
 out: a `SparkSession`, one at a time in a process. Everything temporary (Spark's blocks, its
 warehouse, unpacked libraries) is below one scratch directory, never in the working directory; the
-directories of processes that were killed are removed by the next start.
+directories of processes that were killed are removed by the next start after their JVM's end.
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ def start_session(
                         *(LOCAL_JAVA if master.startswith("local") else ()),
                         *settings.pop("spark.driver.extraJavaOptions", "").split(),
                     ],
+                    keep=[lock],
                 )
             session = _session(settings, java, log)
         except BaseException:
@@ -162,11 +163,6 @@ def stop_session(session: SparkSession | None = None) -> None:
                 running.java.stop()
                 _forget_gateway()
             _release_scratch(running.scratch, running.lock)
-
-
-def log_file() -> Path | None:
-    """Where the running session's JVM logs, None without a session of ours."""
-    return _running.java.log if _running is not None and _running.java is not None else None
 
 
 def _session(settings: Mapping[str, str], java: JavaProcess | None, log: Path) -> SparkSession:
@@ -248,7 +244,9 @@ _SCRATCH_PREFIX = "xml-stream-broker-spark-"
 
 
 def _claim_scratch() -> tuple[Path, int]:
-    """A new directory, locked for as long as this process lives; dead processes' are removed.
+    """A new directory, and a descriptor that locks it while any process has it open: this one, and
+    the JVM that it is handed to. So the JVM of a process that was killed keeps its files until it has
+    ended too, also one that was just starting. Directories that nobody locks are removed.
 
     In the machine's temporary directory: a state directory may be far from the root, too far for
     the address of a socket, or on a file system that has no sockets.
@@ -263,7 +261,7 @@ def _claim_scratch() -> tuple[Path, int]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(old, ignore_errors=True)
         except OSError:
-            pass  # its owner is alive
+            pass  # in use
         finally:
             os.close(descriptor)
     scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=base))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from collections import Counter
@@ -20,7 +22,7 @@ from broker import Broker, Document
 from broker.spark import session as spark_session
 from broker.spark.gateway import MODULE_OPTIONS
 from broker.spark.pipeline import run_pipeline
-from broker.spark.session import default_master, log_file, start_session, stop_session
+from broker.spark.session import default_master, start_session, stop_session
 from broker.spark.sources import xml_source
 from tests.spark.conftest import PAIR, blog, book
 
@@ -80,6 +82,24 @@ except PipelineError as error:
     sessions.stop_session(session)
 print("finished", "yes", flush=True)
 """
+
+STARTER = """
+import os, signal, sys
+from broker.spark import gateway
+from broker.spark.session import start_session, stop_session
+
+def die(process, connection, *_):
+    process.send_signal(signal.SIGSTOP)
+    print(process.pid, connection.parent, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if sys.argv[1] == "killed":
+    gateway._connection = die
+session = start_session("local[1]")
+print(session.range(3).count(), flush=True)
+stop_session(session)
+"""
+"""Starts Spark, or kills itself when its JVM has only begun to start, and lets that wait."""
 
 
 def drive(directory: Path, state: Path, folder: Path, when: str) -> dict[str, str]:
@@ -176,6 +196,63 @@ def test_killed_twice_and_continued_it_finds_each_match_once(
         assert {letter.place for letter in broker.dead_letters()} == {f"{folder}/99.xml"}
 
 
+def test_killed_while_java_starts_it_leaves_no_jvm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next start comes before the JVM of the first has looked for its files."""
+    root = Path(__file__).resolve().parents[2]
+
+    def start(when: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", STARTER, when],
+            env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(root)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    killed = start("killed")
+    assert killed.returncode == -9, killed.stderr
+    java, scratch = killed.stdout.split()
+    try:
+        again = start("not killed")
+        assert (again.stdout, again.returncode) == ("3\n", 0), again.stderr
+        assert list(tmp_path.iterdir()) == [Path(scratch)], "it is in use"
+    finally:
+        os.kill(int(java), signal.SIGCONT)
+    assert ended(int(java)), "the JVM outlived its process"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    claimed = spark_session._claim_scratch()
+    assert not Path(scratch).exists()
+    spark_session._release_scratch(*claimed)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_jvm_keeps_the_scratch_directory_in_use(spark: SparkSession) -> None:
+    """Its Python workers may outlive it for a moment, and need none of its files."""
+    running = spark_session._running
+    assert running is not None
+    assert running.java is not None
+    scratch, pid = running.scratch.stat(), running.java.process.pid
+    wanted = scratch.st_dev, scratch.st_ino
+
+    def held(_: object) -> bool:
+        for descriptor in range(1_000):
+            try:
+                found = os.fstat(descriptor)
+            except OSError:
+                continue
+            if (found.st_dev, found.st_ino) == wanted:
+                return True
+        return False
+
+    assert held(None)
+    places = [str(place.readlink()) for place in Path(f"/proc/{pid}/fd").iterdir()]
+    assert str(running.scratch) in places
+    assert spark.sparkContext.parallelize([0], 1).map(held).collect() == [False]
+
+
 def test_a_lost_jvm_is_one_clear_error(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -207,9 +284,10 @@ def test_one_session_at_a_time(spark: SparkSession) -> None:
         start_session()
     stop_session(object())  # type: ignore[arg-type]
     assert spark.range(3).count() == 3
-    log = log_file()
-    assert log is not None
-    assert log.exists()
+    running = spark_session._running
+    assert running is not None
+    assert running.java is not None
+    assert running.java.log.exists()
 
 
 def test_the_default_master_takes_the_cores_there_are() -> None:
