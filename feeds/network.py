@@ -165,12 +165,12 @@ class Transport(httpx.BaseTransport):
     def _meant(self, host: str, port: int) -> str | None:
         """The address that a name has here, None if it has none, as is usual behind a proxy."""
         try:
-            addresses = _resolve(host, port)
+            addresses = resolve(host, port)
         except httpcore.ConnectError:
             self._bounds.private = False
             return None
-        allowed = _allowed(host, addresses, self._bounds.private)
-        return allowed[0] if allowed else None
+        found = reachable(host, addresses, self._bounds.private)
+        return found[0] if found else None
 
 
 class _Body(httpx.SyncByteStream):
@@ -199,7 +199,7 @@ class _Backend(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         failure: Exception | None = None
-        for address in _allowed(host, _resolve(host, port), self._allow_private):
+        for address in reachable(host, resolve(host, port), self._allow_private):
             try:
                 with self._bounds.watched():
                     stream = self._tcp.connect_tcp(
@@ -219,7 +219,8 @@ class _Backend(httpcore.NetworkBackend):
         self._tcp.sleep(seconds)
 
 
-def _resolve(host: str, port: int) -> list[str]:
+def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host, each once. Raises httpcore.ConnectError where it has none."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -228,12 +229,16 @@ def _resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def _allowed(host: str, addresses: list[str], allow_private: bool) -> list[str]:
+def reachable(
+    host: str, addresses: list[str], allow_private: bool, advice: str = ", not allowed here"
+) -> list[str]:
+    """Those addresses of a host that may be connected to. Raises BlockedAddress, which ends with the
+    advice, where it has private ones alone."""
     if allow_private:
         return addresses
     public = [address for address in addresses if is_public(address)]
     if addresses and not public:
-        raise BlockedAddress(f"{host} is a private address ({addresses[0]}), not allowed here")
+        raise BlockedAddress(f"{host} is a private address ({addresses[0]}){advice}")
     return public
 
 

@@ -1,6 +1,6 @@
 """The network under webhooks: public addresses only, unless told otherwise.
 
-The rule is that of the fetcher (`feeds.network.is_public`). A name is resolved here, what is not
+The rule is that of the fetcher (`feeds.network.reachable`). A name is resolved here, what is not
 public is refused, and the connection is made to the very address that was looked at: a name that
 resolves differently the next time gains nothing. Redirects are not followed at all.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import socket
 import sys
 import time
 from collections import OrderedDict
@@ -21,8 +20,9 @@ from typing import Any
 import httpcore
 import httpx
 
-from feeds.network import BlockedAddress, is_public
+from feeds.network import BlockedAddress, reachable, resolve
 
+_ADVICE = "; delivery.allow_private allows them"
 _RESOLVERS = 32
 _KEPT = 60.0
 """Seconds for which connections that are not used stay open."""
@@ -50,8 +50,10 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._resolvers, resolve, host, port)
         failure: Exception | None = None
-        for address in self._allowed(host, await self._resolve(host, port)):
+        for address in reachable(host, found, self._allow_private, _ADVICE):
             try:
                 return await self._tcp.connect_tcp(
                     address, port, timeout, local_address, socket_options
@@ -70,28 +72,6 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 
     def close(self) -> None:
         self._resolvers.shutdown(wait=False, cancel_futures=True)
-
-    async def _resolve(self, host: str, port: int) -> list[str]:
-        loop = asyncio.get_running_loop()
-        try:
-            found = await loop.run_in_executor(
-                self._resolvers,
-                lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM),
-            )
-        except (OSError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else None
-            raise httpcore.ConnectError(f"{host}: {reason or error}") from error
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-    def _allowed(self, host: str, addresses: list[str]) -> list[str]:
-        if self._allow_private:
-            return addresses
-        public = [address for address in addresses if is_public(address)]
-        if addresses and not public:
-            raise BlockedAddress(
-                f"{host} is a private address ({addresses[0]}); delivery.allow_private allows them"
-            )
-        return public
 
 
 class Connections:
