@@ -238,13 +238,8 @@ def figures(value: float) -> str:
 class CpuClock(Clock):
     """Where the CPU time of batches goes: what else the machine does is not counted."""
 
-    def start(self) -> None:
-        self._last = time.process_time()
-
-    def lap(self, step: str) -> None:
-        now = time.process_time()
-        self.seconds[step] += now - self._last
-        self._last = now
+    def __init__(self) -> None:
+        super().__init__(time.process_time)
 
 
 def resident() -> int:

@@ -33,6 +33,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from broker.clock import Clock
 from broker.model import Match
 from broker.spark.arrow import ArrowMap, reread, signed
 from broker.spark.documents import ORDER
@@ -244,7 +245,7 @@ class _Run:
 
     def _process(self, frame: DataFrame, number: int) -> None:
         self.batches += 1
-        clock = _Clock()
+        clock = Clock()
         table, matches = self._match(frame, clock)
         if matches:
             self.on_matches(matches)
@@ -252,9 +253,9 @@ class _Run:
         self.documents += table.num_rows
         self.undated.update(_undated(table))
         self.matches += len(matches)
-        self._done[number] = Progress(number, table.num_rows, len(matches), clock.seconds)
+        self._done[number] = Progress(number, table.num_rows, len(matches), dict(clock.seconds))
 
-    def _match(self, frame: DataFrame, clock: _Clock) -> tuple[pa.Table, list[Match]]:
+    def _match(self, frame: DataFrame, clock: Clock) -> tuple[pa.Table, list[Match]]:
         with self.lock:
             spec = self.engine.spec()
         table = self._stage1(frame, spec)
@@ -270,7 +271,7 @@ class _Run:
             clock.lap("stage1")
             return table, self._apply(arrivals_from_table(in_order(table)), clock)
 
-    def _apply(self, arrivals: Arrivals, clock: _Clock) -> list[Match]:
+    def _apply(self, arrivals: Arrivals, clock: Clock) -> list[Match]:
         numbers = [a.seq for a in arrivals.documents if a.seq is not None]
         position = max(numbers, default=None)
         matches = self.engine.apply(arrivals, now=time.time_ns() // 1000, position=position)
@@ -326,19 +327,6 @@ class _Run:
 
 class _Stopped(Exception):
     """A batch began after the stop: it is left for the next run."""
-
-
-class _Clock:
-    """Seconds by stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.monotonic()
-
-    def lap(self, stage: str) -> None:
-        now = time.monotonic()
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
-        self._last = now
 
 
 def stage1_batches(
