@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
@@ -41,6 +42,9 @@ _ROW_TYPES = {
     "text": pa.string(),
     "num": pa.float64(),
 }
+
+_CODES = {pa.int32(): "i", pa.int64(): "q"}
+"""The same as type codes of Python's arrays."""
 
 DOCUMENTS = pa.schema(_DOCUMENT_FIELDS)
 """One row per document. `timestamp` in microseconds; `dated`: it is the document's own, not its
@@ -173,8 +177,10 @@ def _flat_columns(witnesses: Sequence[Witness]) -> list[pa.Array]:
         elif name == "value":
             columns.append(pa.array([*chain.from_iterable(parts)], kind))
         else:
-            flat = np.fromiter(chain.from_iterable(parts), kind.to_pandas_dtype(), size)
-            columns.append(pa.array(flat, kind))
+            flat = array(_CODES[kind])
+            for part in parts:
+                flat.fromlist(part)
+            columns.append(pa.Array.from_buffers(kind, size, [None, pa.py_buffer(flat)]))
     return columns
 
 

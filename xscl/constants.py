@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xscl import ast
-from xscl.filters import Node, as_text, compile_value, text_of
+from xscl.document import string_value
+from xscl.filters import Node, as_text, compile_value, element_tag, text_of
 from xscl.functions import FUNCTIONS, to_number
 from xscl.runs import Bounds, Keywords
 
@@ -122,17 +123,48 @@ def holds(check: Check, values: Sequence[str | float]) -> bool:
     return any(test(value, constant) for value in values)
 
 
+def reader(subject: Subject) -> Callable[[Node], Sequence[str | float]]:
+    """A function that says what a subject is at a node: strings, or numbers where it is numeric."""
+    first, numeric = subject.first, subject.numeric
+    compute = compile_value(subject.expr)
+    match subject.expr:
+        case ast.Path(steps=(ast.Step(axis="/", test=test, filters=()),)) if test.kind == "element":
+            # Most subjects are a child: a shorter way to the same.
+            tag = element_tag(test)
+
+            def children(node: Node) -> Sequence[str | float]:
+                found = () if isinstance(node, str) else node.iterchildren(tag)
+                texts = [string_value(child) for child in found]
+                if first:
+                    texts = texts[:1] or [""]
+                return [*map(to_number, texts)] if numeric else texts
+
+            return children
+
+    def read(node: Node) -> Sequence[str | float]:
+        value = compute(node)
+        if isinstance(value, float) and numeric:
+            return [value]
+        if isinstance(value, list) and not first:
+            texts = [*map(text_of, value)]
+        else:
+            texts = [as_text(value)]
+        return [*map(to_number, texts)] if numeric else texts
+
+    return read
+
+
 class ConstantIndex:
     """The constants that filters compare one subject with, each with a number of its own."""
 
     __slots__ = (
-        *("__weakref__", "_bounds", "_compute", "_keywords", "_lengths", "_next", "_numbers"),
-        *("_uses", "subject"),
+        *("__weakref__", "_bounds", "_keywords", "_lengths", "_next", "_numbers", "_uses"),
+        *("subject", "values"),
     )
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
-        self._compute = compile_value(subject.expr)
+        self.values = reader(subject)
         self._next = 0
         self._numbers: dict[str, dict[str | float, int]] = {}
         """By operator and constant."""
@@ -178,26 +210,13 @@ class ConstantIndex:
             self._bounds[op].remove(float(constant), number)
         return number
 
-    def values(self, node: Node) -> Sequence[str | float]:
-        """What the subject is at a node: strings, or numbers where it is numeric."""
-        value = self._compute(node)
-        subject = self.subject
-        if isinstance(value, float) and subject.numeric:
-            return [value]
-        if isinstance(value, list) and not subject.first:
-            texts = [text_of(node) for node in value]
-        else:
-            texts = [as_text(value)]
-        return [to_number(text) for text in texts] if subject.numeric else texts
-
     def satisfied(self, values: Sequence[str | float]) -> set[int]:
         """The numbers of the constants that some of these values satisfy."""
         found: set[int] = set()
-        equal = self._numbers.get("=", {})
+        equal = self._numbers.get("=")
         for value in values:
-            number = equal.get(value)
-            if number is not None:
-                found.add(number)
+            if equal is not None and value in equal:
+                found.add(equal[value])
             if isinstance(value, float):
                 for op, bounds in self._bounds.items():
                     bounds.find(op, value, found)

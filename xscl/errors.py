@@ -92,6 +92,10 @@ class XsclError(Exception):
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
         super().__init__("\n\n".join(d.render() for d in self.diagnostics))
 
+    def __reduce__(self) -> tuple[type[XsclError], tuple[tuple[Diagnostic, ...]]]:
+        # As it was made: what is pickled of an exception is its message otherwise.
+        return type(self), (self.diagnostics,)
+
 
 def _excerpt(span: Span) -> list[str]:
     line, column = span.source.locate(span.start)

@@ -174,8 +174,7 @@ def compile_path(steps: tuple[ast.Step, ...]) -> Callable[[Node], list[Node]]:
     """A function from a node to the nodes its relative path reaches, in document order, no twice."""
     moves = [(step, _step(step)) for step in steps]
     if len(moves) == 1:
-        only = moves[0][1]
-        return lambda node: [*only(node)]
+        return moves[0][1]
     # One `//` at the start keeps document order; a step after it may not.
     ordered = all(step.axis == "/" for step in steps[1:]) and (
         len(steps) < 2 or steps[0].axis == "/"
@@ -236,7 +235,7 @@ def _texts(nodes: list[Node]) -> list[Node]:
     return found
 
 
-def _step(step: ast.Step) -> Callable[[Node], Iterable[Node]]:
+def _step(step: ast.Step) -> Callable[[Node], list[Node]]:
     reach = _reach(step)
     tests = [compile_filter(f) for f in step.filters]
     if not tests:
@@ -244,7 +243,7 @@ def _step(step: ast.Step) -> Callable[[Node], Iterable[Node]]:
     return lambda node: [n for n in reach(node) if all(test(n) for test in tests)]
 
 
-def _reach(step: ast.Step) -> Callable[[Node], Iterable[Node]]:
+def _reach(step: ast.Step) -> Callable[[Node], list[Node]]:
     test, below = step.test, step.axis == "//"
     if test.kind == "self":
         if not below:
@@ -253,8 +252,8 @@ def _reach(step: ast.Step) -> Callable[[Node], Iterable[Node]]:
     if test.kind == "element":
         tag = element_tag(test)
         if below:
-            return lambda node: [] if isinstance(node, str) else node.iterdescendants(tag)
-        return lambda node: [] if isinstance(node, str) else node.iterchildren(tag)
+            return lambda node: [] if isinstance(node, str) else [*node.iterdescendants(tag)]
+        return lambda node: [] if isinstance(node, str) else [*node.iterchildren(tag)]
     if test.kind == "text" and below:
         # In document order, which the texts of one element after the other are not.
         return lambda node: (
@@ -268,7 +267,7 @@ def _reach(step: ast.Step) -> Callable[[Node], Iterable[Node]]:
             if isinstance(node, str)
             else [value for element in node.iter("*") for value in own(element)]
         )
-    return lambda node: [] if isinstance(node, str) else own(node)
+    return lambda node: [] if isinstance(node, str) else [*own(node)]
 
 
 def element_tag(test: ast.Test) -> str:

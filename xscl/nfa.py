@@ -128,13 +128,14 @@ class StateSet:
 
     `children`, `attributes` and `texts` are the moves found so far; a tag that is no string is that
     of a comment or processing instruction. `simple` and `general` are what is done in the node,
-    which whoever accepts there has put in; `rows` is the former again. The `wants_` flags say where
-    a pattern may go on. `idle`: there is nothing to do in the node itself.
+    which whoever accepts there has put in; `rows` is the former again, and `coded` whether any of
+    them codes the node's value. The `wants_` flags say where a pattern may go on. `idle`: there is
+    nothing to do in the node itself.
     """
 
     __slots__ = (
-        *("active", "attributes", "busy", "children", "general", "idle", "leaf", "other", "rows"),
-        *("simple", "texts", "wants_attributes", "wants_below", "wants_texts"),
+        *("active", "attributes", "children", "coded", "general", "idle", "leaf", "other", "rows"),
+        *("simple", "texts", "wants_attributes", "wants_below", "wants_leaves", "wants_texts"),
     )
 
     def __init__(self, active: dict[State, None], leaf: bool) -> None:
@@ -163,8 +164,9 @@ class StateSet:
             if state.texts or (loop and state.self_below):
                 self.wants_texts = True
         self.rows = tuple(self.simple.values())
-        self.busy = bool(self.general) or self.wants_attributes or self.wants_texts
-        self.idle = not (self.rows or self.busy)
+        self.coded = any(row[3] for row in self.rows)
+        self.wants_leaves = self.wants_attributes or self.wants_texts
+        self.idle = not (self.rows or self.general or self.wants_leaves)
 
     def forget(self, key: str | None = None) -> None:
         """Drop the moves, or those that a move by this key may change."""

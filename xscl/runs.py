@@ -18,6 +18,8 @@ _SHORT = 512
 _FACTOR = 8
 _LONGEST = 1 << 17
 """Words in one automaton at most: that of a million takes seconds to build."""
+_WORTH = 5
+"""To put a word into an automaton costs as much as so many searches in one."""
 
 
 class Bounds:
@@ -57,13 +59,15 @@ class Bounds:
 class Keywords:
     """Words that are searched for in texts. `numbers` says which are there, and their numbers."""
 
-    __slots__ = ("_automata", "_dead", "_numbers", "_runs")
+    __slots__ = ("_automata", "_dead", "_numbers", "_runs", "_spent")
 
     def __init__(self, numbers: Mapping[str | float, int]) -> None:
         self._numbers = numbers
         self._runs: list[list[str]] = []
         self._automata: list[ahocorasick_rs.AhoCorasick | None] = []
         self._dead = 0
+        self._spent = 0
+        """Searches in the runs after the first of those that would fit into one."""
 
     def add(self, word: str) -> None:
         """A word that `numbers` has now."""
@@ -86,6 +90,8 @@ class Keywords:
 
     def find(self, text: str, found: set[int]) -> None:
         """Adds the numbers of the words that a text holds."""
+        if len(self._runs) > 1:
+            self._merge()
         for i, words in enumerate(self._runs):
             automaton = self._automata[i]
             if automaton is None:
@@ -94,3 +100,15 @@ class Keywords:
                 number = self._numbers.get(words[at])
                 if number is not None:
                     found.add(number)
+
+    def _merge(self) -> None:
+        """Make the last runs one, when searching them all has cost as much as that does."""
+        start, total = len(self._runs), 0
+        while start and total + len(self._runs[start - 1]) <= _LONGEST:
+            start -= 1
+            total += len(self._runs[start])
+        self._spent += max(0, len(self._runs) - start - 1)
+        if self._spent > _WORTH * total:
+            self._runs[start:] = [[word for run in self._runs[start:] for word in run]]
+            self._automata[start:] = [None]
+            self._spent = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lxml import etree
@@ -53,8 +54,8 @@ class Walk:
     def __init__(self, matcher: Matcher, witness: Witness) -> None:
         self.matcher = matcher
         self.witness = witness
-        # The open nodes from the document down, as contexts and as numbers. The last one is the node
-        # that is looked at where it has a `label`; the others are elements.
+        # The open nodes from the document down, as contexts and as numbers. They are elements, but
+        # for the last one where that has a `label`.
         self.chain: list[Node | None] = [None]
         self.nodes: list[int] = [DOCUMENT_NODE]
         self.label = ""
@@ -70,43 +71,43 @@ class Walk:
         add_var1, add_var2 = witness.var1.append, witness.var2.append
         add_node1, add_node2 = witness.node1.append, witness.node2.append
         add_value = witness.value.append
-        stack: list[tuple[Iterator[etree._Element], StateSet]] = []
-        siblings: Iterator[etree._Element] = iter((root,))
-        above, known = start, start.children
-        index = -1
-        while True:
-            for element in siblings:
-                index += 1
-                try:
-                    here = known[element.tag]
-                except KeyError:
-                    here = self.matcher.automaton.child(above, element.tag)
-                inner = len(element)
-                if not here.idle:
-                    code = None
-                    for back, var1, var2, valued in here.rows:
-                        if valued and code is None:
-                            text = string_value(element) if inner else element.text or ""
-                            code = digest(text.encode())
-                        add_var1(var1)
-                        add_var2(var2)
-                        add_node1(nodes[back])
-                        add_node2(index)
-                        add_value(code if valued else None)
-                    if here.busy:
-                        self._busy(here, element, index)
-                if inner:
-                    if here.wants_below:
-                        stack.append((siblings, above))
-                        chain.append(element)
-                        nodes.append(index)
-                        siblings, above, known = iter(element), here, here.children
-                        break
-                    index += count_below(element)
-            else:
-                if not stack:
-                    return
-                siblings, above = stack.pop()
+        every = enumerate(root.iter())
+        # One iterator for all; the number of children `left` says where those of a node end.
+        above, known, left = start, start.children, 0
+        stack: list[tuple[StateSet, int]] = []
+        for index, element in every:
+            try:
+                here = known[element.tag]
+            except KeyError:
+                here = self.matcher.automaton.child(above, element.tag)
+            inner = len(element)
+            if not here.idle:
+                code = None
+                if here.coded:
+                    text = string_value(element) if inner else element.text or ""
+                    code = digest(text.encode())
+                for back, var1, var2, valued in here.rows:
+                    add_var1(var1)
+                    add_var2(var2)
+                    add_node1(nodes[back])
+                    add_node2(index)
+                    add_value(code if valued else None)
+                if here.general:
+                    self._general(here, element, index)
+                if here.wants_leaves:
+                    self._leaves(here, element, index)
+            left -= 1
+            if inner:
+                if here.wants_below:
+                    stack.append((above, left))
+                    chain.append(element)
+                    nodes.append(index)
+                    above, known, left = here, here.children, inner
+                    continue
+                below = count_below(element)
+                next(islice(every, below, below), None)
+            while not left:
+                above, left = stack.pop()
                 known = above.children
                 chain.pop()
                 nodes.pop()
@@ -123,15 +124,10 @@ class Walk:
             witness.value.append(code if valued else None)
 
         if here.general:
-            self._general(here, text, label, number)
+            self._general(here, text, number, label)
 
-    def _busy(self, here: StateSet, element: etree._Element, number: int) -> None:
-        """Witness an element for the other edges, and its attributes and texts."""
-        if here.general:
-            label = element.tag
-            self._general(here, element, label if isinstance(label, str) else "#other", number)
-        if not (here.wants_attributes or here.wants_texts):
-            return
+    def _leaves(self, here: StateSet, element: etree._Element, number: int) -> None:
+        """Witness the attributes and texts of an element."""
         automaton = self.matcher.automaton
         self.chain.append(element)
         self.nodes.append(number)
@@ -149,8 +145,9 @@ class Walk:
         self.chain.pop()
         self.nodes.pop()
 
-    def _general(self, here: StateSet, context: Node, label: str, number: int) -> None:
-        """Witness a node for the edges that ask for more than its label path."""
+    def _general(self, here: StateSet, context: Node, number: int, label: str = "") -> None:
+        """Witness a node for the edges that ask for more than its label path. A node that is no
+        element has a label of its own."""
         self.chain.append(context)
         self.nodes.append(number)
         self.label = label
@@ -170,8 +167,9 @@ class Walk:
 
     def _labels(self) -> tuple[str, ...]:
         """The labels from the root down to the node that is looked at."""
-        above = [str(node.tag) for node in self.chain[1:-1] if isinstance(node, etree._Element)]
-        return (*above, self.label)
+        tags = [node.tag for node in self.chain[1:] if isinstance(node, etree._Element)]
+        labels = [tag if isinstance(tag, str) else "#other" for tag in tags]
+        return (*labels, self.label) if self.label else (*labels,)
 
     def _satisfied(self, index: ConstantIndex, depth: int) -> set[int]:
         """The constants that the subject satisfies at an open node."""

@@ -5,6 +5,9 @@ A new case is a new .xscl file; `pytest --rewrite` writes what is said about it,
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,3 +67,14 @@ def test_places_lie_in_the_text(case: Path) -> None:
     for each in diagnostics(case):
         for span in (each.span, *(place for _, place in each.also)):
             assert 0 <= span.start <= span.end <= size
+
+
+@pytest.mark.parametrize(
+    "again", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy]
+)
+def test_an_error_reaches_another_process_as_it_is(again: Callable[[XsclError], XsclError]) -> None:
+    with pytest.raises(XsclError) as raised:
+        check([parse("S//item->a[; T//b FOLLOWED BY", "a.xscl")])
+    copied = again(raised.value)
+    assert copied.diagnostics == raised.value.diagnostics
+    assert str(copied) == str(raised.value)

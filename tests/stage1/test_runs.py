@@ -33,10 +33,12 @@ def test_bounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
             assert found == {n for n, bound in there.items() if holds(value, bound)}
 
 
+@pytest.mark.parametrize("worth", [0, 1, 5])
 @pytest.mark.parametrize(("factor", "longest"), [(8, 1 << 17), (2, 16), (1, 1)])
-def test_keywords(factor: int, longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keywords(factor: int, longest: int, worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_FACTOR", factor)
     monkeypatch.setattr(runs, "_LONGEST", longest)
+    monkeypatch.setattr(runs, "_WORTH", worth)
     rng = random.Random(factor)
     there: dict[str | float, int] = {}
     keywords = Keywords(there)
@@ -52,3 +54,21 @@ def test_keywords(factor: int, longest: int, monkeypatch: pytest.MonkeyPatch) ->
         found: set[int] = set()
         keywords.find(text, found)
         assert found == {n for w, n in there.items() if str(w) in text}
+
+
+@pytest.mark.parametrize(("longest", "left"), [(1 << 17, 1), (40, 3)])
+def test_words_that_are_often_searched_for_are_put_together(
+    longest: int, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "_LONGEST", longest)
+    there: dict[str | float, int] = {}
+    keywords = Keywords(there)
+    for number in range(95):
+        there[f"w{number}"] = number
+        keywords.add(f"w{number}")
+    before = len(keywords._runs)
+    for _ in range(1_000):
+        found: set[int] = set()
+        keywords.find("w77 w10", found)
+        assert found == {1, 7, 77, 10}
+    assert left == len(keywords._runs) < before
