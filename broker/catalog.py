@@ -2,7 +2,7 @@
 
 Queries with one join graph over the same variables are one *canonical query* with many
 subscribers, so that stage 2 never does the same work twice; each subscriber's windows and first
-document are checked when a match is handed to it. The ids of variables are never used again.
+document are checked when a match is handed to it.
 
 A subscription is kept small, for there may be millions: its canonical text is all that is its own,
 and what delivery needs is shared with those of its shape. Trees are made again from the text.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from broker.edges import Edges, Tie
 from broker.shapes import Compiled, Delivery, recall
+from broker.variables import Variables
 from xscl import ast
 from xscl.template import Template
 from xscl.treepattern import Definition
@@ -160,7 +161,7 @@ class Catalog:
         self.subscriptions: dict[str, Subscription] = {}
         self.canonical: dict[int, Canonical] = {}
         self.templates: dict[Template, int] = {}
-        self.variables: dict[str, int] = {}
+        self.variables = Variables()
         self.edges = Edges()
         self.published: dict[str, str] = {}
         """Streams that queries publish, and the ids of those queries."""
@@ -173,7 +174,6 @@ class Catalog:
         self._nested_users: Counter[str] = Counter()
         self._last_hidden = 0
         self._next_canonical = 1
-        self.new_variables: list[tuple[int, str]] = []
         self.dirty: set[int] = set()
         """Canonical queries whose row in RT is not up to date."""
 
@@ -225,6 +225,8 @@ class Catalog:
             del self.canonical[canonical.number]
             self._forget(canonical)
             self.edges.release(canonical)
+            compiled = subscription.compiled
+            self.variables.release(compiled.shape.texts(compiled.literals))
             for stream in subscription.delivery.streams:
                 self.read[stream] -= 1
         return subscription
@@ -233,7 +235,7 @@ class Catalog:
         shape, literals = compiled.shape, compiled.literals
         number = self.templates.setdefault(shape.template, len(self.templates))
         size = len(shape.template.nodes)
-        found = [self.variable(text) for text in shape.texts(literals)]
+        found = [*map(self.variables.number, shape.texts(literals))]
         fresh = Canonical(
             number=self._next_canonical,
             template=number,
@@ -247,6 +249,7 @@ class Catalog:
         canonical = self._known(fresh)
         if canonical is fresh:
             self._next_canonical += 1
+            self.variables.use(found)
             self.edges.use(canonical, compiled.definitions)
             for stream in shape.delivery.streams:
                 self.read[stream] += 1
@@ -270,14 +273,6 @@ class Catalog:
             del there[_rest(canonical)]
         if isinstance(there, Canonical) or not there:
             del self._by_variables[canonical.variables]
-
-    def variable(self, text: str) -> int:
-        """The id of a variable, by its definition; a new one is given where it is new."""
-        number = self.variables.get(text)
-        if number is None:
-            number = self.variables[text] = len(self.variables) + 1
-            self.new_variables.append((number, text))
-        return number
 
     def registered(self) -> int:
         """How many subscriptions there are, without the queries in their FROM."""

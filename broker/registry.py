@@ -63,6 +63,8 @@ class Registry:
         self.matcher = Matcher()
         self.gaps = Gaps(store)
         self.halted: dict[str, Halted] = {}
+        self._gapped: set[int] = set()
+        """The numbers of all subscriptions that have gaps, perhaps of more."""
         self._spec: bytes | None = None
         self._unsent: dict[int, Edge | None] = {}
         """Edges that have changed since the spec was made."""
@@ -79,11 +81,12 @@ class Registry:
     def _restore(self) -> None:
         (count,) = self.store.rows("SELECT count(*) FROM subscriptions")[0]
         gaps = self.gaps.read()
+        self._gapped.update(gaps)
         self.untold = self.gaps.untold()
         with _staying(count):
             variables = self._chunks("SELECT definition, id FROM variables")
             for chunk in variables:
-                self.catalog.variables.update(chunk)
+                self.catalog.variables.load(chunk)
             for chunk in self._chunks(
                 "SELECT number, id, text, first_doc FROM subscriptions ORDER BY number"
             ):
@@ -95,6 +98,7 @@ class Registry:
                     else:
                         self.catalog.add(compile_text(id, text), number, counts_from)
                     self._last = number
+                self.catalog.variables.loaded()
                 self._synchronize()
 
     def _chunks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
@@ -184,6 +188,7 @@ class Registry:
             halted = Halted.of(known.number, known.compiled)
             self._leave([id])
             self._hold(halted)
+            self._gapped.add(known.number)
             self.gaps.open(known.number, status, reason, first_doc, now)
             self._synchronize()
             if status == "suspended":
@@ -242,6 +247,7 @@ class Registry:
             self.store.undo(self._synchronize)
             self.store.undo(partial(setattr, self, "_last", self._last))
             yield
+            self._forget_variables()
 
     def _enter(self, queries: Iterable[tuple[int, Compiled]], first_doc: int) -> None:
         entered: list[str] = []
@@ -279,15 +285,12 @@ class Registry:
         for id in ids:
             if id in self.halted:
                 self._let_go(self.halted[id])
-        if len(numbers) > _FEW:
-            self.store.run(
-                "DELETE FROM subscriptions WHERE number IN (SELECT unnest(?::BIGINT[]))", [numbers]
-            )
-        else:
-            for number in numbers:
-                self.store.run("DELETE FROM subscriptions WHERE number = ?", [number])
-        self.gaps.forget(numbers)
-        self.store.run("DELETE FROM limits WHERE number IN (SELECT unnest(?::BIGINT[]))", [numbers])
+        self._delete("subscriptions", "number", numbers)
+        self._delete("limits", "number", numbers)
+        if gapped := self._gapped.intersection(numbers):
+            self.gaps.forget([*gapped])
+            self._gapped -= gapped
+            self.store.undo(partial(self._gapped.update, gapped))
 
     def _write(self, rows: Sequence[Subscription], now: int | None) -> None:
         self._insert(
@@ -303,7 +306,7 @@ class Registry:
         self._write_variables()
 
     def _write_variables(self) -> None:
-        new, self.catalog.new_variables = self.catalog.new_variables, []
+        new, self.catalog.variables.new = self.catalog.variables.new, []
         self.store.undo(partial(self._unwritten, new))
         self._insert(
             "variables",
@@ -315,7 +318,23 @@ class Registry:
 
     def _unwritten(self, variables: list[tuple[int, str]]) -> None:
         """Ids that were given stay given, and have to be written with the next change."""
-        self.catalog.new_variables = variables + self.catalog.new_variables
+        self.catalog.variables.new = variables + self.catalog.variables.new
+
+    def _forget_variables(self) -> None:
+        variables = self.catalog.variables
+        gone = variables.forget()
+        if gone:
+            self.store.undo(partial(variables.recall, gone))
+            self._delete("variables", "id", [*gone])
+
+    def _delete(self, table: str, key: str, numbers: Sequence[int]) -> None:
+        """Take out rows by a number. Planning for a list costs as much as two numbers by themselves."""
+        if len(numbers) > 2:
+            condition = f"{key} IN (SELECT unnest(?::BIGINT[]))"
+            self.store.run(f"DELETE FROM {table} WHERE {condition}", [numbers])
+            return
+        for number in numbers:
+            self.store.run(f"DELETE FROM {table} WHERE {key} = ?", [number])
 
     def _insert(self, table: str, columns: dict[str, tuple[pa.DataType, list[Any]]]) -> None:
         """Append rows. Planning a scan of Arrow data costs as much as a dozen rows of values."""

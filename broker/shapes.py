@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import itemgetter
 
 import xscl
 from broker.edges import Tie
@@ -25,7 +26,7 @@ from broker.sql import UNBOUNDED, has_edge
 from xscl import ast
 from xscl.check import ResolvedQuery
 from xscl.holes import Holes, Literals, Make, Unfit, cut, has_hole, placeless, punch, window_of
-from xscl.joingraph import GraphNode, JoinGraph, join_graph
+from xscl.joingraph import JoinGraph, join_graph
 from xscl.normal import NormalQuery, normalize, walk_operators
 from xscl.template import Fitted, Template, template
 from xscl.treepattern import Definition, paths
@@ -126,7 +127,8 @@ class Shape:
         )
         self._steps: dict[ast.Step, int] = {}
         self._makes: list[Make] = []
-        placed = sorted(zip(fitted.positions, graph.nodes, fitted.texts, strict=True), key=_first)
+        nodes = zip(fitted.positions, graph.nodes, fitted.texts, strict=True)
+        placed = sorted(nodes, key=itemgetter(0))
         self._definitions = [node.definition for _, node, _ in placed]
         self._texts = [text for _, _, text in placed]
         self._definitions += [definition for _, definition in graph.quantified]
@@ -236,10 +238,6 @@ def _together(asked: tuple[int, ...]) -> tuple[int, ...]:
     """What `windows_of` makes of the operators' windows and WITHIN; equal ones are one object."""
     *own, whole = asked
     return (*own, min([whole, *own[-1:]]))
-
-
-def _first(placed: tuple[int, GraphNode, str]) -> int:
-    return placed[0]
 
 
 class Compiled:

@@ -1,0 +1,93 @@
+"""The variables of tree patterns: one id for each definition that queries use, and never twice one.
+
+Rows of the match relations name variables by their ids, and stay for a while after the last query
+that used them; so an id is not given again, to whatever definition. A definition that no query
+uses any more is forgotten, some at a time. Whoever asks for it later gets a new id, which loses
+nothing: a query counts from a document on, and what it joins is witnessed for it from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+_SPARE = 1_000
+"""Definitions that nobody uses are forgotten when there are more of them than this."""
+
+
+class Variables(Mapping[str, int]):
+    """The ids of variables, by the texts of their definitions.
+
+    `new` are those that are not in the store yet: id and text.
+    """
+
+    __slots__ = ("_idle", "_ids", "_last", "_uses", "new")
+
+    def __init__(self) -> None:
+        self.new: list[tuple[int, str]] = []
+        self._ids: dict[str, int] = {}
+        self._last = 0
+        self._idle: dict[int, str] = {}
+        """Those that nobody uses."""
+        self._uses: dict[int, int] = {}
+        """The number of users, of variables that have more than one."""
+
+    def number(self, text: str) -> int:
+        """The id of a definition; a new one is given where it is new."""
+        number = self._ids.get(text)
+        if number is None:
+            number = self._last = self._ids[text] = self._last + 1
+            self._idle[number] = text
+            self.new.append((number, text))
+        return number
+
+    def use(self, numbers: Iterable[int]) -> None:
+        """A query has come that has these variables."""
+        for number in {*numbers}:
+            if self._idle.pop(number, None) is None:
+                self._uses[number] = self._uses.get(number, 1) + 1
+
+    def release(self, texts: Iterable[str]) -> None:
+        """Take back `use`, by the texts of the definitions."""
+        for text in {*texts}:
+            number = self._ids[text]
+            uses = self._uses.pop(number, 1) - 1
+            if uses > 1:
+                self._uses[number] = uses
+            if not uses:
+                self._idle[number] = text
+
+    def forget(self) -> dict[int, str]:
+        """Forget those that nobody uses, if there are many: they are to be taken out of the store.
+        The last id stays, so that the store says which were given."""
+        if len(self._idle) <= _SPARE:
+            return {}
+        kept = {number for number, _ in self.new} | {self._last}
+        gone = {number: text for number, text in self._idle.items() if number not in kept}
+        for number, text in gone.items():
+            del self._idle[number], self._ids[text]
+        return gone
+
+    def recall(self, gone: Mapping[int, str]) -> None:
+        """Take back `forget`."""
+        self._idle |= gone
+        self._ids.update((text, number) for number, text in gone.items())
+
+    def load(self, rows: Iterable[tuple[str, int]]) -> None:
+        """Definitions and ids from the store, before the queries that use them."""
+        for text, number in rows:
+            self._ids[text] = number
+            self._idle[number] = text
+            self._last = max(self._last, number)
+
+    def loaded(self) -> None:
+        """All queries are there: give back the memory of what was not used until then."""
+        self._idle = dict(self._idle)
+
+    def __getitem__(self, text: str) -> int:
+        return self._ids[text]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
