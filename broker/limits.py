@@ -82,8 +82,7 @@ class Limits:
     def __init__(self, store: Store, default: Limit | None) -> None:
         self.store = store
         self.default = default
-        rows = store.rows("SELECT number, matches, period FROM limits")
-        self._own = {number: Limit(matches, period) for number, matches, period in rows}
+        self._own = self._read()
         self._used: dict[int, tuple[int, int]] = {}
         """The end of the period, and the matches in it."""
         self._counted: Counter[int] = Counter()
@@ -92,6 +91,10 @@ class Limits:
         self._each = 0.0
         """Candidates that a document brought lately."""
         self._stopped: list[Subscription] = []
+
+    def _read(self) -> dict[int, Limit]:
+        rows = self.store.rows("SELECT number, matches, period FROM limits")
+        return {number: Limit(matches, period) for number, matches, period in rows}
 
     def __bool__(self) -> bool:
         return self.default is not None or bool(self._own)
@@ -218,7 +221,10 @@ class Limits:
         self._counted.clear()
 
     def forget(self, now: int) -> None:
-        """Let go of periods that are over."""
+        """Let go of periods that are over, and of limits of subscriptions that have gone."""
+        ((count,),) = self.store.rows("SELECT count(*) FROM limits")
+        if count < len(self._own):
+            self._own = self._read()
         self._used = {n: period for n, period in self._used.items() if period[0] > now}
 
     def _of(self, number: int) -> Limit | None:

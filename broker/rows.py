@@ -37,7 +37,7 @@ def document_key(source: str, id: str) -> int:
 class Keys:
     """Which documents there may be already, by their keys, so that the store is asked for those only.
 
-    Eight bytes for each. It may name documents that are not there.
+    Eight bytes for each. It may name documents that are not there. One thread adds; any may ask.
     """
 
     def __init__(self, keys: npt.NDArray[np.uint64]) -> None:
@@ -52,18 +52,21 @@ class Keys:
         self._recent.update(keys)
         if len(self._recent) > 10_000 + len(self._sorted) // 64:
             recent = np.fromiter(self._recent, np.uint64, len(self._recent))
+            merged = np.concatenate([self._sorted, np.sort(recent)])
             # "stable" merges runs that are sorted already.
-            self._sorted = np.concatenate([self._sorted, np.sort(recent)])
-            self._sorted.sort(kind="stable")
+            merged.sort(kind="stable")
+            # In this order, so that nobody misses one who asks meanwhile.
+            self._sorted = merged
             self._recent = set()
 
     def seen(self, keys: list[int]) -> list[int]:
         """Those of the keys that have been added."""
-        found = [key for key in keys if key in self._recent]
-        if len(self._sorted):
+        recent, known = self._recent, self._sorted
+        found = [key for key in keys if key in recent]
+        if len(known):
             wanted = np.array(keys, np.uint64)
-            places = np.minimum(np.searchsorted(self._sorted, wanted), len(self._sorted) - 1)
-            found += wanted[self._sorted[places] == wanted].tolist()
+            places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+            found += wanted[known[places] == wanted].tolist()
         return found
 
 

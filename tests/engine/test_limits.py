@@ -144,6 +144,15 @@ def test_a_subscription_may_have_a_limit_of_its_own(tmp_path: Path) -> None:
         assert broker.engine.store.rows("SELECT * FROM limits") == []
 
 
+def test_the_limit_of_a_subscription_that_has_gone_is_forgotten() -> None:
+    with Broker() as broker:
+        both(broker)
+        assert broker.engine.limits
+        broker.unsubscribe("pair")
+        broker.engine.limits.forget(NOON)
+        assert not broker.engine.limits
+
+
 def test_of_a_canonical_query_only_what_matches_counts_for_a_subscriber() -> None:
     """One subscriber's window is so short that it is never over the limit."""
     broker = limited(matches=20)
