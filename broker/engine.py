@@ -22,7 +22,7 @@ from broker.figures import Figures, figures
 from broker.join import MEMORY, Joiner
 from broker.letters import Letters
 from broker.limits import Limits
-from broker.model import DeadLetter, Limit, Match, Registered, Subscribed, Suspension
+from broker.model import DeadLetter, Limit, Match, Registered, Status, Subscribed, Suspension
 from broker.outbox import Outbox
 from broker.registry import Registry
 from broker.results import Result, as_document, results
@@ -134,11 +134,23 @@ class Engine:
         self.registry.resume(id, self.admission.next_doc, now)
 
     def registered(
-        self, *, prefix: str = "", after: str = "", limit: int = UNBOUNDED
+        self,
+        *,
+        status: Status | None = None,
+        prefix: str = "",
+        after: str = "",
+        limit: int = UNBOUNDED,
     ) -> list[Registered]:
-        """The subscriptions, those that are not active too, in order of their ids: those whose ids
-        begin with `prefix` and come behind `after`, at most `limit` of them."""
-        condition = "starts_with(id, ?) AND id > ? ORDER BY id LIMIT ?"
+        """The subscriptions, in order of their ids: those of a status, or of any, whose ids begin with
+        `prefix` and come behind `after`, at most `limit` of them."""
+        halted = "SELECT number FROM gaps WHERE to_doc IS NULL"
+        which: dict[Status | None, str] = {
+            None: "true",
+            "active": f"number NOT IN ({halted})",
+            "paused": f"number IN ({halted} AND status = 'paused')",
+            "suspended": f"number IN ({halted} AND status = 'suspended')",
+        }
+        condition = f"{which[status]} AND starts_with(id, ?) AND id > ? ORDER BY id LIMIT ?"
         return self.registry.registered(condition, [prefix, after, limit])
 
     def registered_of(self, ids: Sequence[str]) -> list[Registered]:

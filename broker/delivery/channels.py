@@ -89,6 +89,19 @@ def remove(db: sqlite3.Connection, channel: Channel) -> None:
     db.execute("DELETE FROM channel WHERE number = ?", (channel.number,))
 
 
+def drain(db: sqlite3.Connection, channel: Channel, upto: int) -> None:
+    """Let it deliver up to a place in the log and nothing behind that, then it goes; with 0 it goes
+    now."""
+    if not upto:
+        remove(db, channel)
+        return
+    db.execute(
+        "UPDATE channel SET draining = ?, version = version + 1 WHERE number = ?",
+        (upto, channel.number),
+    )
+    db.execute("DELETE FROM retry WHERE channel = ? AND n > ?", (channel.number, upto))
+
+
 def set_status(
     db: sqlite3.Connection, channel: Channel, status: Status, reason: str | None = None
 ) -> None:

@@ -20,8 +20,8 @@ from broker.delivery.lanes import Lane
 from broker.delivery.model import Channel, Delivered, Event
 from broker.delivery.sending import Sent, beside
 from broker.delivery.targets import FileTarget, target
-from broker.delivery.upkeep import sync_directory
 from broker.delivery.webhook import encoded
+from broker.disk import sync
 from broker.output import FORMATS
 
 _BATCH = 500
@@ -84,7 +84,7 @@ def write(file: FileTarget, state: Mapping[str, Any], matches: Sequence[Delivere
     finally:
         os.close(handle)
     if new:
-        sync_directory(path.parent)
+        sync(path.parent)
     return Sent(state={"inode": inode, "offset": end}, count=count)
 
 
@@ -132,7 +132,7 @@ def _rotate(path: Path, keep: int) -> None:
         if old.exists():
             old.replace(_numbered(path, number))
     path.unlink(missing_ok=True)
-    sync_directory(path.parent)
+    sync(path.parent)
 
 
 def _numbered(path: Path, number: int) -> Path:

@@ -7,7 +7,6 @@ In: matches from the engine's outbox, once or, after a crash, again. Out: matche
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
@@ -35,8 +34,6 @@ class Log:
         self.clock = clock
         self.db = Database(self.path)
         self._listeners: list[Changed] = []
-        self._grown = threading.Condition()
-        self.closed = False
         with self.db.transaction() as db:
             self._ids = ids.Ids(db)
             self._throttles = Throttles(db)
@@ -47,9 +44,6 @@ class Log:
             self._last = found[0] if found else 0
 
     def close(self) -> None:
-        """Readers that wait are let go."""
-        self.closed = True
-        self._tell(None)
         self.db.close()
 
     def now(self) -> int:
@@ -112,11 +106,13 @@ class Log:
         numbers = {}
         for name in names:
             number = self._numbers.get(name)
-            if number is None:
-                number = db.execute("INSERT INTO subscription (name) VALUES (?)", (name,)).lastrowid
-                assert number is not None
-            numbers[name] = number
+            numbers[name] = self._new_number(db, name) if number is None else number
         return numbers
+
+    def _new_number(self, db: sqlite3.Connection, name: str) -> int:
+        number = db.execute("INSERT INTO subscription (name) VALUES (?)", (name,)).lastrowid
+        assert number is not None
+        return number
 
     def at(self, numbers: Sequence[int]) -> list[Delivered]:
         """The matches at these places, those that are still there."""
@@ -168,6 +164,14 @@ class Log:
                     return found
         return None
 
+    def holds(self, subscription: str) -> bool:
+        """Whether the log has something that a subscription of this name has found since it was last
+        dropped."""
+        number = self._numbers.get(subscription)
+        return number is not None and bool(
+            self.db.rows("SELECT 1 FROM match WHERE subscription = ? LIMIT 1", number)
+        )
+
     def _all_numbers(self, names: Sequence[str]) -> list[int]:
         """The numbers that subscriptions have and, dropped and made again, had."""
         found: list[int] = []
@@ -182,34 +186,12 @@ class Log:
             )
         return found
 
-    def wait(self, after: int, timeout: float, subscription: str | None = None) -> bool:
-        """Wait, at most `timeout` seconds, until there is a match with n > after; whether there is."""
-        end = time.monotonic() + timeout
-        while True:
-            seen = self._last
-            if seen > after and (subscription is None or self.matches(subscription, after, 1)):
-                return True
-            with self._grown:
-                while not self.closed and self._last == seen:
-                    left = end - time.monotonic()
-                    if left <= 0:
-                        return False
-                    self._grown.wait(left)
-            if self.closed:
-                return False
-
-    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called, in any thread, after each change; returns what ends that."""
-        return self.watch(lambda _: callback())
-
     def watch(self, callback: Changed) -> Callable[[], None]:
-        """The same, told which subscriptions have something new."""
+        """Have a function called after each change, in any thread; returns what ends that."""
         self._listeners.append(callback)
         return lambda: self._listeners.remove(callback)
 
     def _tell(self, names: Collection[str] | None) -> None:
-        with self._grown:
-            self._grown.notify_all()
         for listener in list(self._listeners):
             listener(names)
 

@@ -1,7 +1,8 @@
 """Digests by mail: at most one per period and channel, of at most so many matches.
 
-The Message-ID follows from the first match and the channel, so that a repeat after a crash can be
-recognised. What stands in a match goes into headers only on one line, and encoded.
+The Message-ID follows from the channel and the matches, so that a repeat after a crash can be
+recognised; one that has got more matches meanwhile is another mail, or mailboxes would throw it
+away. What stands in a match goes into headers only on one line, and encoded.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def digest(channel: Channel, matches: Sequence[Delivered], sender: str, now: flo
     subject = mail.subject.replace("{count}", count)
     subject = subject.replace("{subscription}", channel.subscription or "all subscriptions")
     message = _message(channel, sender, subject, now)
-    which = hashlib.blake2b(channel.name.encode(), digest_size=6).hexdigest()
+    what = "\n".join([channel.name, *(delivered.match.id for delivered in matches)])
+    which = hashlib.blake2b(what.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     message["Message-ID"] = f"<{_safe(first.id)}.{which}@{sender.rpartition('@')[2]}>"
     paragraphs = [_paragraph(delivered) for delivered in matches]
     if len(matches) == mail.limit:

@@ -321,36 +321,30 @@ class Mailbox(Log):
     def drop(self, subscription: str, pending: Literal["deliver", "drop"] = "deliver") -> None:
         """The subscription is gone. Its own channels deliver what is pending and go, or go at once.
 
-        With "drop" its matches leave the log as well, so that nobody gets them. What a subscription
-        of this name finds later is new.
+        With "drop" what it has found leaves the log as well, so that nobody gets it. What one of this
+        name had found that was dropped before is not touched: channels that have still to deliver it
+        do so, and then go. What a subscription of this name finds later is new.
         """
-        with self.db.transaction() as db:
-            self._throttles.put(db, subscription, None)
-            for channel in channels.load(db, "subscription = ?", subscription):
-                if pending == "drop" or not self._last:
-                    channels.remove(db, channel)
-                else:
-                    db.execute(
-                        "UPDATE channel SET draining = ?, version = version + 1 "
-                        "WHERE number = ? AND draining = 0",
-                        (self._last, channel.number),
-                    )
-            numbers = [
-                number
-                for (number,) in db.execute(
-                    "SELECT number FROM subscription WHERE name = ?", (subscription,)
-                )
-            ]
-            # The next match under this name gets a new number.
-            self._numbers.pop(subscription, None)
-            if numbers:
-                db.execute("INSERT INTO subscription (name) VALUES (?)", (subscription,))
-                (self._numbers[subscription],) = db.execute(
-                    "SELECT max(number) FROM subscription WHERE name = ?", (subscription,)
-                ).fetchone()
+        more = False
+        with self.db.lock:
+            number = self._numbers.get(subscription)
+            with self.db.transaction() as db:
+                self._throttles.put(db, subscription, None)
+                upto = self._last
+                if pending == "drop":
+                    upto = upkeep.last_before(db, subscription, number)
+                for channel in channels.load(db, "subscription = ? AND draining = 0", subscription):
+                    channels.drain(db, channel, upto)
+                if number is not None:
+                    if pending == "drop":
+                        more = upkeep.remove_some_of(db, number)
+                    renewed = self._new_number(db, subscription)
+            if number is not None:
+                self._numbers[subscription] = renewed
         self._changed()
-        if pending == "drop":
-            upkeep.remove_matches_of(self.db, numbers)
+        while more and number is not None:
+            with self.db.transaction() as db:
+                more = upkeep.remove_some_of(db, number)
         self._finish_draining()
 
     def retain(
@@ -385,6 +379,13 @@ class Mailbox(Log):
     def backup(self, path: str | Path) -> None:
         """A consistent copy, while everything goes on. The file must not be there yet."""
         upkeep.backup(self.db, Path(path))
+
+    def leap(self) -> None:
+        """Go on with numbers far behind the last. To be called where what the log gave out since may
+        be known to others: who reads on behind such a number then misses nothing."""
+        with self.db.transaction() as db:
+            last = upkeep.leap(db)
+        self._last = last
 
     def check(self) -> None:
         """Look at the whole file. Raises MailboxError if it is damaged."""

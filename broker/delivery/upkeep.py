@@ -15,6 +15,7 @@ from pathlib import Path
 from broker.delivery import channels, ids
 from broker.delivery.model import Channel, Event, Figures
 from broker.delivery.tables import Database, MailboxError
+from broker.disk import sync
 from broker.model import Match
 
 _CHUNK = 1_000
@@ -22,6 +23,8 @@ _CHUNK = 1_000
 _PAGES = 500
 """Pages that one step of compaction gives back."""
 _COUNTED = 10_000
+_LEAP = 10**9
+"""More matches than a log gets between a backup and the next."""
 """A backlog is counted up to this; a larger one is told by places in the log."""
 
 EVENTS_KEPT = 10_000
@@ -245,18 +248,25 @@ def _used(db: Database) -> int:
     return int((pages - free) * size)
 
 
-def remove_matches_of(db: Database, numbers: Sequence[int]) -> None:
-    """Remove the matches of dropped subscriptions, with the dead letters that need them."""
-    for number in numbers:
-        gone = _CHUNK
-        while gone == _CHUNK:
-            with db.transaction() as tx:
-                chosen = "SELECT n FROM match WHERE subscription = ? ORDER BY n LIMIT ?"
-                tx.execute(f"DELETE FROM dead WHERE n IN ({chosen})", (number, _CHUNK))
-                tx.execute(f"DELETE FROM retry WHERE n IN ({chosen})", (number, _CHUNK))
-                gone = tx.execute(
-                    f"DELETE FROM match WHERE n IN ({chosen})", (number, _CHUNK)
-                ).rowcount
+def last_before(db: sqlite3.Connection, subscription: str, number: int | None) -> int:
+    """The last place in the log of what subscriptions of a name found that had earlier numbers; 0 if
+    there is nothing left of it."""
+    (last,) = db.execute(
+        "SELECT coalesce(max(n), 0) FROM match WHERE subscription IN "
+        "(SELECT number FROM subscription WHERE name = ? AND number < ?)",
+        (subscription, number),
+    ).fetchone()
+    return int(last)
+
+
+def remove_some_of(db: sqlite3.Connection, number: int) -> bool:
+    """Remove matches of a dropped subscription, with the dead letters that need them; whether there
+    are more."""
+    chosen = "SELECT n FROM match WHERE subscription = ? ORDER BY n LIMIT ?"
+    db.execute(f"DELETE FROM dead WHERE n IN ({chosen})", (number, _CHUNK))
+    db.execute(f"DELETE FROM retry WHERE n IN ({chosen})", (number, _CHUNK))
+    gone = db.execute(f"DELETE FROM match WHERE n IN ({chosen})", (number, _CHUNK)).rowcount
+    return gone == _CHUNK
 
 
 # -- the file ------------------------------------------------------------------------------------
@@ -289,22 +299,22 @@ def backup(db: Database, path: Path) -> None:
     try:
         with db.reading() as reader, closing(sqlite3.connect(part)) as copy:
             reader.backup(copy)
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
+        sync(part)
         part.rename(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    sync(path.parent)
 
 
-def sync_directory(directory: Path) -> None:
-    """Have names that were made or changed in a directory on the disk."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def leap(db: sqlite3.Connection) -> int:
+    """Leave out very many numbers of matches and of events; returns the last one of matches."""
+    for table in ("event", "match"):
+        ((last,),) = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,))
+        db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+        last = (last or 0) + _LEAP
+        db.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, last))
+    return int(last)
 
 
 def figures(db: sqlite3.Connection, last: int) -> Figures:
@@ -320,6 +330,7 @@ def figures(db: sqlite3.Connection, last: int) -> Figures:
     (matches,) = db.execute("SELECT coalesce(max(n) - min(n) + 1, 0) FROM match").fetchone()
     if matches <= _COUNTED:
         (matches,) = db.execute("SELECT count(*) FROM match").fetchone()
+    matches = min(matches, counters.get("taken", {}).get("", 0))  # numbers may have been left out
     size = 1
     for name in ("page_count", "page_size"):
         size *= db.execute(f"PRAGMA {name}").fetchone()[0]

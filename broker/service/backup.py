@@ -6,6 +6,9 @@ damaged. Both are refused.
 
 The engine is copied first and nothing is trimmed meanwhile, so the spool's copy holds all that the
 engine's has not applied; the mailbox is copied last, so it has all that the engine's outbox has not.
+
+What a client read after the copy was made, it read under numbers that a restored mailbox would give
+again to other matches. So a restored one goes on with numbers far behind those.
 """
 
 from __future__ import annotations
@@ -13,12 +16,13 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import shutil
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from broker.delivery import Mailbox
+from broker.disk import free, sync, write_private
 from broker.service.core import Core
 from broker.service.errors import Conflict, DiskFull, Invalid
 from broker.service.results import BackedUp
@@ -49,7 +53,7 @@ def back_up(core: Core, directory: Path) -> BackedUp:
 
 def _copied(core: Core, directory: Path) -> BackedUp:
     needed = sum((core.state / name).stat().st_size for name in FILES)
-    if shutil.disk_usage(directory).free < needed:
+    if free(directory) < needed:
         raise DiskFull(f"{directory}: {needed >> 20:,} MiB are needed for a backup")
     with core.lock, core.untrimmed():
         at, position = core.now(), core.position
@@ -58,6 +62,7 @@ def _copied(core: Core, directory: Path) -> BackedUp:
         core.mailbox.backup(directory / "mailbox.sqlite")
     if (core.state / TOKEN).exists():
         shutil.copy(core.state / TOKEN, directory / TOKEN)
+        sync(directory / TOKEN)
     files = {path.name: _described(path) for path in sorted(directory.iterdir())}
     manifest = {
         "form": _FORM,
@@ -66,7 +71,7 @@ def _copied(core: Core, directory: Path) -> BackedUp:
         "position": position,
         "files": files,
     }
-    _write(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
+    write_private(directory / MANIFEST, json.dumps(manifest, indent=2))
     return BackedUp(directory, at, {name: entry["bytes"] for name, entry in files.items()})
 
 
@@ -87,12 +92,15 @@ def restore(directory: Path, state: Path) -> BackedUp:
     growing.mkdir(parents=True, mode=0o700)
     for name in manifest["files"]:
         shutil.copy(directory / name, growing / name)
-        _sync(growing / name)
-    _sync(growing)
+        sync(growing / name)
+    # Clients know numbers that the log gave out after the copy.
+    with Mailbox(growing / "mailbox.sqlite") as mailbox:
+        mailbox.leap()
+    sync(growing)
     if state.exists():
         state.rmdir()
     growing.rename(state)
-    _sync(state.parent)
+    sync(state.parent)
     sizes = {name: entry["bytes"] for name, entry in manifest["files"].items()}
     return BackedUp(directory, manifest["at"], sizes)
 
@@ -117,17 +125,3 @@ def _described(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"bytes": path.stat().st_size, "sha256": digest}
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    _sync(path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import structlog
 
+from broker.service.background import Background
 from broker.service.core import Batch, Core
 from broker.service.results import PipelineFigures
 
@@ -128,7 +129,7 @@ Pipeline = Callable[[threading.Event, Watch], None]
 """Runs until the event is set. Each batch is told to the watch, and that it runs."""
 
 
-class Driver:
+class Driver(Background):
     """Runs a pipeline in a thread of its own, again and again if need be.
 
     `waits`: seconds until the next attempt, by failures in a row.
@@ -137,25 +138,18 @@ class Driver:
     def __init__(
         self, core: Core, pipeline: Pipeline, watch: Watch, waits: Sequence[float] = WAITS
     ) -> None:
+        super().__init__("pipeline")
         self._core = core
         self._waits = waits
         self._pipeline = pipeline
         self.watch = watch
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pipeline", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Finish the batch in flight; whether it was finished in time."""
         self._stop.set()
-        self._core.news.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
+        self._core.news.set()  # a pipeline that waits for documents looks whether it is to stop
+        return super().stop(timeout)
 
-    def _run(self) -> None:
+    def _loop(self) -> None:
         failures = 0
         while not self._stop.is_set():
             batches = self.watch.figures.batches

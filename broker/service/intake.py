@@ -6,16 +6,15 @@ asked here: one that is not becomes a dead letter of the engine, as one of a fee
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import uuid
 from collections.abc import Callable, Sequence
 
+from broker.disk import free
 from broker.service.core import Core
 from broker.service.errors import Busy, DiskFull, Draining, Invalid, TooLarge
 from broker.service.results import Accepted, Posted
-from broker.spark.documents import microseconds
+from broker.spark.documents import json_object, microseconds
 from feeds.rows import DocumentRow
 from feeds.spool import SpoolFull
 from xscl.document import encode_text
@@ -86,9 +85,9 @@ class Intake:
                 f"{backlog:,} documents wait to be matched, {most:,} at most",
                 min(max(wait, _SHORTEST), _LONGEST),
             )
-        free = shutil.disk_usage(self.core.state).free
-        if free < self._settings.min_free:
-            raise DiskFull(f"{free >> 20:,} MiB are free on the disk: too few to accept more")
+        left = free(self.core.state)
+        if left < self._settings.min_free:
+            raise DiskFull(f"{left >> 20:,} MiB are free on the disk: too few to accept more")
 
 
 def _row(stream: str, document: Posted, now: int, line: int) -> DocumentRow:
@@ -139,16 +138,7 @@ def read_lines(body: bytes, key: str | None = None) -> list[Posted]:
 
 def _posted(line: bytes, id: str | None) -> Posted:
     """Raises ValueError, with what is wrong."""
-    try:
-        entry = json.loads(line.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 at byte {error.start + 1}") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("not JSON: nested too deeply") from None
-    if not isinstance(entry, dict):
-        raise ValueError('not an object with "xml"')
+    entry = json_object(line, 'not an object with "xml"')
     unknown = entry.keys() - _KEYS
     if unknown:
         raise ValueError(f'"{min(unknown)}" is not known here; {", ".join(sorted(_KEYS))} are')

@@ -62,7 +62,8 @@ class LocalPipeline:
             core.news.clear()
             if not self.step(watch):
                 watch.well()
-                core.news.wait(_LOOK)
+                if not stop.is_set():  # who has told so before `news` was cleared tells it once
+                    core.news.wait(_LOOK)
 
     def step(self, watch: Watch) -> bool:
         """Match the next batch; whether there was one."""

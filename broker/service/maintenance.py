@@ -6,7 +6,6 @@ turn, and is in the figures until it succeeds; the others go on.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 import duckdb
 import structlog
 
+from broker.service.background import Background
 from broker.service.core import Core
 from broker.store import StateError
 
@@ -33,14 +33,13 @@ class _Task:
     due: float = 0.0
 
 
-class Maintenance:
+class Maintenance(Background):
     """The tasks for a state, and their thread."""
 
     def __init__(self, core: Core) -> None:
+        super().__init__("maintenance")
         self.core = core
-        self._stop = threading.Event()
         self._problems: dict[str, str] = {}
-        self._thread = threading.Thread(target=self._loop, name="maintenance", daemon=True)
         now = time.monotonic()
         self._tasks = [
             _Task("clock", 2.0, self.tick, now),
@@ -53,16 +52,6 @@ class Maintenance:
     def problems(self) -> dict[str, str]:
         """The tasks that failed the last time, with the reason."""
         return dict(self._problems)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self, timeout: float) -> bool:
-        """Whether the task in flight was finished in time."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
 
     def _loop(self) -> None:
         while not self._stop.is_set():

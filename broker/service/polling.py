@@ -7,11 +7,11 @@ a list names, and where a public server redirects to, is not.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
+from broker.service.background import Background
 from broker.service.books import BadFeed, Books, must_be_fetchable
 from feeds.events import event_rows
 from feeds.fetch import Fetcher, local_path
@@ -71,7 +71,7 @@ class Push:
             raise ValueError(f"--websub-listen {where}: {error.strerror or error}") from None
 
 
-class Polling(AbstractContextManager["Polling"]):
+class Polling(Background, AbstractContextManager["Polling"]):
     """Fetches what is due of the feeds in `books`.
 
     `interval` is the shortest time between two fetches of a feed, in microseconds. With `push`, feeds
@@ -91,6 +91,7 @@ class Polling(AbstractContextManager["Polling"]):
         none_left: Callable[[], None] = lambda: None,
         ready: Callable[[], bool] = lambda: True,
     ) -> None:
+        super().__init__("feeds")
         self._tell = tell
         self._ready = ready
         self._none_left = none_left
@@ -117,22 +118,10 @@ class Polling(AbstractContextManager["Polling"]):
             terms=books.listings.terms,
         )
         self.failure: str | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="feeds", daemon=True)
 
     def __exit__(self, *_: object) -> None:
         self.stop(_JOIN)
         self._stack.close()
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self, timeout: float) -> bool:
-        """Fetch no more; whether the round in flight ended in time."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
 
     def wave(self, patience: float | None = None) -> Wave:
         """Fetch what is due; after `patience` seconds, wait for no more."""

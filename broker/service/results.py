@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from broker import delivery
 from broker.figures import Figures as EngineFigures
-from broker.model import Match, Registered
+from broker.model import Limit, Match, Registered
 from xscl import Diagnostic
 
 State = Literal["starting", "running", "draining", "stopped"]
@@ -67,13 +67,23 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """What lets through less than a subscription finds; None: nothing of its own."""
+
+    throttle: delivery.Throttle | None = None
+    limit: Limit | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Subscribed:
-    """A subscription after it was asked for. One that is `replaced` has begun anew."""
+    """A subscription after it was asked for. One that is `replaced` has begun anew, and with no other
+    limit than it was asked for. `was` are the bounds that it had before."""
 
     registered: Registered
     outcome: Outcome
     warnings: tuple[Diagnostic, ...] = ()
     history: History | None = None
+    was: Bounds = Bounds()
 
 
 @dataclass(frozen=True, slots=True)

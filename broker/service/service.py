@@ -10,9 +10,7 @@ afterwards.
 
 from __future__ import annotations
 
-import os
 import secrets
-import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +22,7 @@ import structlog
 
 from broker.delivery import Event, Mailbox
 from broker.delivery.worker import DeliveryWorker
+from broker.disk import free, write_private
 from broker.engine import Engine
 from broker.figures import Figures as EngineFigures
 from broker.service.backup import TOKEN, back_up
@@ -47,7 +46,7 @@ from broker.service.results import (
     SpoolFigures,
     State,
 )
-from broker.service.subscriptions import SubscriptionOperations, of_status
+from broker.service.subscriptions import SubscriptionOperations
 from broker.settings import Settings
 from broker.store import StateError
 from feeds.spool import Spool, SpoolError, taken
@@ -176,8 +175,10 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
     def _suspended(self, id: str, reason: str) -> None:
         """Who reads the stream of the service's own events hears of it too."""
         core = self.core
+        # Dated now, it would make late what is published of the past, an archive say.
+        at = min(core.now(), core.engine.newest())
         try:
-            core.spool.publish([event_row("subscription.suspended", id, reason, core.now())])
+            core.spool.publish([event_row("subscription.suspended", id, reason, at)])
         except SpoolError as error:
             _log.error("event.lost", id=id, reason=str(error))
 
@@ -256,7 +257,7 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
             suspended=suspended,
             maintenance=self._maintenance.problems,
             sizes=_sizes(self.state),
-            disk_free=_free(self.state),
+            disk_free=free(self.state),
         )
 
     def _glance(self, now: int) -> tuple[EngineFigures | None, tuple[str, ...], int]:
@@ -268,7 +269,7 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
                     figures = core.engine.figures()
                     ids: tuple[str, ...] = ()
                     if figures.suspended:
-                        found = of_status(core.engine, "suspended", limit=_SHOWN)
+                        found = core.engine.registered(status="suspended", limit=_SHOWN)
                         ids = tuple([each.id for each in found])
                     self._last_figures = (figures, ids, now)
         return self._last_figures
@@ -287,17 +288,6 @@ def _token(settings: Settings, state: Path) -> str:
         return token
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    growing = path.with_name(f".{path.name}.new")
-    handle = os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(handle)
-    growing.replace(path)
-
-
 def _sizes(state: Path) -> dict[str, int]:
     """Bytes of each file, with what SQLite and DuckDB write beside it."""
     sizes: dict[str, int] = {}
@@ -308,14 +298,6 @@ def _sizes(state: Path) -> dict[str, int]:
             if path.exists()
         )
     return sizes
-
-
-def _free(state: Path) -> int:
-    """Bytes that can still be written there; none where the directory is gone."""
-    try:
-        return shutil.disk_usage(state).free
-    except OSError:
-        return 0
 
 
 def _log_event(event: Event) -> None:

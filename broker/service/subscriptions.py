@@ -15,13 +15,12 @@ import structlog
 
 import xscl
 from broker import backfill
-from broker.delivery import Throttle
-from broker.engine import Engine
+from broker.delivery import Mailbox, Throttle
 from broker.model import Limit, Registered, Status
 from broker.service.channels import check_channel, put_channel
 from broker.service.core import Core
 from broker.service.errors import Invalid, NotFound
-from broker.service.results import ChannelSpec, History, Outcome, Pending, Subscribed
+from broker.service.results import Bounds, ChannelSpec, History, Outcome, Pending, Subscribed
 from broker.shapes import Compiled, compile_query
 from broker.sql import UNBOUNDED
 from xscl.errors import Diagnostic
@@ -34,9 +33,6 @@ MOST = 10_000
 
 LONGEST_ID = 1_000
 """Characters of an id, which stands in addresses."""
-
-_PAGE = 10_000
-"""Subscriptions that are looked at together."""
 
 
 class SubscriptionOperations:
@@ -75,6 +71,7 @@ class SubscriptionOperations:
             for query in compiled:
                 _check_variable(query, throttle.variable)
         ids = [query.id for query in compiled]
+        was = self._bounds(ids)
         with self._prepared(ids, throttle, channels):
             outcomes, history = self._register(compiled, backfill, limit)
         with self.core.lock:
@@ -84,8 +81,16 @@ class SubscriptionOperations:
             if id not in registered:
                 raise NotFound("subscription", id)
             _log.info("subscription." + outcome, id=id, first_doc=registered[id].first_doc)
-            results.append(Subscribed(registered[id], outcome, warnings, history))
+            results.append(Subscribed(registered[id], outcome, warnings, history, was[id]))
         return results
+
+    def _bounds(self, ids: Sequence[str]) -> dict[str, Bounds]:
+        with self.core.lock:
+            known = {each.id: each.limit for each in self.core.engine.registered_of(ids)}
+        mailbox = self.core.mailbox
+        return {
+            id: Bounds(mailbox.throttle(id), known[id]) if id in known else Bounds() for id in ids
+        }
 
     def _register(
         self, compiled: list[Compiled], duration: int | None, limit: Limit | None
@@ -154,16 +159,19 @@ class SubscriptionOperations:
         return History(told.documents, told.matches, told.suspended)
 
     def drop(self, id: str, pending: Pending = "deliver") -> None:
-        """Remove a subscription. What it has found and not delivered is delivered, or dropped too."""
+        """Remove a subscription. What it has found and not delivered is delivered, or dropped too.
+
+        What one of the same id had found that was dropped before, to be delivered, is delivered in
+        any case; who no longer wants that removes the channel. Raises NotFound.
+        """
         core = self.core
-        known = bool(core.mailbox.channels(id)) or core.mailbox.throttle(id) is not None
         with core.lock:
             core.empty_outbox()
             try:
                 core.engine.unsubscribe(id)
             except KeyError:
-                # It was dropped before, but the process died before its channels were told.
-                if not known:
+                # It may have been dropped by a process that died before the mailbox was told.
+                if not _left(core.mailbox, id):
                     raise NotFound("subscription", id) from None
             core.mailbox.drop(id, pending)
         _log.info("subscription.dropped", id=id, pending=pending)
@@ -206,23 +214,18 @@ class SubscriptionOperations:
     ) -> list[Registered]:
         """By id, those after one, whose ids begin with `prefix`, of a status."""
         with self.core.lock:
-            return of_status(self.core.engine, status, prefix, after, limit)
+            return self.core.engine.registered(
+                status=status, prefix=prefix, after=after, limit=limit
+            )
 
 
-def of_status(
-    engine: Engine, status: Status | None, prefix: str = "", after: str = "", limit: int = _PAGE
-) -> list[Registered]:
-    """The subscriptions of a status by id; None: all. For who holds the engine's lock."""
-    if status is None:
-        return engine.registered(prefix=prefix, after=after, limit=limit)
-    found: list[Registered] = []
-    while len(found) < limit:
-        page = engine.registered(prefix=prefix, after=after, limit=_PAGE)
-        found += [each for each in page if each.status == status]
-        if len(page) < _PAGE:
-            break
-        after = page[-1].id
-    return found[:limit]
+def _left(mailbox: Mailbox, id: str) -> bool:
+    """Whether the mailbox has not been told that the last subscription of an id is dropped."""
+    return (
+        mailbox.holds(id)
+        or mailbox.throttle(id) is not None
+        or not all(channel.draining for channel in mailbox.channels(id))
+    )
 
 
 def _compile(text: str, name: str) -> tuple[list[Compiled], tuple[Diagnostic, ...]]:
@@ -245,8 +248,9 @@ def _check_variable(query: Compiled, variable: str) -> None:
     """Matches have values of a variable only if it joins or is selected."""
     known = [name for name, _ in query.shape.delivery.variables]
     if variable not in known:
+        there = f"those of {', '.join(known)}" if known else "none at all"
         raise Invalid(
-            f"matches of {query.id} have no values of {variable}; they have those of"
-            f" {', '.join(known) or 'none'}: what joins, or stands in SELECT",
+            f"matches of {query.id} have no values of {variable}; they have {there}: what joins, or"
+            " stands in SELECT",
             "throttle.variable",
         )

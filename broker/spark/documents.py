@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from lxml import etree
@@ -270,7 +271,7 @@ def json_row(line: bytes, at: JsonLine) -> Row | None:
     id, source = at.place, "S"
     streams: tuple[str, ...] = ("S",)
     try:
-        entry = _object(line)
+        entry = json_object(line, 'not a JSON object with "id" and "xml"')
         streams = _streams(entry.get("stream", "S"))
         source = _text(entry, "source") if entry.get("source") is not None else streams[0]
         id = _text(entry, "id")
@@ -296,17 +297,21 @@ def json_row(line: bytes, at: JsonLine) -> Row | None:
     )
 
 
-def _object(line: bytes) -> dict[str, object]:
+def json_object(line: bytes, other: str) -> dict[str, Any]:
+    """The object that a line of JSON holds. Raises DocumentError with what is wrong; `other` is what
+    it says of JSON that is no object."""
     try:
         entry = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise DocumentError(f"not UTF-8 at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
         raise DocumentError(f"not JSON: {error.msg} at column {error.colno}") from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise DocumentError("not JSON: nested too deeply") from None
+    except ValueError as error:
         raise DocumentError(f"not JSON: {error}") from None
     if not isinstance(entry, dict):
-        raise DocumentError('not a JSON object with "id" and "xml"')
+        raise DocumentError(other)
     return entry
 
 

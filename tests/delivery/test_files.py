@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from broker.delivery.targets import FileTarget
 from tests.delivery.support import START, Clock, delivering, match, open_mailbox, until
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-@pytest.fixture
-def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
-    with open_mailbox(tmp_path) as mailbox:
-        yield mailbox
 
 
 def numbered(path: Path) -> list[int]:

@@ -18,7 +18,7 @@ from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword, Session
 from lxml import etree
 
 from broker.delivery import Mailbox, Smtp
-from tests.delivery.support import Clock, delivering, match, open_mailbox, trickling, until
+from tests.delivery.support import Clock, delivering, match, trickling, until
 
 HOUR = 3_600
 
@@ -69,12 +69,6 @@ def server(**settings: Any) -> Iterator[tuple[Postbox, Smtp]]:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def mailbox(tmp_path: Path, clock: Clock) -> Iterator[Mailbox]:
-    with open_mailbox(tmp_path, clock) as mailbox:
-        yield mailbox
 
 
 def put(mailbox: Mailbox, **settings: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,19 @@ def test_what_a_dropped_subscription_found_is_new_for_its_successor(tmp_path: Pa
         assert [d.n for d in mailbox.matches("tides", 0, 10)] == [2, 3]
 
 
+def test_a_failed_drop_changes_nothing(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.take([match(0)])
+        mailbox.db.maintain(
+            "CREATE TRIGGER full BEFORE INSERT ON subscription "
+            "BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+        with pytest.raises(MailboxError, match="full"):
+            mailbox.drop("tides", "drop")
+        assert mailbox.take([match(0)]) == 0
+        assert [d.n for d in mailbox.matches("tides", 0, 10)] == [1]
+
+
 def test_a_failed_take_leaves_nothing_behind(tmp_path: Path) -> None:
     """The file is full in the middle: nothing is in it, nothing in memory says that it is."""
     with open_mailbox(tmp_path) as mailbox:
@@ -97,35 +111,24 @@ def test_a_failed_take_leaves_nothing_behind(tmp_path: Path) -> None:
         assert mailbox.matches("q5", 0, 1)[0].n == 6
 
 
-def test_waiting_readers_are_woken_and_told_the_truth(tmp_path: Path) -> None:
+def test_who_watches_is_told_what_has_something_new(tmp_path: Path) -> None:
     with open_mailbox(tmp_path) as mailbox:
-        assert not mailbox.wait(0, 0)
-        told: list[bool] = []
-        waiting = threading.Thread(target=lambda: told.append(mailbox.wait(0, 20, "tides")))
-        waiting.start()
-        heard = threading.Event()
-        stop = mailbox.listen(heard.set)
+        told: list[Collection[str] | None] = []
+        stop = mailbox.watch(told.append)
         mailbox.take([match(0, "other")])
-        assert heard.is_set()
-        assert not mailbox.wait(0, 0, "tides")
-        assert not told
-        heard.clear()
+        assert told == [{"other"}]
+        mailbox.put_channel("reader", "pull")
+        assert told == [{"other"}, None]
+        mailbox.take([match(0, "other")])
+        assert len(told) == 2, "taken before"
         stop()
         mailbox.take([match(1)])
-        waiting.join(20)
-        assert told == [True]
-        assert not heard.is_set()
-        assert mailbox.wait(1, 0)
+        assert len(told) == 2
 
 
-def test_closing_lets_waiting_readers_go(tmp_path: Path) -> None:
+def test_a_closed_mailbox_says_so(tmp_path: Path) -> None:
     mailbox = open_mailbox(tmp_path)
-    told: list[bool] = []
-    waiting = threading.Thread(target=lambda: told.append(mailbox.wait(0, 60)))
-    waiting.start()
     mailbox.close()
-    waiting.join(20)
-    assert told == [False]
     with pytest.raises(MailboxError, match="closed"):
         mailbox.matches(None, 0, 1)
 

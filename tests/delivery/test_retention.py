@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,6 @@ from tests.delivery.support import (
 )
 
 NOW = START + 100 * DAY
-
-
-@pytest.fixture
-def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
-    with open_mailbox(tmp_path) as mailbox:
-        yield mailbox
 
 
 def matches(first: int, count: int, query: str = "tides") -> list[Match]:

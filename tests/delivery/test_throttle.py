@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,12 +13,6 @@ from broker.delivery import Mailbox, Throttle
 from broker.delivery import throttle as throttles
 from broker.model import Match
 from tests.delivery.support import DAY, HOUR, START, match, open_mailbox
-
-
-@pytest.fixture
-def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
-    with open_mailbox(tmp_path) as mailbox:
-        yield mailbox
 
 
 def by(number: int, end: int, *authors: str) -> Match:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
@@ -33,12 +32,6 @@ SCHEDULE = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def mailbox(tmp_path: Path, clock: Clock) -> Iterator[Mailbox]:
-    with open_mailbox(tmp_path, clock) as mailbox:
-        yield mailbox
 
 
 def hook(mailbox: Mailbox, receiver: Receiver, name: str = "hook", **more: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,12 +22,6 @@ from tests.delivery.support import (
     trickling,
     until,
 )
-
-
-@pytest.fixture
-def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
-    with open_mailbox(tmp_path) as mailbox:
-        yield mailbox
 
 
 def hook(mailbox: Mailbox, name: str, url: str, **more: object) -> None:
@@ -253,6 +246,38 @@ def test_dropping_with_drop_delivers_nothing_more_of_it(mailbox: Mailbox) -> Non
         with delivering(mailbox):
             until(lambda: mailbox.channel("all").cursor == 4)
         assert [(r.path, r.data["query"]) for r in receiver.requests] == [("/all", "other")]
+        assert [channel.name for channel in mailbox.channels()] == ["all"]
+
+
+def test_dropping_with_drop_leaves_what_was_dropped_to_be_delivered(mailbox: Mailbox) -> None:
+    """Of three of one name, the last is dropped with what it has found."""
+    with Receiver() as receiver:
+        hook(mailbox, "first", receiver.url("/first"), subscription="tides")
+        hook(mailbox, "over", receiver.url("/over"), subscription="tides", ordered=False)
+        hook(mailbox, "all", receiver.url("/all"))
+        mailbox.take(matches(2))
+        mailbox.drop("tides", "deliver")
+        hook(mailbox, "over", receiver.url("/over"), subscription="tides", ordered=False)
+        mailbox.put_channel("second", "pull", subscription="tides")
+        mailbox.take(matches(1, first=2))
+        mailbox.drop("tides", "deliver")
+        hook(mailbox, "over", receiver.url("/over"), subscription="tides", ordered=False)
+        hook(mailbox, "third", receiver.url("/third"), subscription="tides")
+        mailbox.take(matches(3, first=3))
+        mailbox.resend_match(match(4).id, "over")
+        mailbox.drop("tides", "drop")
+        mailbox.drop("tides", "drop")  # again, because the answer was lost
+        assert [d.n for d in mailbox.matches("tides", 0, 10)] == [1, 2, 3]
+        assert [d.n for d in mailbox.pull("second", 10)] == [3]
+        with delivering(mailbox):
+            until(lambda: [c.name for c in mailbox.channels()] == ["all", "second"])
+            until(lambda: mailbox.channel("all").cursor == 3)
+        got = [(r.path, r.data["n"]) for r in receiver.requests]
+        expected = {"/first": 2, "/over": 3, "/all": 3}
+        assert sorted(got) == sorted(
+            (path, n + 1) for path in expected for n in range(expected[path])
+        )
+        mailbox.ack("second", 3)
         assert [channel.name for channel in mailbox.channels()] == ["all"]
 
 

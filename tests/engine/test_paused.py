@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -188,3 +189,24 @@ def test_subscriptions_are_listed_in_pages(tmp_path: Path) -> None:
         ]
         told = broker.engine.figures()
         assert (told.subscriptions, told.paused, told.suspended) == (5, 1, 0)
+
+
+def test_subscriptions_are_found_by_status() -> None:
+    """One that was paused and goes on is active again, whatever its gaps."""
+    broker = Broker()
+    names = ("a", "b", "c", "d")
+    for name in names:
+        broker.subscribe(PAIR.replace("pair:", f"{name}:"))
+    broker.engine.pause("b")
+    broker.engine.pause("c")
+    broker.engine.resume("c")
+
+    def found(**which: Any) -> list[str]:
+        return [each.id for each in broker.engine.registered(**which)]
+
+    assert found() == [*names]
+    assert found(status="active") == ["a", "c", "d"]
+    assert found(status="active", after="a", limit=1) == ["c"]
+    assert found(status="paused") == ["b"]
+    assert found(status="paused", prefix="c") == []
+    assert found(status="suspended") == []

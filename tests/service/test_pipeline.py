@@ -115,6 +115,26 @@ def test_it_goes_on_where_the_engine_is(tmp_path: Path) -> None:
     second.close()
 
 
+def test_it_does_not_wait_for_documents_once_it_is_told_to_stop(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.service.local._LOOK", 3_600.0)
+    stop, news = threading.Event(), running.core.news
+    clear = news.clear
+
+    def told_just_before() -> None:
+        stop.set()
+        news.set()
+        clear()
+
+    monkeypatch.setattr(news, "clear", told_just_before)
+    pipeline = LocalPipeline(running.core, 4)
+    thread = threading.Thread(target=pipeline, args=(stop, running.watch), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
 def test_what_was_found_but_not_handed_over_comes_first(tmp_path: Path) -> None:
     first = Running(tmp_path / "state")
     first.subscribe(ORDERS)

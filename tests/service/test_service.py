@@ -398,6 +398,23 @@ def test_a_copy_made_while_documents_flow_is_a_state_that_goes_on(tmp_path: Path
         assert found(restored, "orders")[-1] == ["next"]
 
 
+def test_who_reads_on_behind_a_number_misses_nothing_after_a_restore(tmp_path: Path) -> None:
+    copy, state = tmp_path / "copy", tmp_path / "new"
+    with serving(tmp_path / "state") as service:
+        service.subscribe(ORDERS)
+        applied(service, service.publish("S", [order(1, id="before")]).last)
+        service.backup(copy)
+        applied(service, service.publish("S", [order(1, id=f"lost{n}") for n in range(5)]).last)
+        last = service.mailbox.matches("orders", 0, 100)[-1].n
+    restore(copy, state)
+    with serving(state) as restored:
+        applied(restored, restored.publish("S", [order(1, id="after")]).last)
+        (one,) = restored.mailbox.matches("orders", last, 100)
+        assert [d.id for d in one.match.documents] == ["after"]
+        assert [d.n for d in restored.mailbox.matches("orders", 0, 100)] == [1, one.n]
+        assert restored.mailbox.figures().matches == 2
+
+
 def test_what_is_no_whole_copy_is_refused(tmp_path: Path) -> None:
     copy, state = tmp_path / "copy", tmp_path / "new"
     with serving(tmp_path / "state") as service:

@@ -1,0 +1,36 @@
+"""The disk: what is on it for good when a call returns, and how much room there is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+
+def sync(path: Path) -> None:
+    """Have what was written to a file on the disk, or the names that were made or changed in a
+    directory."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, whole or not at all; it ends with a line end."""
+    growing = path.with_name(f".{path.name}.new")
+    handle = os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+    sync(growing)
+    growing.replace(path)
+    sync(path.parent)
+
+
+def free(directory: Path) -> int:
+    """Bytes that can still be written there; none where the directory is gone."""
+    try:
+        return shutil.disk_usage(directory).free
+    except OSError:
+        return 0

@@ -1,0 +1,78 @@
+"""Subscriptions that are dropped, and made again under the same id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.service.errors import NotFound
+from broker.service.results import ChannelSpec, Pending
+from broker.service.service import Service
+from tests.service.data import ORDERS, order, settings, until
+
+PULL = ChannelSpec("pull")
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    service = Service(settings(tmp_path / "state"))
+    service.start()
+    yield service
+    assert service.stop()
+
+
+def publish(service: Service, id: str) -> None:
+    last = service.publish("S", [order(1, id=id)]).last
+
+    def handed_over() -> bool:
+        with service.lock:
+            return service.core.position >= last and not service.engine.undelivered(1)
+
+    until(handed_over)
+
+
+def logged(service: Service) -> list[str]:
+    return [each.match.documents[0].id for each in service.matches("orders")]
+
+
+def test_what_was_dropped_to_be_delivered_outlives_a_successor_that_is_not(
+    service: Service,
+) -> None:
+    service.subscribe(ORDERS, channels=[PULL])
+    publish(service, "o1")
+    service.drop("orders", "deliver")
+    service.subscribe(ORDERS, channels=[PULL])
+    publish(service, "o2")
+    service.drop("orders", "drop")
+    assert logged(service) == ["o1"]
+    with pytest.raises(NotFound):
+        service.drop("orders", "drop")
+    (left,) = service.take("orders.pull")
+    assert left.match.documents[0].id == "o1"
+    service.ack("orders.pull", left.n)
+    assert service.channels() == []
+
+
+@pytest.mark.parametrize(("pending", "left"), [("drop", []), ("deliver", ["o1"])])
+def test_a_drop_that_was_cut_off_is_finished_when_it_is_asked_for_again(
+    service: Service, pending: Pending, left: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine has committed, and the mailbox has not been told; nobody else knows the id."""
+    service.subscribe(ORDERS)
+    publish(service, "o1")
+    monkeypatch.setattr(service.mailbox, "drop", _aborted)
+    with pytest.raises(ConnectionAbortedError):
+        service.drop("orders", pending)
+    monkeypatch.undo()
+    assert service.subscriptions() == []
+    assert logged(service) == ["o1"]
+    service.drop("orders", pending)
+    assert logged(service) == left
+    with pytest.raises(NotFound):
+        service.drop("orders", pending)
+
+
+def _aborted(*_: object) -> None:
+    raise ConnectionAbortedError
