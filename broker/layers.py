@@ -32,6 +32,9 @@ PREFIX = "BROKER_"
 _OF_COMMANDS = ("CONFIG", "URL", "TOKEN", "TOKEN_FILE")
 """What commands read from the environment besides the settings."""
 
+_UNREAD = "-" * 64
+"""Stands for a secret whose file cannot be read: as good as any."""
+
 _MESSAGES = {
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
@@ -294,10 +297,10 @@ def _read_secret(file: Path) -> tuple[str, str]:
     try:
         text = file.read_text(encoding="utf-8").strip()
     except OSError as error:
-        return "-", f"{file}: {error.strerror}"
+        return _UNREAD, f"{file}: {error.strerror}"
     except UnicodeDecodeError:
-        return "-", f"{file}: it is not text"
-    return text or "-", "" if text else f"{file}: it is empty"
+        return _UNREAD, f"{file}: it is not text"
+    return text or _UNREAD, "" if text else f"{file}: it is empty"
 
 
 def line_of(text: str, path: Path_) -> int | None:

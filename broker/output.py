@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from broker.model import Match, iso_time
+from broker.visible import visible
 from xscl.document import DocumentError, parse_document
 
 
@@ -33,9 +34,9 @@ def as_text(match: Match) -> str:
         lines.append(f"    {iso_time(document.timestamp)}  {shown}")
     shared: dict[str, list[str]] = {}
     for variable, texts in match.values.items():
-        shared.setdefault("; ".join(_shorten(text) for text in texts), []).append(variable)
+        shared.setdefault("; ".join(shorten(text) for text in texts), []).append(variable)
     lines += [f"    {' = '.join(variables)} = {text}" for text, variables in shared.items()]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(visible, lines)) + "\n"
 
 
 def titles(match: Match) -> list[str | None]:
@@ -50,12 +51,13 @@ def titles(match: Match) -> list[str | None]:
     found: list[str | None] = []
     for node in copies:
         title, channel = node.findtext("title"), node.findtext("channel_title")
-        shown = _shorten(title) if title else None
+        shown = shorten(title) if title else None
         found.append(f"{shown}  ({channel})" if shown and channel else shown)
     return found
 
 
-def _shorten(text: str, limit: int = 120) -> str:
+def shorten(text: str, limit: int = 120) -> str:
+    """On one line, cut where it is longer."""
     folded = " ".join(text.split())
     return folded if len(folded) <= limit else folded[: limit - 1] + "…"
 

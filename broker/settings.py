@@ -120,6 +120,16 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+SHORTEST_TOKEN = 16
+"""Characters of a token where other machines may try to guess it."""
+
+_NEW_TOKEN = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))' > token"
+_TOKEN = (
+    "server.token_file in the file of settings, BROKER_SERVER__TOKEN_FILE, or serve --token-file"
+    f" (commands send what is in BROKER_TOKEN or --token-file); {_NEW_TOKEN}"
+)
+
+
 class Server(Section):
     """Where the service listens, and who may ask it."""
 
@@ -144,9 +154,17 @@ class Server(Section):
 
     @model_validator(mode="after")
     def _guarded(self) -> Server:
-        if not is_loopback(self.host) and self.token is None:
-            text = f"other machines can reach {self.host}: set token or token_file as well"
+        if is_loopback(self.host):
+            return self
+        if self.token is None:
+            text = f"other machines can reach {self.host}, so set a token of your own: {_TOKEN}"
             raise _about("host", text)
+        if len(self.token.get_secret_value()) < SHORTEST_TOKEN:
+            text = (
+                f"other machines can reach {self.host}, so a token needs {SHORTEST_TOKEN} characters"
+                f" or more; {_NEW_TOKEN}"
+            )
+            raise _about("token" if self.token_file is None else "token_file", text)
         return self
 
 

@@ -64,14 +64,15 @@ def _tell(error: BaseException) -> int:
         return 130
     from broker.cli.shared import Failed
     from broker.output import ReaderGone
+    from broker.visible import visible_lines
     from xscl.errors import XsclError
 
     match error:
         case XsclError():
-            click.echo(str(error), err=True)
+            click.echo(visible_lines(str(error)), err=True)
             return 2
         case Failed():
-            click.echo(f"broker: {error}", err=True)
+            click.echo(f"broker: {visible_lines(str(error))}", err=True)
             return error.code
         case ReaderGone():
             _forget_output()
@@ -80,7 +81,7 @@ def _tell(error: BaseException) -> int:
             # Files and the network have messages of their own; what is left is the output, full or
             # so.
             what = f"{error.filename or 'output'}: {error.strerror or error}"
-            click.echo(f"broker: {what}", err=True)
+            click.echo(f"broker: {visible_lines(what)}", err=True)
             _forget_output()
             return 1
     raise error

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -17,14 +17,13 @@ from urllib.parse import quote
 
 import click
 import httpx
+from click.core import ParameterSource
 
-from broker.cli.shared import Failed, StateType, Wrong, console
+from broker.cli.finding import DEFAULT_STATE, Patience, address_in, token_of, waited_for
+from broker.cli.shared import DurationType, Failed, StateType, Wrong, console
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-DEFAULT_STATE = "broker-state"
-"""Where `broker serve` keeps its state unless it is told otherwise."""
 
 _PATIENCE = 30.0
 """Seconds for which a service that is starting is waited for."""
@@ -32,6 +31,8 @@ _PATIENCE = 30.0
 
 class Unreachable(Failed):
     """Nobody answered, or the answer broke off: what was asked for may have been done or not."""
+
+    ends_all = True
 
 
 class Refused(Failed):
@@ -47,10 +48,25 @@ class Refused(Failed):
 
 
 class Service:
-    """A running service. Every method raises Unreachable or Refused."""
+    """A running service. Every method raises Unreachable or Refused.
 
-    def __init__(self, url: str, token: str, known_by: str) -> None:
+    `state` is the directory by which it was found: restarted it may have another address. `patience`
+    is for what waits for one that is not there.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        token_from: str,
+        known_by: str,
+        state: Path | None = None,
+        patience: Patience | None = None,
+    ) -> None:
         self.url = url.rstrip("/")
+        self.patience = patience or Patience()
+        self._token_from = token_from
+        self._state = state
         self._known_by = known_by
         try:
             host = httpx.URL(self.url).host
@@ -72,7 +88,8 @@ class Service:
         self._http.close()
 
     def ask(self, method: str, path: str, *, wait: bool = True, **options: Any) -> httpx.Response:
-        """A request and its answer; with `wait`, a service that is starting is waited for.
+        """A request and its answer; with `wait`, a service that is starting is waited for, and one
+        that is not there for as long as `patience` lasts.
 
         `options` are those of httpx: params (None is left out), json, content, headers, timeout.
         """
@@ -83,7 +100,13 @@ class Service:
             try:
                 response = self._http.request(method, path, **options)
             except httpx.HTTPError as error:
-                raise self._unreachable(error) from None
+                gone = self._unreachable(error)
+                # Where there was no connection, nothing was asked for yet.
+                unheard = isinstance(error, httpx.ConnectError)
+                if wait and unheard and self.patience.lasts(str(gone)):
+                    continue
+                raise gone from None
+            self.patience.renew()
             problem = _problem(response)
             if problem.get("type", "").endswith(":starting") and wait and time.monotonic() < end:
                 time.sleep(min(2.0, retry_after(response)))
@@ -94,13 +117,13 @@ class Service:
 
     def get(self, path: str, **params: Any) -> Any:
         """The JSON at a path."""
-        return _json(self.ask("GET", path, params=params))
+        return json_of(self.ask("GET", path, params=params))
 
     def post(self, path: str, body: Any = None, timeout: float | None = None) -> Any:
         """Post JSON; the JSON that comes back, None if nothing does. Long work needs no timeout."""
         wait = httpx.Timeout(timeout, connect=5.0)
         response = self.ask("POST", path, json=body, timeout=wait)
-        return _json(response) if response.content else None
+        return json_of(response) if response.content else None
 
     @contextmanager
     def stream(
@@ -108,21 +131,32 @@ class Service:
     ) -> Iterator[httpx.Response]:
         """An answer that goes on; silence of a minute means that the connection is lost."""
         options = {k: v for k, v in params.items() if v is not None}
+        self._look()
         try:
             with self._http.stream("GET", path, params=options, headers=dict(headers)) as response:
                 if not response.is_success:
                     response.read()
                     raise self._refused(response, _problem(response))
+                self.patience.renew()
                 yield response
         except httpx.HTTPError as error:
             raise self._unreachable(error) from None
 
+    def _look(self) -> None:
+        """Where it is now: restarted it may have another address."""
+        if self._state is not None:
+            with suppress(Failed, httpx.InvalidURL):
+                self.url = address_in(self._state, given=True).rstrip("/")
+                self._http.base_url = httpx.URL(self.url)
+
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
+        url = self.url
+        self._look()
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            return Unreachable(f"no service answers at {self.url} ({self._known_by})")
+            return Unreachable(f"no service answers at {url} ({self._known_by})")
         if isinstance(error, httpx.TimeoutException):
-            return Unreachable(f"{self.url} did not answer in time; broker status may tell why")
-        return Unreachable(f"the connection to {self.url} broke: {error or type(error).__name__}")
+            return Unreachable(f"{url} did not answer in time; broker status may tell why")
+        return Unreachable(f"the connection to {url} broke: {error or type(error).__name__}")
 
     def _refused(self, response: httpx.Response, problem: Mapping[str, Any]) -> Refused:
         if not problem:
@@ -132,8 +166,9 @@ class Service:
         kind = str(problem.get("type", "")).rpartition(":")[2]
         if kind == "unauthorized":
             detail = (
-                f"{self.url} does not take the token: give --state with the "
-                "directory of the service, --token-file, or the variable BROKER_TOKEN"
+                f"{self.url} does not take the token {self._token_from}: give that of the service's "
+                "state directory (--state), or of its setting server.token (--token-file, or the "
+                "variable BROKER_TOKEN)"
             )
         elif kind == "draining":
             detail = f"the service is stopping: {detail}; it accepts again once it is back"
@@ -155,7 +190,8 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _json(response: httpx.Response) -> Any:
+def json_of(response: httpx.Response) -> Any:
+    """The JSON of an answer. Raises Failed where it is none."""
     try:
         return response.json()
     except ValueError:
@@ -180,59 +216,28 @@ def part(name: str) -> str:
 # -- finding the service ---------------------------------------------------------------------
 
 
-def find(url: str | None, state: Path | None, token_file: Path | None) -> Service:
+def find(
+    url: str | None, state: Path | None, token_file: Path | None, patience: Patience
+) -> Service:
     """The service at an address, or that of a state directory, with its token."""
     known_by = "--url" if url else ""
+    found_by = None
     if url is None:
-        directory = Path(DEFAULT_STATE) if state is None else state
-        url = _address_in(directory, given=state is not None)
+        directory = found_by = Path(DEFAULT_STATE) if state is None else state
+        url = waited_for(directory, state is not None, patience)
         known_by = (
             f"from {directory / 'service.json'}; start it with: broker serve --state {directory}"
         )
         state = directory
-    return Service(url, _token(state, token_file), known_by)
-
-
-def _address_in(state: Path, *, given: bool) -> str:
-    try:
-        told = json.loads((state / "service.json").read_text(encoding="utf-8"))
-        return str(told["url"])
-    except FileNotFoundError:
-        other = "" if given else ", or say where it is with --state or --url"
-        raise Failed(
-            f"no service runs on {state}: start it with broker serve --state {state}{other}"
-        ) from None
-    except OSError as error:
-        raise Failed(f"{state / 'service.json'}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
-        raise Failed(
-            f"{state / 'service.json'}: not as the service writes it; restart it"
-        ) from None
-
-
-def _token(state: Path | None, token_file: Path | None) -> str:
-    if token_file is None and os.environ.get("BROKER_TOKEN"):
-        return os.environ["BROKER_TOKEN"].strip()
-    path = token_file or (state / "token" if state is not None else None)
-    if path is None:
-        raise Wrong("a token is needed: give --state, --token-file or the variable BROKER_TOKEN")
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        if token_file is None:
-            raise Wrong(
-                f"{path} is not there: the service has a token of its settings; "
-                "give it with --token-file or the variable BROKER_TOKEN"
-            ) from None
-        raise Wrong(f"{path}: no such file") from None
-    except PermissionError:
-        raise Failed(f"{path}: only the user that runs the service may read it") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failed(f"{path}: {error}") from None
+    token, token_from = token_of(state, token_file)
+    return Service(url, token, token_from, known_by, found_by, patience)
 
 
 def with_service(function: Callable[Concatenate[Service, P], R]) -> Callable[..., R]:
-    """Adds the options that say where the service is; the function gets it as first argument."""
+    """Adds the options that say where the service is; the function gets it as first argument.
+
+    With the option of `patience_option` beside it, it is waited for.
+    """
 
     @click.option(
         "--state",
@@ -253,15 +258,42 @@ def with_service(function: Callable[Concatenate[Service, P], R]) -> Callable[...
     )
     @wraps(function)
     def command(
-        *args: Any, url: str | None, state: Path | None, token_file: Path | None, **rest: Any
+        *args: Any,
+        url: str | None,
+        state: Path | None,
+        token_file: Path | None,
+        patience: int = 0,
+        **rest: Any,
     ) -> R:
-        service = find(url, state, token_file)
+        service = find(url, state, token_file, Patience(_seconds(patience, url or state)))
         try:
             return function(service, *args, **rest)
         finally:
             service.close()
 
     return command
+
+
+def _seconds(patience: int, where: str | Path | None) -> float:
+    """Where there is no state of a service, none is waited for unless that was asked for."""
+    asked = click.get_current_context().get_parameter_source("patience")
+    if asked is ParameterSource.DEFAULT and not isinstance(where, str):
+        state = where or Path(DEFAULT_STATE)
+        # Unlike Path.exists it raises nothing where nobody may look.
+        if not os.path.exists(state / "broker.duckdb"):
+            return 0.0
+    return patience / 1_000_000
+
+
+def patience_option(default: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """The option of a command that may be given while the service restarts."""
+    return click.option(
+        "--patience",
+        type=DurationType(),
+        default=default,
+        show_default=True,
+        help="How long to wait for a service that is not there, 0 for not at all: it may restart.",
+    )
 
 
 format_option = click.option(

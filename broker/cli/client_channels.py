@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from broker.cli.client import Service, echo_json, format_option, part, say, with_service
-from broker.cli.shared import DurationType, Failed, console
+from broker.cli.shared import DurationType, Failed, console, for_each
 from broker.cli.tables import ago, moment, table, waiting
 from broker.output import FORMATS
 from broker.units import parse_size
@@ -240,9 +240,12 @@ def show(service: Service, name: str, secrets: bool) -> None:
 @with_service
 def remove(service: Service, names: tuple[str, ...]) -> None:
     """Remove channels; what they have not delivered stays in the log, and is not delivered there."""
-    for name in names:
+
+    def one(name: str) -> str:
         service.ask("DELETE", f"/v1/channels/{part(name)}")
-        say(f"{name}: removed")
+        return f"{name}: removed"
+
+    for_each(names, one)
 
 
 @channels.command()
@@ -250,9 +253,12 @@ def remove(service: Service, names: tuple[str, ...]) -> None:
 @with_service
 def pause(service: Service, names: tuple[str, ...]) -> None:
     """Deliver nothing there until it is resumed; nothing is lost meanwhile."""
-    for name in names:
+
+    def one(name: str) -> str:
         service.post(f"/v1/channels/{part(name)}/pause")
-        say(f"{name}: paused")
+        return f"{name}: paused"
+
+    for_each(names, one)
 
 
 @channels.command()
@@ -260,9 +266,12 @@ def pause(service: Service, names: tuple[str, ...]) -> None:
 @with_service
 def resume(service: Service, names: tuple[str, ...]) -> None:
     """Go on with channels that were paused, or disabled since their receiver failed; at once."""
-    for name in names:
+
+    def one(name: str) -> str:
         service.post(f"/v1/channels/{part(name)}/resume")
-        say(f"{name}: goes on")
+        return f"{name}: goes on"
+
+    for_each(names, one)
 
 
 @channels.command()

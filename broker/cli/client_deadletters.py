@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from broker.cli.client import Refused, Service, echo_json, format_option, say, with_service
-from broker.cli.shared import Failed, console, plural
+from broker.cli.client import Service, echo_json, format_option, say, with_service
+from broker.cli.shared import Failed, console, for_each, plural
 from broker.cli.tables import moment, table
 
 _PAGE = 1_000
@@ -99,21 +99,20 @@ def resend(
         count = service.post(f"{_PATHS[kind]}/resend", body)["count"]
     else:
         wanted = numbers or [letter["number"] for letter in _letters(service, kind)]
-        count = _resubmit(service, wanted)
-    say(f"sent again: {plural(count, *_NOUNS[kind])}")
+        count = 0
 
-
-def _resubmit(service: Service, numbers: Any) -> int:
-    done = 0
-    for number in numbers:
-        try:
+        def one(number: str) -> None:
+            nonlocal count
             service.post(f"{_PATHS['documents']}/{number}/resubmit")
-        except Refused as error:
-            if done:
-                say(f"sent again: {plural(done, 'document')}")
-            raise Failed(f"document {number}: {error}") from None
-        done += 1
-    return done
+            count += 1
+
+        try:
+            for_each(map(str, wanted), one)
+        except Failed:
+            if count:
+                say(f"sent again: {plural(count, 'document')}")
+            raise
+    say(f"sent again: {plural(count, *_NOUNS[kind])}")
 
 
 @deadletters.command()

@@ -11,7 +11,15 @@ from typing import Any
 import click
 import httpx
 
-from broker.cli.client import Refused, Service, Unreachable, part, say, with_service
+from broker.cli.client import (
+    Refused,
+    Service,
+    Unreachable,
+    part,
+    patience_option,
+    say,
+    with_service,
+)
 from broker.cli.shared import Failed, plural
 from broker.model import DocumentRef, Match, to_microseconds
 from broker.output import FORMATS, ReaderGone
@@ -47,6 +55,7 @@ format_option = click.option(
 )
 @click.option("--ack", is_flag=True, help="Acknowledge, with --channel, what was written.")
 @format_option
+@patience_option("30 s")
 @with_service
 def matches(
     service: Service,
@@ -119,6 +128,7 @@ def _pages(
     help="Begin behind the match of this number, 0 for all that are held; else with the next found.",
 )
 @format_option
+@patience_option("30 s")
 @with_service
 def tail(service: Service, id: str | None, after: int | None, form: str) -> None:
     """Show matches as they are found: of subscription ID, or all.
@@ -145,14 +155,16 @@ def tail(service: Service, id: str | None, after: int | None, form: str) -> None
                 if data is not None:
                     write(json.loads(data))
             lost = "the service is stopping"
-        except Unreachable as error:
+        except Failed as error:
+            # Once it was there it is waited for however long it takes.
+            passes = isinstance(error, Unreachable) or (
+                isinstance(error, Refused) and error.kind in ("draining", "starting")
+            )
+            lost = str(error)
+            if not passes or (not reached and not service.patience.lasts(lost)):
+                raise
             if not reached:
-                raise
-            lost = str(error)
-        except Refused as error:
-            if error.kind not in ("draining", "starting") or not reached:
-                raise
-            lost = str(error)
+                continue
         if not pause:
             say(f"{lost}; trying again")
         pause = min(_LONGEST_PAUSE, pause * 2 or 0.5)

@@ -19,8 +19,17 @@ import click
 import httpx
 from rich.status import Status
 
-from broker.cli.client import Refused, Service, Unreachable, part, say, with_service
-from broker.cli.shared import DurationType, Failed, console, plural
+from broker.cli.client import (
+    Refused,
+    Service,
+    Unreachable,
+    json_of,
+    part,
+    patience_option,
+    say,
+    with_service,
+)
+from broker.cli.shared import Failed, console, plural
 
 _MOST_LINES = 500
 _MOST_BYTES = 2_000_000
@@ -46,17 +55,20 @@ class Sender:
         self.path = f"/v1/streams/{part(stream)}/documents"
         self.patience = patience
         self.accepted = 0
+        self.known = 0
         self._before = done
 
     def send(self, documents: Sequence[Document], status: Status) -> None:
         """Send some until they are accepted. Raises Failed, which says how far it got."""
         end = time.monotonic() + self.patience
         pause = 0.5
+        again = False
         while True:
             try:
-                self._post(documents)
+                known = self._post(documents)
                 break
             except Unreachable as error:
+                again = True
                 if time.monotonic() >= end:
                     raise self.stopped(str(error), len(documents)) from None
                 why, wait = str(error), pause
@@ -74,12 +86,15 @@ class Sender:
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
         self.accepted += len(documents)
+        # What an attempt without an answer has brought there is no repetition of the user's.
+        self.known += 0 if again else known
         self._tell(status)
         return None
 
-    def _post(self, documents: Sequence[Document]) -> None:
+    def _post(self, documents: Sequence[Document]) -> int:
+        """How many of them were known before."""
         kind = b"application/xml" if documents[0].headers else b"application/x-ndjson"
-        self.service.ask(
+        answer = self.service.ask(
             "POST",
             self.path,
             content=b"\n".join(document.data for document in documents),
@@ -87,6 +102,7 @@ class Sender:
             timeout=httpx.Timeout(120.0, connect=5.0),
             wait=False,
         )
+        return int(json_of(answer).get("known", 0))
 
     def _refused(self, error: Refused, documents: Sequence[Document], status: Status) -> Failed:
         """The error of a document; those before it are sent."""
@@ -96,19 +112,28 @@ class Sender:
             bad, why = line - 1, str(error.errors[0].get("message"))
         if bad:
             self.send(documents[:bad], status)
-        located = error.status in (413, 422)
+        about = error.errors[0].get("where") if error.errors else None
+        located = error.status in (413, 422) and about != "stream"
         return self.stopped(f"{documents[bad].place}: {why}" if located else why, code=error.code)
 
     def _tell(self, status: Status, waits: str = "") -> None:
-        text = plural(self.accepted, "document") + " accepted"
+        text = self.count()
         status.update(f"{text}: {waits}" if waits else text)
         if waits and not sys.stderr.isatty():
             say(f"{text}: {waits}")
 
+    def count(self) -> str:
+        """How many were accepted, and how many of those bring nothing new."""
+        text = plural(self.accepted, "document") + " accepted"
+        if not self.known:
+            return text
+        which = "" if self.known == self.accepted else f"{self.known:,} of them "
+        return f"{text}, {which}known already"
+
     def stopped(self, why: str, unknown: int = 0, code: int = 1) -> Failed:
         """Why it goes no further, how far it got, and how to go on."""
         done = self._before + self.accepted
-        text = f"{why}\n{plural(self.accepted, 'document')} accepted"
+        text = f"{why}\n{self.count()}"
         if unknown:
             text += f", of {unknown:,} more it is not known (with --key, sending them again adds nothing)"
         failed = Failed(f"{text}; to go on behind them: --skip {done}" if done else text)
@@ -138,13 +163,7 @@ class Sender:
     help="Leave out the first N documents, which were accepted before.",
 )
 @click.option("--revision", is_flag=True, help="They replace the documents of the same ids.")
-@click.option(
-    "--patience",
-    type=DurationType(),
-    default="1 min",
-    show_default=True,
-    help="How long to wait for a service that does not answer, or whose disk is full.",
-)
+@patience_option("1 min")
 @with_service
 def publish(
     service: Service,
@@ -153,7 +172,6 @@ def publish(
     key: str | None,
     skip: int,
     revision: bool,
-    patience: int,
 ) -> None:
     """Publish documents to a STREAM.
 
@@ -166,7 +184,7 @@ def publish(
     broker publish S archive.jsonl --key archive-2026
     producer | broker publish S -
     """
-    sender = Sender(service, stream, patience / 1_000_000, skip)
+    sender = Sender(service, stream, service.patience.seconds, skip)
     pending: list[Document] = []
     with console.status("publishing") as status:
         try:
@@ -179,7 +197,7 @@ def publish(
         except OSError as error:
             raise sender.stopped(f"{error.filename or 'input'}: {error.strerror}") from None
     left_out = f", {skip:,} left out" if skip else ""
-    say(f"{plural(sender.accepted, 'document')} accepted{left_out}")
+    say(f"{sender.count()}{left_out}")
 
 
 # -- reading ---------------------------------------------------------------------------------

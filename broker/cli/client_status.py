@@ -15,6 +15,7 @@ from broker.cli.client import Service, echo_json, with_service
 from broker.cli.shared import plural
 from broker.cli.tables import ago, moment, rough, waiting
 from broker.units import format_size
+from broker.visible import visible
 
 Line = tuple[str, str, str]
 """Of what, how it is ("good", "bad", or ""), and the words."""
@@ -43,7 +44,7 @@ def status(service: Service, as_json: bool) -> int:
 def _show(url: str, told: dict[str, Any]) -> None:
     grid = Table.grid(padding=(0, 2))
     for what, how, words in _lines(url, told):
-        grid.add_row(Text(what, style="bold"), Text(words, style=_STYLES[how]))
+        grid.add_row(Text(what, style="bold"), Text(visible(words), style=_STYLES[how]))
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
     with console.capture() as shown:
         console.print(grid)

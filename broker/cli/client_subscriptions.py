@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 import xscl
-from broker.cli.client import Refused, Service, echo_json, format_option, part, say, with_service
-from broker.cli.shared import DurationType, Failed, Wrong, console, plural, read_queries
+from broker.cli.client import Service, echo_json, format_option, part, say, with_service
+from broker.cli.shared import DurationType, Wrong, console, for_each, plural, read_queries
 from broker.cli.tables import moment, table
 from broker.units import format_duration, parse_duration
 
@@ -133,9 +133,8 @@ def subscribe(
             for each in told:
                 _tell_new(each)
                 if webhook:
-                    say(
-                        f"  what is signed with: broker channels show {each['id']}.webhook --secrets"
-                    )
+                    name = f"{each['id']}.webhook"
+                    say(f"  what is signed with: broker channels show {name} --secrets")
 
 
 def _parts(path: Path, file: xscl.ast.File) -> Iterator[str]:
@@ -180,7 +179,35 @@ def _tell_new(each: dict[str, Any]) -> None:
         said += f"; history: {plural(each['history']['documents'], 'document')}, {found}"
         if each["id"] in each["history"]["suspended"]:
             said += "; suspended at its limit"
+    said += "".join(f"; {name} {change}" for name, change in _changes(each))
     say(f"{each['id']}: {said}")
+
+
+def _changes(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What became of the throttle and the limit, where there are any or were."""
+    for name, form in (("throttle", _throttle), ("limit", _limit)):
+        was, now = form(each["was"][name]), form(each[name])
+        if was == now:
+            if now != _NONE:
+                yield name, f"unchanged: {now}"
+        elif was == _NONE:
+            yield name, now
+        else:
+            yield name, f"{was} -> {now}"
+
+
+_NONE = "none"
+
+
+def _throttle(told: dict[str, Any] | None) -> str:
+    if told is None:
+        return _NONE
+    per = f"{told['variable']} and " if told["variable"] else ""
+    return f"one per {per}{told['period']}"
+
+
+def _limit(told: dict[str, Any] | None) -> str:
+    return _NONE if told is None else f"{told['matches']:,} per {told['period']}"
 
 
 # -- one or several of them --------------------------------------------------------------------
@@ -211,7 +238,7 @@ def unsubscribe(service: Service, ids: tuple[str, ...], pending: str) -> None:
         service.ask("DELETE", f"/v1/subscriptions/{part(id)}", params={"pending": pending})
         return f"{id}: unsubscribed"
 
-    _each(ids, drop)
+    for_each(ids, drop)
 
 
 @click.command()
@@ -225,10 +252,12 @@ def pause(service: Service, ids: tuple[str, ...]) -> None:
     """
 
     def one(id: str) -> str:
-        service.post(f"/v1/subscriptions/{part(id)}/pause")
-        return f"{id}: paused"
+        path = f"/v1/subscriptions/{part(id)}"
+        before = service.get(path)["status"]
+        now = service.post(f"{path}/pause")["status"]
+        return f"{id}: {now}" + (", as it was" if before == now else "")
 
-    _each(ids, one)
+    for_each(ids, one)
 
 
 @click.command()
@@ -242,10 +271,13 @@ def resume(service: Service, ids: tuple[str, ...]) -> None:
     """
 
     def one(id: str) -> str:
-        told = service.post(f"/v1/subscriptions/{part(id)}/resume")
+        path = f"/v1/subscriptions/{part(id)}"
+        if service.get(path)["status"] == "active":
+            return f"{id}: active, as it was"
+        told = service.post(f"{path}/resume")
         return f"{id}: {told['status']}{_missed(told)}"
 
-    _each(ids, one)
+    for_each(ids, one)
 
 
 def _missed(told: dict[str, Any]) -> str:
@@ -258,21 +290,6 @@ def _missed(told: dict[str, Any]) -> str:
         return "; no document has passed it by"
     which = f"{first:,}" if missed == 1 else f"{first:,} to {behind - 1:,}"
     return f"; it has not seen {plural(missed, 'document')}: {which} ({gap['reason']})"
-
-
-def _each(ids: Sequence[str], do: Any) -> None:
-    """Do it for each; one that the service refuses holds up none of the others."""
-    failed = 0
-    for id in ids:
-        try:
-            say(do(id))
-        except Refused as error:
-            if len(ids) == 1 or error.status not in (404, 409):
-                raise
-            say(f"{id}: {error}")
-            failed += 1
-    if failed:
-        raise Failed(f"{failed:,} of {len(ids):,} failed")
 
 
 # -- list ------------------------------------------------------------------------------------

@@ -74,6 +74,20 @@ class Lazy(click.Group):
                 return found
         return None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from xscl.nearest import did_you_mean
+
+            near = did_you_mean(args[0], self.list_commands(ctx))
+            if near is None:
+                raise
+            said = f"{error.message} {near[0].upper()}{near[1:]}"
+            raise click.UsageError(said, error.ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, commands in SECTIONS.items():
             with formatter.section(section):

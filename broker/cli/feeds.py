@@ -21,10 +21,11 @@ from broker.cli.feedbooks import (
     read_feed,
     with_login,
 )
-from broker.cli.shared import DurationType, Failed, StateType, console, plural
+from broker.cli.shared import DurationType, Failed, StateType, console, for_each, plural
 from broker.cli.tables import table
 from broker.service.books import Books, address_of, listed_in
 from broker.sql import UNBOUNDED
+from broker.visible import visible
 from feeds.adapter import Channel
 from feeds.discovery import discover as find_feeds
 from feeds.discovery import with_scheme
@@ -88,18 +89,20 @@ def add(urls: Sequence[str], state: Path, folder: str, since: int | None, histor
     to have it read from the environment at each fetch.
     """
     now = now_in_microseconds()
-    for typed in urls:
+    begin = ALL if history and since is None else _since(since, now)
+    asked = history or since is not None or folder
+    kept = " (as it was: to change that, remove it first)" if asked else ""
+
+    def one(typed: str) -> None:
         must_be_fetchable(typed)
-    with open_books(state, create=True) as books:
-        for typed in urls:
-            url, login = split_login(address_of(typed))
-            begin = ALL if history and since is None else _since(since, now)
+        url, login = split_login(address_of(typed))
+        with open_books(state, create=True) as books:
             new = books.add([(Listing(url, "", folder, typed=True, since=begin), login)])
-            asked = history or since is not None or folder
-            kept = " (as it was: to change that, remove it first)" if asked else ""
             console.print(f"added: {url}" if new else f"already there: {url}{kept}", markup=False)
             if history and new:
                 _read_history(books, url, now, begin)
+
+    for_each(urls, one)
 
 
 @feeds.command()
@@ -108,11 +111,14 @@ def add(urls: Sequence[str], state: Path, folder: str, since: int | None, histor
 def remove(urls: Sequence[str], state: Path) -> None:
     """Watch feeds no more. What they brought stays, and is not news if they are added again."""
     with open_books(state) as books:
-        named = _watched(urls, books)
-        for url in named:
+
+        def one(typed: str) -> str:
+            url = _watched(typed, books)
             books.spool.remove(url)
-            console.print(f"removed: {url}", markup=False)
-        books.listings.remove(named)
+            books.listings.remove([url])
+            return f"removed: {url}"
+
+        for_each(urls, one)
 
 
 @feeds.command()
@@ -132,21 +138,23 @@ def resume(urls: Sequence[str], state: Path) -> None:
 
 
 def _set_status(urls: Sequence[str], state: Path, status: Status) -> None:
+    done = "paused" if status == "paused" else "resumed"
     with open_books(state) as books:
-        for url in _watched(urls, books):
+
+        def one(typed: str) -> str:
+            url = _watched(typed, books)
             books.spool.set_status(url, status)
-            done = "paused" if status == "paused" else "resumed"
-            console.print(f"{done}: {url}", markup=False)
+            return f"{done}: {url}"
+
+        for_each(urls, one)
 
 
-def _watched(urls: Sequence[str], books: Books) -> list[str]:
-    """The feeds that the user named, each once; Failed if one is not watched."""
-    known = {feed.url for feed in books.spool.feeds()}
-    named = {split_login(address_of(url))[0]: url for url in urls}
-    unknown = [typed for url, typed in named.items() if url not in known]
-    if unknown:
-        raise Failed(f"not watched: {', '.join(unknown)} (see broker feeds list)")
-    return list(named)
+def _watched(typed: str, books: Books) -> str:
+    """The feed that the user named; Failed if it is not watched."""
+    url, _ = split_login(address_of(typed))
+    if all(feed.url != url for feed in books.spool.feeds()):
+        raise Failed(f"{typed}: not watched (see broker feeds list)")
+    return url
 
 
 @feeds.command("list")
@@ -183,7 +191,8 @@ def import_feeds(files: Sequence[str], state: Path, folder: str, since: int | No
     """
     begin = _since(since, now_in_microseconds())
     with open_books(state, create=True) as books:
-        for file in files:
+
+        def one(file: str) -> str:
             base, data = _opml(file)
             try:
                 wanted, left_out = listed_in(data, base, begin, folder)
@@ -193,7 +202,9 @@ def import_feeds(files: Sequence[str], state: Path, folder: str, since: int | No
                 console.print(f"left out: {each}", markup=False)
             new = books.add(wanted)
             count = len(wanted) + len(left_out)
-            console.print(f"{file}: {plural(count, 'feed')}, {new:,} of them new", markup=False)
+            return f"{file}: {plural(count, 'feed')}, {new:,} of them new"
+
+        for_each(files, one)
 
 
 @feeds.command()
@@ -281,7 +292,7 @@ def discover(site: str, adding: bool, state: Path | None, since: int | None) -> 
         plain = "" if "://" in site else f" (if it has no https, write http://{site})"
         raise Failed(f"no feed found at {url}{plain}")
     for feed in found.feeds:
-        click.echo(feed.url)
+        click.echo(visible(feed.url))
         same = f", the same items as {feed.same_as}" if feed.same_as else ""
         channel = feed.channel
         console.print(

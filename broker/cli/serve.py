@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import json
 import os
 import signal
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from broker.service.service import Service
     from broker.settings import Settings
 
-_LINES = 30
-"""Seconds that requests in flight may take to end."""
+_WAYS_OUT = {
+    errno.EADDRINUSE: "; give another --port (server.port), 0 for any that is free",
+    errno.EADDRNOTAVAIL: "; give an address of this machine as --host (server.host)",
+    errno.EACCES: "; ports below 1024 are the system's: give another --port (server.port)",
+}
+"""What to do about an address that cannot be had."""
 
 _DRAIN = 30.0
 """Seconds that documents and deliveries in flight may take to end."""
@@ -40,6 +44,11 @@ _DRAIN = 30.0
 @click.option("--state", type=StateType(), help="Directory in which everything survives.")
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0: any.")
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with the token that clients must send; else one is made and kept in the state.",
+)
 @click.option("--pipeline", type=click.Choice(["local", "spark"]), help="Where stage 1 runs.")
 @click.option("--master", help="Spark master; by default Spark runs in this process's machine.")
 @click.option(
@@ -57,6 +66,7 @@ def serve(
     state: Path | None,
     host: str | None,
     port: int | None,
+    token_file: Path | None,
     pipeline: str | None,
     master: str | None,
     log_level: str | None,
@@ -72,6 +82,7 @@ def serve(
         "state": None if state is None else str(state),
         "server.host": host,
         "server.port": port,
+        "server.token_file": token_file,
         "pipeline.kind": pipeline,
         "pipeline.master": master,
         "logs.level": log_level,
@@ -116,23 +127,17 @@ def _until_signalled() -> Iterator[threading.Event]:
 @contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
     """The address is taken before the state is opened, so that a wrong one is told at once."""
+    from broker.service.api_server import listen
+
     host, port = settings.server.host.strip("[]"), settings.server.port
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        # By name, or asyncio would not know that answers must not wait to be joined with others.
-        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-            listening.listen(1_024)
-            listening.set_inheritable(False)
-        except BaseException:
-            listening.close()
-            raise
+        listening = listen(family, address)
     except OSError as error:
-        raise Failed(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+        what = f"cannot listen on {host}:{port}: {error.strerror or error}"
+        raise Failed(what + _WAYS_OUT.get(error.errno or 0, "")) from None
     with listening:
         yield listening
 
@@ -154,51 +159,15 @@ def _started(settings: Settings, stack: ExitStack) -> Service:
 
 @contextmanager
 def _serving(service: Service, listening: socket.socket, stop: threading.Event) -> Iterator[None]:
-    """The HTTP API in a thread of its own, which answers when the block begins."""
-    import uvicorn
-
+    """The HTTP API, which answers when the block begins; a service that nobody can ask is none."""
     from broker.service.api import Api
+    from broker.service.api_server import ServerError, answering
 
-    api = Api(service)
-    config = uvicorn.Config(
-        api.app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="on",
-        timeout_graceful_shutdown=_LINES,
-    )
-    server = uvicorn.Server(config)
-    answering = threading.Event()
-    failures: list[BaseException] = []
-
-    async def run() -> None:
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.005)
-        answering.set()
-        await serving
-
-    def loop() -> None:
-        try:
-            asyncio.run(run())
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            answering.set()
-            stop.set()  # a service that nobody can ask is none
-
-    thread = threading.Thread(target=loop, name="http", daemon=True)
-    thread.start()
-    answering.wait()
     try:
-        yield
-    finally:
-        api.drain()
-        server.should_exit = True
-        thread.join(_LINES + 5)
-    if failures:
-        raise Failed(f"the HTTP server failed: {failures[0]}") from failures[0]
+        with answering(Api(service), listening, on_end=stop.set):
+            yield
+    except ServerError as error:
+        raise Failed(str(error)) from error
 
 
 @contextmanager
@@ -206,7 +175,7 @@ def _announced(settings: Settings, listening: socket.socket) -> Iterator[None]:
     """The file by which commands find the process."""
     import structlog
 
-    from broker.service.service import write_private
+    from broker.disk import write_private
 
     path = settings.state / "service.json"
     url = _url(settings, listening)

@@ -14,6 +14,7 @@ from rich.console import Console
 import xscl
 from broker.output import FORMATS, Output
 from broker.units import parse_duration
+from broker.visible import visible_lines
 from xscl.errors import Source, Span
 
 if TYPE_CHECKING:
@@ -21,19 +22,55 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.model import DeadLetter, Match
 
-console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class _Messages(Console):
+    """Standard error. Ids, titles and answers of others are in most messages."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        shown = [visible_lines(each) if isinstance(each, str) else each for each in objects]
+        super().print(*shown, **options)
+
+
+console = _Messages(stderr=True, highlight=False, soft_wrap=True)
 
 
 class Failed(RuntimeError):
     """The command cannot go on; the message says why and what to do."""
 
     code = 1
+    ends_all = False
 
 
 class Wrong(Failed):
     """What the command was given cannot be used: no fault of what it works on."""
 
     code = 2
+
+
+def for_each(names: Iterable[str], do: Callable[[str], object]) -> None:
+    """Do it for each name; one for which it fails is told, and holds up none of the others.
+
+    What `do` returns is told, if it is a text. Raises Failed at the end if some failed, and at once an
+    error with `ends_all`, after which no other can do better.
+    """
+    wanted = list(dict.fromkeys(names))
+    errors: list[Failed] = []
+    for name in wanted:
+        try:
+            said = do(name)
+        except Failed as error:
+            if error.ends_all or len(wanted) == 1:
+                raise
+            text = str(error)
+            console.print(text if text.startswith(name) else f"{name}: {text}", markup=False)
+            errors.append(error)
+        else:
+            if isinstance(said, str):
+                console.print(said, markup=False)
+    if errors:
+        failed = Failed(f"{len(errors):,} of {len(wanted):,} failed")
+        failed.code = max(error.code for error in errors)
+        raise failed
 
 
 def plural(count: int, noun: str, many: str | None = None) -> str:

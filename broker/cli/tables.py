@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 
 import click
 
+from broker.visible import visible
+
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print rows under a header. On a terminal the last column ends where the line does."""
@@ -27,7 +29,7 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return visible(text)
 
 
 def waiting(backlog: int) -> str:

@@ -6,31 +6,36 @@ they are. Its content is HTML, with the result document in it, escaped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from lxml import etree
 
 from broker.delivery.mailbox import Mailbox
 from broker.delivery.model import Delivered
-from broker.model import iso_time
-from broker.output import as_text, titles
+from broker.model import Match, iso_time
+from broker.output import as_text, shorten, titles
 
 _ATOM = "http://www.w3.org/2005/Atom"
-_NEVER = "1970-01-01T00:00:00Z"
+_LONGEST_TITLE = 200
 _ILLEGAL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF])
 
 
 def atom(
-    mailbox: Mailbox, subscription: str, self_url: str, *, title: str | None = None, limit: int = 50
+    mailbox: Mailbox,
+    subscription: str,
+    self_url: str,
+    *,
+    title: str | None = None,
+    limit: int = 50,
+    since: int | None = None,
 ) -> bytes:
-    """The feed of a subscription's newest `limit` matches. Without a match its time is that of none."""
+    """The feed of a subscription's newest `limit` matches. Without a match its time is `since`."""
     entries = mailbox.latest(subscription, limit)
     feed = etree.Element(f"{{{_ATOM}}}feed", nsmap={None: _ATOM})  # type: ignore[dict-item]  # the default namespace
     _add(feed, "id", f"urn:xscl:subscription:{_quoted(subscription)}")
     _add(feed, "title", title or f"Matches of {subscription}")
-    _add(
-        feed, "updated", iso_time(max((e.taken for e in entries), default=0)) if entries else _NEVER
-    )
+    _add(feed, "updated", iso_time(max((e.taken for e in entries), default=since or 0)))
     _add(feed, "link", rel="self", type="application/atom+xml", href=self_url)
     author = _add(feed, "author")
     _add(author, "name", subscription)
@@ -44,29 +49,40 @@ def _entry(feed: etree._Element, delivered: Delivered) -> None:
     match = delivered.match
     entry = _add(feed, "entry")
     _add(entry, "id", f"urn:xscl:match:{_quoted(match.id)}")
-    named = [title for title in titles(match) if title]
-    _add(entry, "title", " + ".join(named) or f"{match.query} {iso_time(match.end)}")
+    named = titles(match)
+    _add(entry, "title", _title(match, named))
     _add(entry, "updated", iso_time(delivered.taken))
     _add(entry, "published", iso_time(delivered.taken))
     _add(entry, "category", term=match.query)
-    for document in match.documents:
-        if _is_link(document.id):
-            _add(entry, "link", rel="via", href=document.id)
+    links = list(dict.fromkeys(d.id for d in match.documents if _is_link(d.id)))
+    for link in links:
+        # What a reader opens, and of which there is one (RFC 4287, section 4.2.7.2): the newest.
+        _add(entry, "link", rel="alternate" if link == links[-1] else "via", href=link)
     summary = as_text(match)
     if delivered.left_out:
         summary += f"    ({delivered.left_out:,} before it were left out)\n"
     _add(entry, "summary", summary, type="text")
-    _add(entry, "content", _content(delivered, summary), type="html")
+    _add(entry, "content", _content(delivered, summary, named), type="html")
 
 
-def _content(delivered: Delivered, summary: str) -> str:
+def _title(match: Match, named: Sequence[str | None]) -> str:
+    """What the documents are called; else, as where SELECT takes parts of them, what they say."""
+    shown = [name for name in named if name]
+    if shown:
+        return " + ".join(dict.fromkeys(shown))
+    said = (" ".join(text.split()) for texts in match.values.values() for text in texts)
+    told = [text for text in dict.fromkeys(said) if text and not _is_link(text)]
+    return shorten(", ".join(told), _LONGEST_TITLE) or f"{match.query} {iso_time(match.end)}"
+
+
+def _content(delivered: Delivered, summary: str, named: Sequence[str | None]) -> str:
     """For people: what belongs together, and the result document as it is.
 
     Not as XML inside of the entry: readers take elements such as <item> or <title> for the feed's.
     """
     links = "".join(
-        f'<li><a href="{escape(document.id)}">{escape(document.id)}</a></li>'
-        for document in delivered.match.documents
+        f'<li><a href="{escape(document.id)}">{escape(name or document.id)}</a></li>'
+        for document, name in zip(delivered.match.documents, named, strict=True)
         if _is_link(document.id)
     )
     listed = f"<ul>{links}</ul>" if links else ""

@@ -27,7 +27,7 @@ from broker.service import (
     api_subscriptions,
     problems,
 )
-from broker.service.api_common import Context, Lanes
+from broker.service.api_common import Context
 from broker.service.api_docs import HEADERS, page
 from broker.service.api_guard import Guard, Rules, own_hosts
 from broker.service.api_replies import MatchReply
@@ -79,7 +79,7 @@ class Api:
             hosts=own_hosts(server.host, server.public_url),
             max_body=server.max_body,
         )
-        context = Context(service, self.waiting, rules, Lanes())
+        context = Context(service, self.waiting, rules)
         service.metrics.read_from(service.figures, self.waiting.__len__)
         self.app: ASGIApp = Guard(_application(context), rules, service.metrics.observe_request)
 

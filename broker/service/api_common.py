@@ -17,6 +17,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from broker.service.api_guard import Rules
+from broker.service.api_known import Known
 from broker.service.api_waiting import Waiting
 from broker.service.errors import Invalid
 from broker.service.problems import KINDS, documented
@@ -61,7 +62,8 @@ class Context:
     service: Service
     waiting: Waiting
     rules: Rules
-    lanes: Lanes
+    lanes: Lanes = field(default_factory=Lanes)
+    known: Known = field(default_factory=Known)
 
     async def publish(self, call: Callable[[], Result]) -> Result:
         """Run what takes documents in."""

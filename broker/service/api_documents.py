@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Request
 
-from broker.service.api_common import ApiContext, problems
+from broker.service.api_common import ApiContext, Context, problems
 from broker.service.api_replies import AcceptedReply
 from broker.service.errors import Invalid
 from broker.service.intake import read_lines
-from broker.service.problems import Problem
-from broker.service.results import Accepted, Posted
-from broker.service.service import Service
+from broker.service.problems import Problem, wrong_type
+from broker.service.results import Posted
 from broker.spark.documents import microseconds
 from xscl.document import encode_text
 from xscl.lexer import NAME
@@ -120,7 +119,7 @@ async def publish(
 
     The answer says 202 once the documents are on disk; from then on they are processed whatever
     happens. A request of which no answer came may be repeated: a document whose id is known already
-    is dropped. What is no well-formed document is accepted too, and kept aside with the reason when
+    is dropped, and `known` counts those. What is no well-formed document is accepted too, and kept aside with the reason when
     its turn comes (see /v1/dead-letters).
     """
     if not _STREAM.fullmatch(stream):
@@ -133,25 +132,34 @@ async def publish(
     key = _text("Idempotency-Key", idempotency_key)
     if type_ in _LINES:
         body = await _body(request)
-        call = partial(_publish_lines, api.service, stream, body, key)
+        call = partial(_publish_lines, api, stream, body, key)
     elif type_ in ("application/xml", "text/xml") or type_.endswith("+xml"):
         timestamp = _time(document_timestamp)
         id = _text("Document-Id", document_id)
         revision = _flag(document_revision)
         xml = _recoded(await _body(request), charset)
         posted = Posted(xml, id or key, timestamp, revision)
-        call = partial(api.service.publish, stream, [posted])
+        call = partial(_publish, api, stream, [posted])
     else:
-        known = "application/xml or application/x-ndjson"
-        raise Problem("unsupported-media-type", f"the body must be of the type {known}")
-    accepted = await api.publish(call)
+        raise wrong_type("application/xml or application/x-ndjson", request)
+    return await api.publish(call)
+
+
+def _publish_lines(api: Context, stream: str, body: bytes, key: str | None) -> AcceptedReply:
+    return _publish(api, stream, read_lines(body, key))
+
+
+def _publish(api: Context, stream: str, documents: list[Posted]) -> AcceptedReply:
+    known = api.known.count(api.service.core, stream, documents)
+    accepted = api.service.publish(stream, documents)
+    api.known.accepted(stream, documents, accepted)
     return AcceptedReply(
-        accepted=accepted.count, first=accepted.first, last=accepted.last, ids=list(accepted.ids)
+        accepted=accepted.count,
+        known=known,
+        first=accepted.first,
+        last=accepted.last,
+        ids=list(accepted.ids),
     )
-
-
-def _publish_lines(service: Service, stream: str, body: bytes, key: str | None) -> Accepted:
-    return service.publish(stream, read_lines(body, key))
 
 
 async def _body(request: Request) -> bytes:

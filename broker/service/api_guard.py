@@ -29,6 +29,8 @@ from broker.units import format_size
 
 _log = structlog.get_logger(__name__)
 
+_TOKEN = "the setting server.token, or of the file `token` in the state directory"
+
 _BODIES = 8
 """How many bodies of the largest size may be held at once."""
 
@@ -100,25 +102,27 @@ class Guard:
         if hosts is not None and _name(headers.get("host", "")) not in hosts:
             raise Problem("misdirected-host", "the Host header names another host")
         if path == "/v1" or path.startswith("/v1/"):
-            self._check_token(headers, self.rules.token)
+            self._check_token(headers, self.rules.token, _TOKEN)
         elif path == "/metrics" and self.rules.metrics_token is not None:
-            self._check_token(headers, self.rules.metrics_token)
+            self._check_token(headers, self.rules.metrics_token, "the setting server.metrics_token")
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > self.rules.max_body:
             raise self._too_large()
 
-    def _check_token(self, headers: Headers, expected: str) -> None:
+    def _check_token(self, headers: Headers, expected: str, where: str) -> None:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if not expected or scheme.lower() != "bearer" or not same(given.strip(), expected):
             raise Problem(
                 "unauthorized",
-                "send the header Authorization: Bearer TOKEN",
+                f"send the header Authorization: Bearer TOKEN, with the token of {where}",
                 headers={"WWW-Authenticate": 'Bearer realm="broker"'},
             )
 
     def _too_large(self) -> Problem:
         limit = format_size(self.rules.max_body)
-        return Problem("too-large", f"the body is larger than {limit}; send it in parts")
+        return Problem(
+            "too-large", f"the body is larger than {limit} (server.max_body); send less at once"
+        )
 
     def hold(self, body: _Body, more: int) -> None:
         """Account for bytes of a body that have come. Raises Problem if they are too many."""

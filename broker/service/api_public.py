@@ -92,10 +92,9 @@ def _feed(api: Context, subscription: str, url: str) -> tuple[bytes, datetime | 
     """The feed, and when its newest match was taken."""
     mailbox = api.service.mailbox
     newest = mailbox.latest(subscription, 1)
-    if not newest:
-        api.service.subscription(subscription)
+    since = None if newest else api.service.subscription(subscription).since
     changed = datetime.fromtimestamp(newest[0].taken // 1_000_000, UTC) if newest else None
-    return atom(mailbox, subscription, url), changed
+    return atom(mailbox, subscription, url, since=since), changed
 
 
 def _known(etag: str, changed: datetime | None, match: str | None, since: str | None) -> bool:

@@ -18,6 +18,11 @@ class AcceptedReply(BaseModel):
     """Documents that are stored durably, and will be processed whatever happens."""
 
     accepted: int = Field(description="how many", examples=[2])
+    known: int = Field(
+        default=0,
+        description="how many of them add nothing, since documents of their ids are known already",
+        examples=[0],
+    )
     first: int = Field(description="number of the first in the log", examples=[17])
     last: int = Field(description="number of the last", examples=[18])
     ids: list[str] = Field(description="the ids of the documents, as given or as made")
@@ -47,6 +52,13 @@ class LimitReply(BaseModel):
 
     matches: int
     period: str = Field(examples=["1 h"])
+
+
+class BoundsReply(BaseModel):
+    """The throttle and the limit of a subscription."""
+
+    throttle: ThrottleReply | None
+    limit: LimitReply | None
 
 
 class SubscriptionReply(BaseModel):
@@ -80,6 +92,7 @@ class CreatedReply(SubscriptionReply):
     )
     warnings: list[Finding] = Field(description="what may not be meant so")
     history: HistoryReply | None = Field(description="with backfill, what was found")
+    was: BoundsReply = Field(description="the throttle and the limit that it had before")
 
 
 class DocumentReply(BaseModel):

@@ -14,6 +14,7 @@ from broker.model import Limit, Registered, iso_time
 from broker.service.api_common import ApiContext, Context, channel_spec, problems
 from broker.service.api_guard import feed_key
 from broker.service.api_replies import (
+    BoundsReply,
     CreatedReply,
     DryRunReply,
     GapReply,
@@ -188,12 +189,11 @@ def _created(api: Context, request: Request, done: Subscribed) -> CreatedReply:
             matches=len(history.matches),
             suspended=list(history.suspended),
         ),
+        was=BoundsReply(throttle=_throttle(done.was.throttle), limit=_limit(done.was.limit)),
     )
 
 
 def _fields(api: Context, request: Request, registered: Registered) -> dict[str, Any]:
-    limit = registered.limit
-    throttle = api.service.mailbox.throttle(registered.id)
     return {
         "id": registered.id,
         "status": registered.status,
@@ -212,15 +212,26 @@ def _fields(api: Context, request: Request, registered: Registered) -> dict[str,
             )
             for gap in registered.gaps
         ],
-        "limit": limit and LimitReply(matches=limit.matches, period=format_duration(limit.period)),
-        "throttle": throttle
-        and ThrottleReply(
-            variable=throttle.variable,
-            period=format_duration(throttle.period),
-            left_out=throttle.left_out,
-        ),
+        "limit": _limit(registered.limit),
+        "throttle": _throttle(api.service.mailbox.throttle(registered.id)),
         "atom_url": atom_url(api, request, registered.id),
     }
+
+
+def _limit(limit: Limit | None) -> LimitReply | None:
+    if limit is None:
+        return None
+    return LimitReply(matches=limit.matches, period=format_duration(limit.period))
+
+
+def _throttle(throttle: Throttle | None) -> ThrottleReply | None:
+    if throttle is None:
+        return None
+    return ThrottleReply(
+        variable=throttle.variable,
+        period=format_duration(throttle.period),
+        left_out=throttle.left_out,
+    )
 
 
 def _time(time: int | None) -> str | None:

@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from broker.service import errors
+from broker.service.schemas import PATTERNS
 from xscl.errors import Diagnostic, XsclError
 
 _log = structlog.get_logger(__name__)
@@ -52,6 +53,10 @@ _BY_KIND: dict[type[errors.ServiceError], str] = {
     errors.TooLarge: "too-large",
     errors.NotFound: "not-found",
     errors.Conflict: "conflict",
+}
+_SAID = {
+    "missing": "it is missing",
+    "extra_forbidden": "there is no such field",
 }
 _BY_STATUS = {400: "malformed", 404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
@@ -162,21 +167,33 @@ def of_service(error: errors.ServiceError | XsclError) -> Problem:
     return Problem("internal", f"an error that the service has no answer for: {error}")
 
 
-def of_validation(error: RequestValidationError) -> Problem:
+def wrong_type(wanted: str, request: Request) -> Problem:
+    """The problem of a body of another type than is wanted."""
+    sent = request.headers.get("content-type") or "nothing"
+    said = f"the body must be of the type {wanted}, and the header Content-Type says {sent[:100]}"
+    return Problem("unsupported-media-type", said)
+
+
+def of_validation(error: RequestValidationError, request: Request) -> Problem:
     """The problem of a request whose parameters or body do not fit."""
     found = error.errors()
     if any(e["loc"] == ("body",) and isinstance(e.get("input"), bytes) for e in found):
-        return Problem("unsupported-media-type", "the body must be of the type application/json")
+        return wrong_type("application/json", request)
     broken = next((e for e in found if e["type"] == "json_invalid"), None)
     if broken is not None:
         return _broken_json(broken, error.body)
-    findings = [
-        Finding(code=e["type"], message=e["msg"].removeprefix("Value error, "), where=_where(e))
-        for e in found
-    ]
+    findings = [Finding(code=e["type"], message=_message(e), where=_where(e)) for e in found]
     first = findings[0]
     detail = f"{first.where}: {first.message}" if first.where else first.message
     return Problem("invalid", detail, findings)
+
+
+def _message(error: dict[str, Any]) -> str:
+    """What is wrong, without the words of the library."""
+    if error["type"] == "string_pattern_mismatch":
+        return f"{error['input'][:100]!r}: {PATTERNS.get(error['ctx']['pattern'], error['msg'])}"
+    said: str = error["msg"]
+    return _SAID.get(error["type"], said.removeprefix("Value error, "))
 
 
 def _broken_json(error: dict[str, Any], body: object) -> Problem:
@@ -201,7 +218,7 @@ async def handle(request: Request, error: Exception) -> Response:
         case HTTPException():
             return response(_of_framework(request, error))
         case RequestValidationError():
-            return response(of_validation(error))
+            return response(of_validation(error, request))
         case XsclError() | errors.ServiceError():
             return response(of_service(error))
     _log.error("api.failed", method=request.method, exc_info=error)
@@ -212,7 +229,7 @@ def _of_framework(request: Request, error: HTTPException) -> Problem:
     code = _BY_STATUS.get(error.status_code, "internal")
     said = error.detail
     if said == HTTPStatus(error.status_code).phrase:
-        said = f"{request.method} {request.url.path}: {KINDS[code][1].lower()}"
+        said = f"{request.method} {request.url.path}: {KINDS[code][1].lower()}; see /docs"
     return Problem(code, said, headers=error.headers)
 
 
@@ -266,7 +283,7 @@ def _documented(status: int, codes: Iterable[str]) -> dict[str, Any]:
 
 _EXAMPLES = {
     "malformed": "not JSON: Expecting value, line 1 column 1",
-    "unauthorized": "send the header Authorization: Bearer TOKEN",
+    "unauthorized": "send the header Authorization: Bearer TOKEN, with the token of …",
     "not-found": "no subscription 'same-page'",
     "conflict": "channel 'desk' is of another kind",
     "too-large": "more than 10 MB",

@@ -73,9 +73,15 @@ def _all_storable(value: Any) -> Any:
 
 
 Text = Annotated[str, AfterValidator(_storable)]
-Name = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100, examples=["desk"])
-]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+_NUMBERS = r"^[0-9]{1,18}(,[0-9]{1,18})*$"
+PATTERNS = {
+    _NAME: "a name begins with a letter or digit of ASCII, and goes on with those, '.', '_' and '-'",
+    _NUMBERS: "write numbers, with commas between them",
+}
+"""What to say where a text does not fit a pattern."""
+
+Name = Annotated[str, Field(pattern=_NAME, max_length=100, examples=["desk"])]
 """The name of a channel."""
 
 StreamName = Annotated[str, Field(max_length=200, examples=["S"])]
@@ -98,9 +104,7 @@ Reach = Annotated[
 """The same; INFINITY is possible."""
 
 
-Numbers = Annotated[
-    str, Field(pattern=r"^[0-9]{1,18}(,[0-9]{1,18})*$", max_length=100_000, examples=["1,2"])
-]
+Numbers = Annotated[str, Field(pattern=_NUMBERS, max_length=100_000, examples=["1,2"])]
 """Numbers in the query of an address, with commas between them."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
@@ -35,6 +36,17 @@ def test_where_no_service_is_that_is_said(tmp_path: Path, service: Serving) -> N
         assert "not an address" in done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_another_user_is_told_how_to_ask(tmp_path: Path) -> None:
+    (tmp_path / "service.json").touch(0o000)
+    for command in ("list", "matches"):
+        done = run(command, "--state", tmp_path)
+        assert done.returncode == 1
+        assert "only the user that runs the service may read it; as another one give --url" in (
+            done.stderr
+        )
+
+
 def test_the_token_comes_from_the_state_a_file_or_the_environment(
     service: Serving, tmp_path: Path
 ) -> None:
@@ -45,9 +57,11 @@ def test_the_token_comes_from_the_state_a_file_or_the_environment(
     done = run("list", "--url", url)
     assert done.returncode == 2
     assert "a token is needed" in done.stderr
+    assert "server.token with --token-file or the variable BROKER_TOKEN" in done.stderr
     done = run("list", "--url", url, token="wrong")
     assert done.returncode == 1
-    assert "does not take the token" in done.stderr
+    assert "does not take the token in BROKER_TOKEN: " in done.stderr
+    assert "server.token (--token-file, or the variable BROKER_TOKEN)" in done.stderr
     done = run("list", "--url", url, "--token-file", tmp_path / "none")
     assert (done.returncode, done.stderr) == (2, f"broker: {tmp_path / 'none'}: no such file\n")
     (tmp_path / "service.json").write_text((service.state / "service.json").read_text())
@@ -96,9 +110,11 @@ def test_a_subscription_from_beginning_to_end(service: Serving, tmp_path: Path) 
     assert match["values"] == {"t": ["one"]}
 
     assert service.done("pause", "life-a") == "life-a: paused\n"
+    assert service.done("pause", "life-a") == "life-a: paused, as it was\n"
     assert "life-a: paused: " in service.done("list", "life-", "--status", "paused")
     assert "no subscriptions like that" in service.done("list", "life-", "--status", "active")
     assert "life-a: active; no document has passed it by" in service.done("resume", "life-a")
+    assert service.done("resume", "life-a") == "life-a: active, as it was\n"
 
     path.write_text("life-a: SELECT t FROM LifeA//post[./title->t];\n")
     assert "life-a: has changed: it starts anew" in service.done("subscribe", path)
@@ -140,7 +156,8 @@ def test_what_it_would_have_matched_and_history(service: Serving, tmp_path: Path
 
 def test_throttles_and_limits(service: Serving, tmp_path: Path) -> None:
     path = queries(tmp_path, "thr: SELECT t FROM Thr//book[./title->t];\n")
-    service.done("subscribe", path, "--throttle", "t:1 h", "--limit", "3:1 h")
+    said = service.done("subscribe", path, "--throttle", "t:1 h", "--limit", "3:1 h")
+    assert said.endswith(" on; throttle one per t and 1 h; limit 3 per 1 h\n")
     (told,) = [json.loads(service.done("list", "thr", "--format", "jsonl"))]
     assert told["throttle"]["variable"] == "t"
     assert told["throttle"]["period"] == "1 h"
@@ -156,6 +173,17 @@ def test_throttles_and_limits(service: Serving, tmp_path: Path) -> None:
     assert event["text"] in service.done("events")
     assert service.broker("events", "--after", event["number"]).stdout == ""
     assert "thr: active" in service.done("resume", "thr")
+    said = service.done("subscribe", path, "--throttle", "t:1 h", "--limit", "5:1 h")
+    assert said == (
+        "thr: was there already, and goes on; throttle unchanged: one per t and 1 h; "
+        "limit 3 per 1 h -> 5 per 1 h\n"
+    )
+    said = service.done("subscribe", path, "--throttle", "2 h")
+    assert "throttle one per t and 1 h -> one per 2 h; limit unchanged: 5 per 1 h\n" in said
+    path.write_text("thr: SELECT t FROM Thr//post[./title->t];\n")
+    said = service.done("subscribe", path)
+    assert "has changed: it starts anew" in said
+    assert said.endswith("; throttle unchanged: one per 2 h; limit 5 per 1 h -> none\n")
     for wrong in (("--throttle", "t:soon"), ("--limit", "1 h"), ("--limit", "0:1 h")):
         assert service.broker("subscribe", path, *wrong).returncode == 2
 
@@ -250,6 +278,12 @@ def test_channels_that_are_not_made(args: tuple[str, ...], said: str, service: S
     assert done.returncode == 2
     assert said in done.stderr
     assert service.broker("channels", "show", "never").returncode == 1
+
+
+def test_a_name_of_other_characters(service: Serving) -> None:
+    done = service.broker("channels", "add", "my desk", "--pull")
+    assert done.returncode == 2
+    assert done.stderr.startswith("broker: name: 'my desk': a name begins with a letter or digit")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b"])

@@ -161,7 +161,16 @@ a = 1
         ("[server\n", ":1: this is no TOML: Expected ']' at the end of a table declaration"),
         ("\n[a]\n[a]\n", ":3: this is no TOML: Cannot declare ('a',) twice"),
         ("server = 5", ":1: server: must be a table"),
-        ('[server]\nhost = "0.0.0.0"', ":2: server.host: other machines can reach 0.0.0.0: set"),
+        ('[server]\nhost = "0.0.0.0"', ":2: server.host: other machines can reach 0.0.0.0, so set"),
+        (
+            '[server]\nhost = "::"\ntoken = "fifteen-letters"',
+            ":3: server.token: other machines can reach ::, so a token needs 16 characters or more",
+        ),
+        (
+            '[server]\nhost = "::"\ntoken_file = "b"',
+            ":3: server.token_file: other machines can reach ::, so a token needs 16 characters",
+        ),
+        ('[server]\nhost = "::"\ntoken_file = "none"', ":3: server.token_file: "),
         (
             '[server]\ntoken = "a"\ntoken_file = "b"',
             ":3: server.token_file: give token or token_file",

@@ -78,7 +78,7 @@ def test_the_container_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         PAGE.read_text().split("podman run", 1)[1].split("\n")[0]
     )
     (environment,) = [rest for name, rest in said if name == "ENV"]
-    (tmp_path / "token").write_text("mine")
+    (tmp_path / "token").write_text("sixteen-letters-")
     for name, value in (pair.split("=", 1) for pair in environment.split()):
         if name.startswith("BROKER_"):
             monkeypatch.setenv(name, value.replace("/run/secrets", str(tmp_path)))

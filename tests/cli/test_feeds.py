@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import subprocess
@@ -11,18 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lxml import etree
 
-from broker.cli import main
-from broker.cli.feeds import feeds
-from feeds.fetch import Fetcher
 from feeds.identity import ALL
 from feeds.listing import Listings
 from feeds.opml import read_opml
-from feeds.poll import Poller
 from feeds.spool import Spool
+from tests.cli.feeding import Broker, broker
 from tests.cli.test_queries import broker as process
-from tests.docs.markdown import ROOT, code, tables
 from tests.feeds.data import SAMPLES, atom, rss
 from tests.feeds.site import Page, Site
 
@@ -30,21 +24,6 @@ NEWS = rss(*(f"<title>{n}</title><link>http://a.example/{n}</link>" for n in ran
 SAME = atom(
     *(f"<title>{n}</title><id>{n}</id><link href='http://a.example/{n}'/>" for n in range(4))
 )
-
-
-def broker(*args: object) -> subprocess.CompletedProcess[str]:
-    """The command within this process, which takes a tenth of the time."""
-    command = ["broker", *map(str, args)]
-    out, err = io.BytesIO(), io.BytesIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", command)
-        patch.setattr(sys, "stdout", io.TextIOWrapper(out, "utf-8", write_through=True))
-        patch.setattr(sys, "stderr", io.TextIOWrapper(err, "utf-8", write_through=True))
-        with pytest.raises(SystemExit) as end:
-            main()
-        return subprocess.CompletedProcess(
-            command, int(end.value.code or 0), out.getvalue().decode(), err.getvalue().decode()
-        )
 
 
 @pytest.fixture
@@ -60,25 +39,6 @@ def site() -> Iterator[Site]:
     }
     with Site(pages) as site:
         yield site
-
-
-class Broker:
-    """`broker feeds` with a state directory."""
-
-    def __init__(self, state: Path) -> None:
-        self.state = state
-
-    def __call__(self, command: str, *args: object) -> subprocess.CompletedProcess[str]:
-        return broker("feeds", command, *args, "--state", self.state)
-
-    def listed(self) -> list[dict[str, object]]:
-        done = self("list", "--format", "jsonl")
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
-    def poll(self) -> None:
-        with Spool(self.state / "spool.sqlite") as spool, Fetcher(allow_private=True) as fetcher:
-            Poller(spool, fetcher).wave()
 
 
 @pytest.fixture
@@ -173,15 +133,37 @@ def test_a_feed_that_is_not_there(command: str, mine: Broker) -> None:
     mine("add", "http://b.example/f")
     done = mine(command, "http://a.example/f")
     assert done.returncode == 1
-    assert done.stderr.startswith("broker: not watched: http://a.example/f")
+    assert done.stderr.startswith("broker: http://a.example/f: not watched")
 
 
-def test_several_feeds_are_paused_together_or_not_at_all(mine: Broker) -> None:
-    mine("add", "http://a.example/f", "http://b.example/f")
-    assert mine("pause", "http://a.example/f", "http://c.example/f").returncode == 1
-    assert {feed["status"] for feed in mine.listed()} == {"active"}
-    assert mine("pause", "http://a.example/f").stderr == "paused: http://a.example/f\n"
-    assert mine("resume", "http://a.example/f").stderr == "resumed: http://a.example/f\n"
+def test_one_of_several_feeds_that_fails_holds_up_none_of_the_others(
+    mine: Broker, tmp_path: Path
+) -> None:
+    a, b, c = (f"http://{name}.example/f" for name in "abc")
+    done = mine("add", a, "no-feed", b)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"added: {a}",
+        "no-feed: no such file (the address of a feed begins with https://)",
+        f"added: {b}",
+        "broker: 1 of 3 failed",
+    ]
+    done = mine("pause", c, a)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"{c}: not watched (see broker feeds list)",
+        f"paused: {a}",
+        "broker: 1 of 2 failed",
+    ]
+    assert {feed["url"]: feed["status"] for feed in mine.listed()} == {a: "paused", b: "active"}
+    assert mine("resume", a).stderr == f"resumed: {a}\n"
+    list_ = tmp_path / "list.opml"
+    list_.write_text('<opml><body><outline type="rss" xmlUrl="http://d.example/f"/></body></opml>')
+    done = mine("import", tmp_path / "none.opml", list_)
+    assert done.returncode == 1
+    assert f"{list_}: 1 feed, 1 of them new" in done.stderr
+    assert mine("remove", c, a, b).returncode == 1
+    assert [feed["url"] for feed in mine.listed()] == ["http://d.example/f"]
 
 
 def test_what_is_not_changed_of_a_feed_that_is_there_is_said(mine: Broker) -> None:
@@ -383,44 +365,3 @@ def test_since_when_items_are_news(
         assert then == ALL
     else:
         assert 0 <= then + seconds * 1_000_000 - now < 60_000_000
-
-
-# -- help ------------------------------------------------------------------------------------
-
-
-def test_every_command_and_option_is_documented() -> None:
-    for name, command in feeds.commands.items():
-        assert command.help, name
-        for parameter in command.params:
-            if parameter.param_type_name == "option":
-                shown = parameter.name == "form"
-                assert shown or getattr(parameter, "help", None), f"{name} {parameter.name}"
-
-
-PAGE = ROOT / "docs" / "feeds.md"
-
-
-def test_the_page_shows_commands_and_options_that_exist() -> None:
-    (table,) = tables(PAGE, "command", "what it does")
-    shown = set()
-    for row in table.rows:
-        program, group, name, *options = code(row[0]).split()
-        assert (program, group) == ("broker", "feeds")
-        known = {option for parameter in feeds.commands[name].params for option in parameter.opts}
-        assert set(options) == {option for option in known if option.startswith("--")}, name
-        shown.add(name)
-    assert shown == feeds.commands.keys()
-
-
-def test_the_page_shows_the_elements_of_an_event() -> None:
-    from feeds.events import event_rows
-    from feeds.spool import FeedState
-
-    before = FeedState("http://a.example/", "http://a.example/", last_success=1, last_fetch=1)
-    after = FeedState("http://a.example/", "http://b.example/", "T", problem="p", last_success=1)
-    (row,) = event_rows(before, after, 10)
-    names = [child.tag for child in etree.fromstring(row.xml)]
-    text = PAGE.read_text(encoding="utf-8")
-    shown = re.search(r"<feed-event .*?</feed-event>", text, re.DOTALL)
-    assert shown is not None
-    assert [child.tag for child in etree.fromstring(shown[0])] == names

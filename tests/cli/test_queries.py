@@ -21,6 +21,13 @@ def broker(*args: object, cwd: Path | None = None) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
 
 
+def test_a_command_that_is_not_there() -> None:
+    done = broker("subscrbe", "x.xscl")
+    assert done.returncode == 2
+    assert done.stderr.endswith("Error: No such command 'subscrbe'. Did you mean subscribe?\n")
+    assert broker("qqq").stderr.endswith("Error: No such command 'qqq'.\n")
+
+
 def test_check_accepts_the_demo() -> None:
     done = broker("check", DEMO)
     assert done.returncode == 0, done.stderr

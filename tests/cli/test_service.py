@@ -359,4 +359,11 @@ def test_wrong_settings_end_it_with_2_at_once(tmp_path: Path) -> None:
     assert not (tmp_path / "broker-state").exists()
     done = run("serve", "--host", "0.0.0.0", cwd=tmp_path)
     assert done.returncode == 2
-    assert "set token or token_file as well" in done.stderr
+    assert "set a token of your own: server.token_file" in done.stderr
+    assert "BROKER_SERVER__TOKEN_FILE, or serve --token-file" in done.stderr
+    assert "secrets.token_urlsafe(32)" in done.stderr
+    (tmp_path / "token").write_text("fifteen-letters\n")
+    done = run("serve", "--host", "0.0.0.0", "--token-file", "token", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "server.token_file: other machines can reach 0.0.0.0, so a token needs 16" in done.stderr
+    assert not (tmp_path / "broker-state").exists()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from lxml import etree, html
 
 from broker.delivery import atom
-from broker.model import iso_time
+from broker.model import DocumentRef, iso_time
 from feeds.parser import parse_document
 from tests.delivery.support import START, match, open_mailbox
 
@@ -112,3 +113,45 @@ def test_how_many_were_left_out_is_told(tmp_path: Path) -> None:
         mailbox.set_throttle("tides", None, 10_000_000)
         mailbox.take([match(n) for n in range(15)], START)
         assert b"(9 before it were left out)" in atom(mailbox, "tides", URL)
+
+
+def test_an_entry_is_called_by_what_was_found_and_leads_there(tmp_path: Path) -> None:
+    first, second, third = (f"https://{name}.example/1" for name in ("tide", "ebb", "flow"))
+    documents = tuple(DocumentRef(id, "S", START) for id in (first, "urn:x", second, first))
+    item = "<item><title>Ebb</title></item>"
+    found = [
+        # The documents themselves: by their titles, each once.
+        replace(match(0, result=f"<r>{item * 4}</r>"), documents=documents),
+        # Parts of them, by SELECT: by their values, without addresses.
+        replace(
+            match(1, result="<r><title>Ebb</title></r>"),
+            documents=documents,
+            values={"t": ["Ebb", " Tide\n Clerk "], "u": ["Ebb"], "link": [third]},
+        ),
+        # Nothing but addresses.
+        replace(match(2, result="<r/>", values={"link": [third]}), documents=()),
+        match(3, result="<r/>", values={"t": ["long " * 100]}),
+    ]
+    with open_mailbox(tmp_path) as mailbox:
+        mailbox.take(found, START)
+        feed = etree.fromstring(atom(mailbox, "tides", URL))
+    rules(feed)
+    *_, nameless, parts, whole = feed.findall(f"{ATOM}entry")
+    assert whole.findtext(f"{ATOM}title") == "Ebb"
+    links = [(link.get("rel"), link.get("href")) for link in whole.findall(f"{ATOM}link")]
+    assert links == [("via", first), ("alternate", second)]
+    shown = html.fromstring(whole.findtext(f"{ATOM}content") or "").iter("a")
+    assert [(a.get("href"), a.text) for a in shown] == [
+        (first, "Ebb"),
+        (second, "Ebb"),
+        (first, "Ebb"),
+    ]
+    assert parts.findtext(f"{ATOM}title") == "Ebb, Tide Clerk"
+    assert nameless.findtext(f"{ATOM}title") == f"tides {iso_time(match(2).end)}"
+    assert len(feed.findall(f"{ATOM}entry")[0].findtext(f"{ATOM}title") or "") == 200
+
+
+def test_without_a_match_the_time_is_that_of_the_subscription(tmp_path: Path) -> None:
+    with open_mailbox(tmp_path) as mailbox:
+        feed = etree.fromstring(atom(mailbox, "tides", URL, since=LATER))
+    assert feed.findtext(f"{ATOM}updated") == iso_time(LATER)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ import httpx
 import uvicorn
 
 from broker.service.api import Api
+from broker.service.api_server import answering as serve
+from broker.service.api_server import listen
 from broker.service.service import Service
 from broker.settings import Settings
 
@@ -104,28 +105,12 @@ def serving(state: Path, **overrides: Any) -> Iterator[Running]:
 def answering(service: Service) -> Iterator[Running]:
     """The API of a started service on a port of its own."""
     api = Api(service)
-    config = uvicorn.Config(
-        api.app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=20,
-    )
-    server = uvicorn.Server(config)
-    # Of what is not said to be TCP, asyncio does not make sure that it sends at once.
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen(2_048)
+    with (
+        listen(socket.AF_INET, ("127.0.0.1", 0)) as listening,
+        serve(api, listening) as server,
+    ):
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        try:
-            headers = {"Authorization": f"Bearer {service.token}"}
-            with httpx.Client(base_url=url, headers=headers, timeout=60) as http:
-                http.get("/health/live").raise_for_status()
-                yield Running(service, api, server, url, http)
-        finally:
-            api.drain()
-            server.should_exit = True
-            thread.join(30)
-            assert not thread.is_alive(), "the server did not stop"
+        headers = {"Authorization": f"Bearer {service.token}"}
+        with httpx.Client(base_url=url, headers=headers, timeout=60) as http:
+            http.get("/health/live").raise_for_status()
+            yield Running(service, api, server, url, http)

@@ -1,4 +1,4 @@
-"""The API as its clients use it: publish, subscribe, read, look after, on a real server."""
+"""The API as its clients use it: subscribe, read, look after, on a real server."""
 
 from __future__ import annotations
 
@@ -25,146 +25,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """For what changes nothing."""
     with serving(tmp_path_factory.mktemp("state")) as running:
         yield running
-
-
-# -- publishing ----------------------------------------------------------------------------------
-
-
-def test_a_document_is_published_with_what_its_headers_say(running: Running) -> None:
-    answer = running.http.post(
-        "/v1/streams/S/documents",
-        content="<book/>",
-        headers={
-            "Content-Type": "application/xml",
-            "Document-Id": "Ærø 1".encode(),  # type: ignore[dict-item]
-            "Document-Timestamp": "2026-10-05T06:40:00Z",
-        },
-    )
-    assert answer.status_code == 202
-    assert answer.json() == {"accepted": 1, "first": 1, "last": 1, "ids": ["Ærø 1"]}
-    (row,) = running.service.spool.read(0, 1)
-    assert (row.source, row.id, row.streams) == ("post:S", "Ærø 1", ("S",))
-    assert (row.timestamp, row.dated, row.xml) == (1_791_182_400_000_000, True, b"<book/>")
-
-
-def test_an_accepted_document_is_on_the_disk(running: Running) -> None:
-    import sqlite3
-
-    answer = running.publish({"id": "d1", "xml": "<book/>"}, {"id": "d2", "xml": "<blog/>"})
-    assert answer.json() == {"accepted": 2, "first": 1, "last": 2, "ids": ["d1", "d2"]}
-    with sqlite3.connect(running.service.state / "spool.sqlite") as other:
-        (last,) = other.execute(
-            "SELECT seq FROM sqlite_sequence WHERE name = 'document'"
-        ).fetchone()
-    assert last == 2
-
-
-def test_a_wrong_line_is_named_and_nothing_is_published(running: Running) -> None:
-    body = b'{"id": "d1", "xml": "<book/>"}\n\n{"id": "d2", "xml": 3}\n'
-    answer = running.http.post(
-        "/v1/streams/S/documents", content=body, headers={"Content-Type": "application/x-ndjson"}
-    )
-    told = problem(answer, 422, "invalid")
-    assert told["detail"].startswith("line 3:")
-    assert told["errors"][0]["line"] == 3
-    assert running.service.spool.last_seq() == 0
-
-
-def test_a_key_makes_a_request_repeatable(running: Running) -> None:
-    first = running.publish({"xml": "<a/>"}, {"xml": "<b/>"}, **{"Idempotency-Key": "k"}).json()
-    again = running.publish({"xml": "<a/>"}, {"xml": "<b/>"}, **{"Idempotency-Key": "k"}).json()
-    assert first["ids"] == again["ids"]
-    assert len(set(first["ids"])) == 2
-    one = running.publish({"xml": "<a/>"}).json()["ids"]
-    assert one != running.publish({"xml": "<a/>"}).json()["ids"]
-
-
-def test_the_charset_of_the_header_counts(running: Running) -> None:
-    headers = {"Content-Type": "text/xml; charset=iso-8859-1"}
-    body = '<?xml version="1.0" encoding="utf-8"?><t>Ærø</t>'.encode("latin-1")
-    assert running.http.post("/v1/streams/S/documents", content=body, headers=headers).is_success
-    (row,) = running.service.spool.read(0, 1)
-    assert row.xml == "<t>Ærø</t>".encode()
-    headers = {"Content-Type": "text/xml; charset=klingon"}
-    answer = running.http.post("/v1/streams/S/documents", content=body, headers=headers)
-    problem(answer, 415, "unsupported-media-type")
-
-
-@pytest.mark.parametrize(
-    ("headers", "content", "status", "code"),
-    [
-        ({"Content-Type": "text/plain"}, b"<a/>", 415, "unsupported-media-type"),
-        ({}, b"<a/>", 415, "unsupported-media-type"),
-        (
-            {"Content-Type": "application/xml", "Content-Encoding": "gzip"},
-            b"<a/>",
-            415,
-            "unsupported-media-type",
-        ),
-        ({"Content-Type": "application/xml"}, b"", 422, "invalid"),
-        ({"Content-Type": "application/x-ndjson"}, b" \n\n", 422, "invalid"),
-        (
-            {"Content-Type": "application/xml", "Document-Timestamp": "soon"},
-            b"<a/>",
-            422,
-            "invalid",
-        ),
-        (
-            {"Content-Type": "application/xml", "Document-Revision": "maybe"},
-            b"<a/>",
-            422,
-            "invalid",
-        ),
-        ({"Content-Type": "application/xml", "Document-Id": b"\xff"}, b"<a/>", 422, "invalid"),
-    ],
-)
-def test_what_cannot_be_published(
-    shared: Running, headers: dict[str, Any], content: bytes, status: int, code: str
-) -> None:
-    answer = shared.http.post("/v1/streams/S/documents", content=content, headers=headers)
-    problem(answer, status, code)
-    assert shared.service.spool.last_seq() == 0
-
-
-def test_a_stream_has_a_name_that_a_query_can_say(running: Running) -> None:
-    problem(running.publish({"xml": "<a/>"}, stream="1%202"), 422, "invalid")
-    assert running.publish({"xml": "<a/>"}, stream="news.Ærø").is_success
-
-
-def test_a_large_body_is_refused_whether_its_length_is_told_or_not(tmp_path: Path) -> None:
-    with serving(tmp_path / "state", server__max_body="1 kB") as running:
-        headers = {"Content-Type": "application/xml"}
-        body = b"<a>" + b"x" * 2_000 + b"</a>"
-        answer = running.http.post("/v1/streams/S/documents", content=body, headers=headers)
-        problem(answer, 413, "too-large")
-        answer = running.http.post("/v1/streams/S/documents", content=iter([body]), headers=headers)
-        problem(answer, 413, "too-large")
-        answer = running.http.post(
-            "/v1/subscriptions",
-            content=iter([b'{"text": "', body, b'"}']),
-            headers={"Content-Type": "application/json"},
-        )
-        problem(answer, 413, "too-large")
-        assert running.service.spool.last_seq() == 0
-        assert running.publish({"xml": "<a/>"}).is_success
-
-
-def test_a_full_backlog_sends_publishers_away_for_a_while(tmp_path: Path) -> None:
-    with serving(tmp_path / "state", intake__max_backlog=1) as running:
-        with running.service.lock:  # the pipeline waits
-            assert running.publish({"xml": "<a/>"}, {"xml": "<b/>"}).status_code == 202
-            answer = running.publish({"id": "refused", "xml": "<c/>"})
-            problem(answer, 429, "backlog-full")
-            assert int(answer.headers["retry-after"]) >= 1
-        assert running.service.spool.last_seq() == 2
-
-
-def test_a_disk_that_is_nearly_full(tmp_path: Path) -> None:
-    with serving(tmp_path / "state", intake__min_free="900 TB") as running:
-        problem(running.publish({"xml": "<a/>"}), 507, "disk-full")
-        ready = running.http.get("/health/ready")
-        assert ready.status_code == 503
-        assert [reason["code"] for reason in ready.json()["reasons"]] == ["disk-full"]
 
 
 # -- subscriptions -------------------------------------------------------------------------------
@@ -228,6 +88,15 @@ def test_throttle_limit_and_channels_of_a_subscription(running: Running) -> None
     assert one["throttle"] == {"variable": "t", "period": "1 h", "left_out": 0}
     assert one["limit"] == {"matches": 5, "period": "1 day"}
     assert running.http.get("/v1/channels/desk").json()["subscription"] == "pair"
+    assert answer.json()[0]["was"] == {"throttle": None, "limit": None}
+    (again,) = running.subscribe(throttle={"period": "2 h"}).json()
+    assert again["was"] == {"throttle": one["throttle"], "limit": one["limit"]}
+    assert again["throttle"] == {"variable": None, "period": "2 h", "left_out": 0}
+    assert again["limit"] == one["limit"]
+    # One that takes the place of another begins without its limit, and keeps its throttle.
+    (replaced,) = running.subscribe(PAIR.replace("7 days", "8 days")).json()
+    assert replaced["was"] == {"throttle": again["throttle"], "limit": one["limit"]}
+    assert (replaced["throttle"], replaced["limit"]) == (again["throttle"], None)
 
 
 # -- matches and channels ------------------------------------------------------------------------

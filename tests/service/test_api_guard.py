@@ -150,7 +150,15 @@ def test_json_that_cannot_be_read_is_told_with_its_place(shared: Running) -> Non
 
 def test_a_field_that_is_not_known_is_named(shared: Running) -> None:
     told = problem(shared.subscribe(dry_rum=True), 422, "invalid")
+    assert told["detail"] == "dry_rum: there is no such field"
     assert told["errors"][0]["where"] == "dry_rum"
+    told = problem(shared.http.post("/v1/subscriptions", json={}), 422, "invalid")
+    assert told["detail"] == "text: it is missing"
+    answer = shared.http.delete("/v1/deliveries/dead", params={"numbers": "1;2"})
+    told = problem(answer, 422, "invalid")
+    assert told["detail"] == "numbers: '1;2': write numbers, with commas between them"
+    told = problem(shared.http.get("/v1/nothing"), 404, "not-found")
+    assert told["detail"] == "GET /v1/nothing: there is no such thing; see /docs"
     told = problem(shared.subscribe(throttle={"period": "soon"}), 422, "invalid")
     assert told["errors"][0]["where"] == "throttle.period"
     assert "write for instance" in told["errors"][0]["message"]
@@ -158,7 +166,12 @@ def test_a_field_that_is_not_known_is_named(shared: Running) -> None:
 
 def test_a_body_that_is_not_json_has_the_wrong_type(shared: Running) -> None:
     answer = shared.http.post("/v1/subscriptions", content=b"pair: S//a")
-    problem(answer, 415, "unsupported-media-type")
+    told = problem(answer, 415, "unsupported-media-type")
+    assert told["detail"].endswith("application/json, and the header Content-Type says nothing")
+    headers = {"Content-Type": "text/plain"}
+    answer = shared.http.post("/v1/streams/S/documents", content=b"<a/>", headers=headers)
+    told = problem(answer, 415, "unsupported-media-type")
+    assert told["detail"].endswith("and the header Content-Type says text/plain")
 
 
 def test_a_service_that_drains_takes_nothing_more(running: Running) -> None:

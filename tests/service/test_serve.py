@@ -41,7 +41,7 @@ def test_documents_come_in_and_matches_go_out(tmp_path: Path) -> None:
         accepted = broker.publish(
             "<receipt><part>7</part><site>Kiel</site></receipt>", Document_Id="r"
         )
-        assert accepted == {"accepted": 1, "first": 2, "last": 2, "ids": ["r"]}
+        assert accepted == {"accepted": 1, "known": 0, "first": 2, "last": 2, "ids": ["r"]}
         (match,) = broker.matches(wait=30)
         assert [document["id"] for document in match["documents"]] == ["o", "r"]
         assert match["values"]["p"] == ["7"]
@@ -162,7 +162,8 @@ def test_what_keeps_it_from_starting_is_said_in_one_line(tmp_path: Path) -> None
         done = serve("--state", tmp_path / "other", "--port", port)
         assert (done.returncode, done.stderr.strip()) == (
             1,
-            f"broker: cannot listen on 127.0.0.1:{port}: Address already in use",
+            f"broker: cannot listen on 127.0.0.1:{port}: Address already in use; give another --port "
+            "(server.port), 0 for any that is free",
         )
         assert not (tmp_path / "other").exists()
     for name in ("spool.sqlite", "mailbox.sqlite", "broker.duckdb"):
