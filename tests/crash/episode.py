@@ -12,30 +12,43 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from tests.crash.actors import SECRET, Accepted, Actor, Caller, Desk, Publisher, pause
+from tests.crash.actors import Accepted, Actor, Caller, Publisher, pause
+from tests.crash.desk import Desk
+from tests.crash.mails import EVERY, LIMIT, TO, Mails
+from tests.crash.notes import lives
 from tests.crash.points import POINTS, SELDOM, Aim
 from tests.crash.process import Served, configuration
-from tests.crash.receivers import Box, Follower, Puller, Reader, Webhooks
+from tests.crash.queries import NAMES
+from tests.crash.receivers import Box, Follower, Puller, Reader
 from tests.crash.site import Feeds
-from tests.crash.verdict import Evidence, State, judge, read_file
+from tests.crash.state import State
+from tests.crash.verdict import Evidence, judge, read_file
+from tests.crash.webhooks import SECRET, Webhooks
 from tests.crash.world import World
 
-_REACH = {"local": 15.0, "spark": 90.0}
+_REACH = {"local": 30.0, "spark": 90.0}
 """Seconds in which a point should be passed, once it answers; then the kill comes anyway."""
 _PATIENCE = 120.0
+"""Seconds in which something is done."""
 _LEADING = {
     "channels made": "register",
+    "throttle set": "register",
+    "history found": "register",
+    "history taking": "register",
     "registering": "register",
     "subscription written": "register",
     "subscribed": "register",
     "halting": "pause",
     "paused": "pause",
     "resumed": "resume",
+    "suspended": "resume",
+    "suspension told": "resume",
     "unsubscribed": "drop",
     "dropped": "drop",
 }
@@ -93,11 +106,19 @@ class Episode:
         self.world = World(seed, datetime.now(UTC))
         self.feeds = self._stack.enter_context(Feeds(self.world, seed))
         self.hooks = self._stack.enter_context(Webhooks(seed))
+        self.mails = self._stack.enter_context(Mails(seed))
         # Spark takes its time to start; what is published meanwhile has to be matched afterwards.
-        batch, pace = (40, 0.08) if pipeline == "local" else (300, 0.8)
-        config = configuration(
-            directory, self.feeds.urls, pipeline={"kind": pipeline, "batch": batch}
-        )
+        batch, pace = (40, 0.4) if pipeline == "local" else (300, 0.8)
+        sections: dict[str, dict[str, object]] = {
+            "pipeline": {"kind": pipeline, "batch": batch},
+            "delivery.smtp": {
+                "host": "127.0.0.1",
+                "port": self.mails.port,
+                "tls": "none",
+                "sender": "broker@example.org",
+            },
+        }
+        config = configuration(directory, self.feeds.urls, **sections)
         self.served = Served(config, plain=pipeline == "spark")
         self._stack.callback(self.served.close)
         self.accepted = Accepted()
@@ -147,6 +168,7 @@ class Episode:
         for name, body in self._channels().items():
             call.json("PUT", f"/v1/channels/{name}", json=body)
         self.desk.begin()
+        self.feeds.growing = True  # what came before would not have been seen by what stands
         for actor in [*self.producers, *self.consumers]:
             actor.start()
 
@@ -161,6 +183,7 @@ class Episode:
             "file": {"kind": "file", "settings": file},
             "in-order": hook("in-order", True),
             "any-order": hook("any-order", False),
+            "mail": {"kind": "mail", "settings": {"to": TO, "every": EVERY, "limit": LIMIT}},
         }
 
     def kill(self, kill: Kill, then: Kill | None = None) -> Struck:
@@ -193,7 +216,8 @@ class Episode:
         for actor in [*self.producers, *self.consumers]:
             if actor.failure is not None:
                 raise AssertionError(f"{actor.name}: {actor.failure!r}") from actor.failure
-        assert not self.hooks.failures, self.hooks.failures[0]
+        failures = [*self.hooks.failures, *self.mails.failures]
+        assert not failures, failures[0]
 
     def quiet(self) -> None:
         """No more documents and changes; wait until everything is matched and delivered."""
@@ -202,11 +226,12 @@ class Episode:
         for actor in self.producers:
             actor.join(_PATIENCE)
             assert not actor.is_alive(), f"{actor.name} does not end"
-        self.hooks.reliable = True
+        self.hooks.reliable = self.mails.reliable = True
         self.feeds.finish()
         self.wait(self.feeds.finished, "the feeds were not fetched")
-        self.desk.audit()
+        self.desk.look_back()
         self.wait(self._drained, "not everything is delivered")
+        self.desk.audit()
 
     def _drained(self) -> bool:
         status = self.served.get("/v1/status")
@@ -219,55 +244,70 @@ class Episode:
         return all(len(box.got) >= last for box in (self.reader.box, self.follower.box))
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        until = time.monotonic() + _PATIENCE
+        """As long as the service gets on."""
+        until, before = time.monotonic() + _PATIENCE, 0
         while not condition():
             self.check()
-            assert time.monotonic() < until, f"{what}: {self.served.get('/v1/status')}"
+            if time.monotonic() >= until:
+                status = self.served.get("/v1/status")
+                done = status["intake"]["applied"] + sum(status["deliveries"]["delivered"].values())
+                assert done > before, f"{what}: {status}"
+                until, before = time.monotonic() + _PATIENCE, done
             pause(0.02)
 
     def verdict(self) -> dict[str, int]:
         """Stop, and judge what came out; how much there was of everything."""
-        letters, log = self.letters(), self.served.matches()
+        own = {f"{id}.webhook" for id in self.desk.now if id not in NAMES}
         channels = {channel["name"] for channel in self.served.get("/v1/channels")}
-        own = {f"{id}.webhook" for id in self.desk.now if id not in ("first", "second")}
-        wanted = {"puller", "file", "in-order", "any-order"} | own
+        wanted = self._channels().keys() | own
         assert channels == wanted, f"channels {sorted(channels)}, not {sorted(wanted)}"
         self.check()
-        code = self.served.stop()
-        assert code == 0, f"exit code {code}:\n{self.served.tail()}"
-        boxes = [
+        boxes = (
             self.puller.box,
             self.reader.box,
             self.follower.box,
-            self._hook("in-order"),
-            self._hook("any-order"),
-            read_file(self.directory / "matches.jsonl"),
-        ]
-        hooks = self.hooks.boxes
-        evidence = Evidence(
+            self.hooks.boxes.get("in-order", Box("in-order", ordered=True)),
+            self.hooks.boxes.get("any-order", Box("any-order", ordered=False)),
+        )
+        evidence = self.evidence()
+        hooks = self.hooks.boxes.items()
+        evidence = replace(
+            evidence,
+            boxes=(*boxes, read_file(self.directory / "matches.jsonl")),
+            own={name.removeprefix("of/"): box for name, box in hooks if "of/" in name},
+            digests=self.mails.digests,
+        )
+        return judge(evidence) | {"changes": self.desk.changes, "copies": self.copies.made}
+
+    def evidence(self) -> Evidence:
+        """Stop; what there is, but for what receivers have got."""
+        log, letters = self.served.matches(), self._pages("/v1/dead-letters")
+        events = self._pages("/v1/events")
+        throttled = {
+            each["id"]: each["throttle"]["left_out"]
+            for each in self.served.get("/v1/subscriptions")
+            if each["throttle"]
+        }
+        code = self.served.stop()
+        assert code == 0, f"exit code {code}:\n{self.served.tail()}"
+        return Evidence(
             self.world,
             self.accepted,
             self.desk,
             State.read(self.served.state),
             log,
             letters,
-            boxes,
-            {name.removeprefix("of/"): box for name, box in hooks.items() if "of/" in name},
+            events,
+            throttled,
+            lives(self.served.notes),
         )
-        return judge(evidence) | {"changes": self.desk.changes, "copies": self.copies.made}
 
-    def _hook(self, name: str) -> Box:
-        return self.hooks.boxes.get(name, Box(name, ordered=True))
-
-    def letters(self) -> list[dict[str, object]]:
-        """All documents that were kept aside."""
-        found: list[dict[str, object]] = []
-        while True:
-            after = found[-1]["number"] if found else 0
-            page = self.served.get("/v1/dead-letters", after=after, limit=1_000)
-            if not page:
-                return found
+    def _pages(self, path: str) -> list[dict[str, Any]]:
+        """All that an address lists by number."""
+        found: list[dict[str, Any]] = []
+        while page := self.served.get(path, after=found[-1]["number"] if found else 0, limit=1_000):
             found += page
+        return found
 
 
 class Copies:

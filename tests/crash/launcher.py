@@ -17,6 +17,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tests.crash.notes import take_notes
 from tests.crash.points import Aim, aim
 
 _UPKEEP = {"clock": 0.4, "trim": 0.3, "retention": 0.5, "compaction": 0.7}
@@ -27,10 +28,12 @@ _FETCH = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a process is told beside its command line. `told`: a file that is made when it dies."""
+    """What a process is told beside its command line. `told`: a file that is made when it dies,
+    `notes`: one to which it adds what cannot be asked for."""
 
     aim: Aim | None = None
     told: str = ""
+    notes: str = ""
     ahead: float = 0.0
     jump: float = 0.0
     upkeep: bool = True
@@ -49,6 +52,8 @@ def serve(arguments: list[str], orders: Orders) -> None:
     if orders.ahead or orders.jump:
         _set_clock(orders.ahead, orders.jump)
     _hurry(orders.upkeep)
+    if orders.notes:
+        take_notes(orders.notes)
     if orders.aim is not None:
         aim(orders.aim, orders.told)
     sys.argv = ["broker", *arguments]

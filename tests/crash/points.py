@@ -55,6 +55,7 @@ _OFTEN = {
     "webhook sent": Point("broker.delivery.webhook", "WebhookSender.send", "after"),
     "file written": Point("broker.delivery.files", "write", "after"),
     "file writing": Point("broker.delivery.files", "_write_all", "during"),
+    "mail sent": Point("broker.delivery.mail", "MailSender.send", "after"),
     "settling": Point("broker.delivery.channels", "settle", "after"),
     "settled": Point("broker.delivery.mailbox", "Mailbox.settle", "after"),
     "pulled": Point("broker.delivery.mailbox", "Mailbox.ack", "after"),
@@ -70,6 +71,13 @@ SELDOM = {
     "resumed": Point("broker.engine", "Engine.resume", "after"),
     "unsubscribed": Point("broker.engine", "Engine.unsubscribe", "after"),
     "dropped": Point("broker.delivery.mailbox", "Mailbox.drop", "after"),
+    "throttle set": Point("broker.delivery.mailbox", "Mailbox.set_throttle", "after"),
+    "history found": Point("broker.backfill", "backfill", "after"),
+    "history taking": Point("broker.service.core", "Core.empty_outbox", "before"),
+    "suspended": Point("broker.limits", "Limits.take_stopped", "after"),
+    "suspension told": Point("broker.delivery.mailbox", "Mailbox.tell", "after"),
+    # An item that was edited.
+    "replaced": Point("broker.join", "Joiner.replace", "after"),
     # Upkeep.
     "trimming": Point("feeds.log", "delete", "after"),
     "trimmed": Point("feeds.spool", "Spool.trim", "after"),

@@ -92,6 +92,7 @@ class Served:
         self.state = self.directory / "state"
         self.log = self.directory / "log"
         self.told = self.directory / "told"
+        self.notes = self.directory / "notes"
         self.plain = plain
         self.up = threading.Event()
         self.over = False
@@ -109,7 +110,7 @@ class Served:
 
     def start(self, at: Aim | None = None, **orders: Any) -> bool:
         """Start, and wait until it answers; False if it died before, as it was told to."""
-        self.launch(Orders(at, str(self.told), **orders))
+        self.launch(Orders(at, str(self.told), str(self.notes), **orders))
         until = time.monotonic() + _PATIENCE
         while not self._answers():
             if self.exited(0.01):

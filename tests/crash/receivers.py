@@ -1,139 +1,47 @@
-"""Who gets the matches: webhooks that fail themselves, consumers that pull, readers with a cursor.
+"""Who gets the matches by asking: consumers that pull, readers with a cursor, followers.
 
-All are idempotent: what comes twice under one id must be the same, and counts once.
+All are idempotent: what comes twice must be the same, and counts once.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler
 from random import Random
 from typing import Any
 
 import httpx
-from standardwebhooks.webhooks import Webhook
 
-from tests.crash.actors import SECRET, Caller, Over, pause
+from tests.crash.actors import Caller, Over, pause
 from tests.crash.process import Served
-from tests.crash.server import Server
 
 Delivered = dict[str, Any]
 """A match as JSON, with its place `n` in the log."""
 
 
 class Box:
-    """What a receiver has got, by id. `ordered`: what is new comes in order of the log."""
+    """What a receiver has got, by its place in the log. `ordered`: what is new comes in that order.
+
+    Under one id it comes from one place, unless the subscription was dropped and made again.
+    """
 
     def __init__(self, name: str, ordered: bool) -> None:
         self.name = name
         self.ordered = ordered
-        self.got: dict[str, Delivered] = {}
+        self.got: dict[int, Delivered] = {}
         self.repeated = 0
         self._last = 0
 
     def add(self, delivered: Delivered) -> None:
-        before = self.got.get(delivered["id"])
+        n = delivered["n"]
+        before = self.got.get(n)
         if before is not None:
             assert before == delivered, f"{self.name}: {delivered}, before {before}"
             self.repeated += 1
             return
-        assert not self.ordered or delivered["n"] > self._last, (
-            f"{self.name}: {delivered['n']} after {self._last}"
-        )
-        self._last = delivered["n"]
-        self.got[delivered["id"]] = delivered
-
-
-class Webhooks(AbstractContextManager["Webhooks"]):
-    """A site of receivers, one for each path. They fail in all ways there are, a few times in a
-    hundred; what they have got counts also where their answer was lost."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = Random(f"webhooks {seed}")
-        self._lock = threading.Lock()
-        self._signed = Webhook(SECRET)
-        self.boxes: dict[str, Box] = {}
-        self.failures: list[str] = []
-        self.reliable = False
-        self.refusing = False
-        self.hold: threading.Event | None = None
-        """Until it is set, nobody is answered."""
-        self.held = 0
-        hooks = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                length = int(self.headers["Content-Length"])
-                body = self.rfile.read(length)
-                # Of a sender that was killed, half a request may come.
-                whole = len(body) == length
-                headers = dict(self.headers.items())
-                status = hooks.receive(self.path.strip("/"), headers, body) if whole else 0
-                if not status:
-                    self.close_connection = True
-                    return
-                self.send_response(status)
-                if status == 503:
-                    self.send_header("Retry-After", "0")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._http = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
-
-    def receive(self, name: str, headers: dict[str, str], body: bytes) -> int:
-        """The status to answer with; 0: none, the connection breaks."""
-        if self.hold is not None and not self.hold.is_set():
-            self.held += 1
-            self.hold.wait()
-        with self._lock:
-            if self.refusing:
-                return 500
-            fault = 1.0 if self.reliable else self._random.random()
-            if fault < 0.06:
-                return self._random.choice((500, 502, 503, 503, 302, 400))
-            if fault < 0.08:
-                return 0
-            try:
-                self._take(name, headers, body)
-            except Exception as error:
-                self.failures.append(f"{name}: {error!r}")
-            if fault < 0.12:
-                return self._random.choice((0, 500))
-            return 204
-
-    def _take(self, name: str, headers: dict[str, str], body: bytes) -> None:
-        lower = {key.lower(): value for key, value in headers.items()}
-        # By our own clock it would be too old: the sender's may be wrong.
-        at = datetime.fromtimestamp(int(lower["webhook-timestamp"]), UTC)
-        assert lower["webhook-signature"] == self._signed.sign(
-            lower["webhook-id"], at, body.decode()
-        )
-        payload = json.loads(body)
-        assert payload["type"] == "match"
-        delivered = payload["data"]
-        assert lower["webhook-id"] == delivered["id"]
-        box = self.boxes.setdefault(name, Box(name, ordered=name != "any-order"))
-        box.add(delivered)
-
-    def __enter__(self) -> Webhooks:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        assert not self.ordered or n > self._last, f"{self.name}: {n} after {self._last}"
+        self._last = n
+        self.got[n] = delivered
 
 
 class Puller:

@@ -1,11 +1,85 @@
-"""An HTTP server that does not mind clients that are killed."""
+"""An HTTP server on loopback that does not mind clients that are killed."""
 
 from __future__ import annotations
 
-from http.server import ThreadingHTTPServer
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
 
 
-class Server(ThreadingHTTPServer):
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`path` without its slashes, names of headers in lower case."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Server:
+    """Serves what `answer` says, each connection in a thread of its own."""
+
+    def __init__(self) -> None:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._answer()
+
+            def do_POST(self) -> None:
+                self._answer()
+
+            def _answer(self) -> None:
+                length = int(self.headers.get("Content-Length", "0"))
+                body = self.rfile.read(length)
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                # Of a sender that was killed, half a request may come.
+                answer = None
+                if len(body) == length:
+                    answer = server.answer(Request(self.path.strip("/"), headers, body))
+                if answer is None:
+                    self.close_connection = True
+                    return
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(answer.body)))
+                self.end_headers()
+                self.wfile.write(answer.body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._http = _Http(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+
+    def answer(self, request: Request) -> Answer | None:
+        """What to answer, in any thread; None: nothing, the connection breaks."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+
+class _Http(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 

@@ -6,9 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from tests.crash.actors import SECRET
 from tests.crash.plain import Plain
-from tests.crash.receivers import Webhooks
+from tests.crash.webhooks import SECRET, Webhooks
 
 HOUR, TEN_YEARS = 3_600.0, 10 * 365.25 * 86_400
 _TIME = {"lateness": "1 h", "idle": "1 s"}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 from tests.crash.actors import Accepted, Caller, Publisher
 from tests.crash.episode import Episode
 from tests.crash.process import Served
-from tests.crash.verdict import Evidence, State, judge
+from tests.crash.verdict import judge
 from tests.crash.world import Doc
 
 SEED = 21
@@ -29,6 +31,7 @@ def test_a_backup_under_load_goes_on(tmp_path: Path) -> None:
         desk.stop.set()
         desk.join()
         Caller(served).json("POST", "/v1/backup", json={"directory": str(copy)})
+        known = deepcopy(episode.desk.now)
         at_copy = len(episode.accepted.docs)
         episode.wait(lambda: len(episode.accepted.docs) > at_copy + 100, "nobody publishes")
         episode.quiet()
@@ -41,6 +44,8 @@ def test_a_backup_under_load_goes_on(tmp_path: Path) -> None:
         served.state.rename(tmp_path / "before")
         restored.rename(served.state)
         served.start()
+        # What has gone over its limit since may do so again, at another document.
+        episode.desk.now = known
         episode.desk.audit()
         again = Publisher(served, episode.world, episode.accepted, "again", 0.0)
         docs = list(episode.accepted.docs.values())
@@ -49,12 +54,9 @@ def test_a_backup_under_load_goes_on(tmp_path: Path) -> None:
         episode.feeds.finish()
         episode.wait(episode.feeds.finished, "the feeds were not fetched")
         episode.wait(lambda: _idle(served), "not everything is matched")
-        log, letters = served.matches(), episode.letters()
-        assert served.stop() == 0
-        accepted = Accepted(episode.accepted.docs)
-        evidence = Evidence(
-            episode.world, accepted, episode.desk, State.read(served.state), log, letters, [], {}
-        )
+        episode.desk.audit()
+        # When what was accepted again is not when it was told first.
+        evidence = replace(episode.evidence(), accepted=Accepted(episode.accepted.docs))
         found = judge(evidence)
         assert found["matches"] > 50
 

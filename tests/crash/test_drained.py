@@ -7,10 +7,9 @@ import threading
 from pathlib import Path
 from random import Random
 
-from tests.crash.actors import SECRET
 from tests.crash.episode import Episode
 from tests.crash.plain import Plain
-from tests.crash.receivers import Webhooks
+from tests.crash.webhooks import SECRET, Webhooks
 
 SEED = 11
 

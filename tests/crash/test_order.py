@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 
 from broker.model import iso_time
+from tests.crash.expected import Expected
 from tests.crash.plain import Plain
-from tests.crash.verdict import Expected
 from tests.crash.world import SECOND, Doc
 
 QUERIES = """
@@ -69,7 +69,8 @@ def test_order_within_the_lateness_changes_nothing(tmp_path: Path) -> None:
     expected = Expected(
         {doc.name: doc for doc in docs}, {doc.name: n for n, doc in enumerate(docs)}
     )
-    wanted = {(key.query, *(id for id, _ in key.documents)) for _, key in expected.of(QUERIES, 0)}
+    keys = [hit.key for hit in expected.of(QUERIES, 0)]
+    wanted = {(key.query, *(id for id, _ in key.documents)) for key in keys}
     assert len(wanted) > 50
     assert told == [wanted] * 3
 

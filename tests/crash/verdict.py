@@ -8,124 +8,37 @@ owner; that all documents are there, in the order in which they were accepted, i
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from lxml import etree
 
-import xscl
-from broker.model import iso_time
-from tests.crash.actors import Accepted, Desk, Registration
+from tests.crash.actors import Accepted
+from tests.crash.desk import Desk, Registration
+from tests.crash.expected import END, Expected, Hit, Key, Name
+from tests.crash.mails import EVERY, Digest
+from tests.crash.queries import NAMES, STANDING
 from tests.crash.receivers import Box, Delivered
-from tests.crash.world import STANDING, Doc, World
-from tests.oracle.matches import Found
-from tests.oracle.oracle import Arrival, Oracle
+from tests.crash.state import State
+from tests.crash.throttled import left_out
+from tests.crash.versions import Versions
+from tests.crash.world import World
 from tests.oracle.trees import canonical
 
-Name = tuple[str, str]
-_END = 2**62
-_STANDING = {"first", "second"}
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
-    """What tells a match from others, in the words of both sides."""
-
-    query: str
-    documents: tuple[tuple[str, str], ...]  # id and time
-    result: str
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What a state holds when it is closed: the documents' numbers, and how much is in the outbox."""
-
-    numbers: dict[Name, int]
-    undelivered: int
-
-    @classmethod
-    def read(cls, state: Path) -> State:
-        with duckdb.connect(str(state / "broker.duckdb"), read_only=True) as db:
-            # Beside what comes from outside stand results of matches, and what the service tells.
-            rows = db.execute(
-                "SELECT source, id, doc FROM documents"
-                " WHERE NOT list_contains(streams, 'pairs') AND NOT starts_with(streams[1], 'broker.')"
-            ).fetchall()
-            (outbox,) = db.execute("SELECT count(*) FROM outbox").fetchall()[0]
-        numbers = {(source, id): doc for source, id, doc in rows}
-        assert len(numbers) == len(rows), "a document is there twice"
-        return cls(numbers, outbox)
-
-
-class Expected:
-    """The oracle's answers, by registration."""
-
-    def __init__(self, docs: Mapping[Name, Doc], numbers: Mapping[Name, int]) -> None:
-        self._groups: dict[str, list[tuple[int, Doc]]] = {}
-        for name, number in numbers.items():
-            doc = docs[name]
-            self._groups.setdefault(doc.key, []).append((number, doc))
-        for group in self._groups.values():
-            group.sort(key=lambda each: each[0])
-        self._known: dict[tuple[str, tuple[int, ...]], list[tuple[int, Key]]] = {}
-
-    def of(self, text: str, first: int, end: int = _END) -> Iterator[tuple[int, Key]]:
-        """The matches of queries among the documents of these numbers, each with the number of the
-        document that completes it."""
-        for group in self._groups.values():
-            chosen = [(number, doc) for number, doc in group if first <= number < end]
-            asked = (text, tuple(number for number, _ in chosen))
-            if asked not in self._known:
-                self._known[asked] = list(_ask(text, chosen))
-            yield from self._known[asked]
-
-    def during(self, own: Registration) -> Iterator[tuple[int, Key]]:
-        """The matches of a registration, over all the time in which it was active."""
-        begin = own.first
-        for first, last in own.gaps:
-            yield from self.of(own.text, begin, first)
-            if last is None:
-                return
-            begin = last
-        yield from self.of(own.text, begin, _END if own.end is None else own.end)
-
-
-def _ask(text: str, docs: Sequence[tuple[int, Doc]]) -> Iterator[tuple[int, Key]]:
-    oracle = Oracle()
-    for query in xscl.check([xscl.parse(text)]).queries:
-        oracle.subscribe(query)
-    for number, doc in docs:
-        arrival = Arrival(doc.id, doc.streams, doc.timestamp, doc.xml, doc.source)
-        for found in oracle.arrive(arrival):
-            yield number, _wanted(found)
-
-
-def _wanted(found: Found) -> Key:
-    documents = tuple((_unnumbered(id), iso_time(time)) for id, time in found.documents)
-    return Key(found.query, documents, found.result)
-
-
-def _unnumbered(id: str) -> str:
-    """A derived document's name without the numbers of nodes, which a match does not tell."""
-    return re.sub(r"; [\d ]*\)$", ")", id)
-
-
-def _told(delivered: Delivered, derived: dict[str, str]) -> Key:
-    documents = tuple(
-        (derived.get(d["id"], d["id"]), d["timestamp"]) for d in delivered["documents"]
-    )
-    return Key(delivered["query"], documents, canonical(etree.fromstring(delivered["result"])))
+_MINUTE = 60_000_000
+Entries = dict[int, tuple[Key, Delivered]]
+"""Of the log, by place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What there is when all is over. `log`: all matches, `letters`: the documents kept aside,
-    `files`: the lines of files; `boxes`: by receiver, of all subscriptions; `own`: of single ones."""
+    `events`: what owners were told; `throttled`: by subscription, how many matches were left out;
+    `lives`: where processes began; `boxes`: by receiver, of all subscriptions; `own`: of single ones."""
 
     world: World
     accepted: Accepted
@@ -133,30 +46,42 @@ class Evidence:
     state: State
     log: list[Delivered]
     letters: list[dict[str, Any]]
-    boxes: Sequence[Box]
-    own: dict[str, Box]
+    events: list[dict[str, Any]]
+    throttled: Mapping[str, int]
+    lives: Sequence[int]
+    boxes: Sequence[Box] = ()
+    own: Mapping[str, Box] | None = None
+    digests: Sequence[Digest] | None = None
 
 
 def judge(evidence: Evidence) -> dict[str, int]:
     """Raises AssertionError with what is wrong; else how much there was of everything."""
     assert not evidence.state.undelivered, "matches are left in the outbox"
     numbers = _documents(evidence)
-    registrations = [*evidence.desk.past, *evidence.desk.now.values()]
-    expected = Expected(evidence.world.docs, numbers)
+    versions = Versions(evidence.world, evidence.accepted, numbers, evidence.log)
+    expected = Expected(evidence.world.docs, numbers, versions, evidence.lives)
     log = _log(evidence.log)
-    maybe = _matches(evidence, expected, log, registrations)
+    maybe = _matches(evidence, expected, log)
+    suspended = _suspensions(evidence)
     _received(evidence, log, maybe)
+    registrations = [*evidence.desk.past, *evidence.desk.now.values()]
     return {
         "documents": len(numbers),
         "matches": len(log),
         "letters": len(evidence.letters),
         "registrations": len(registrations),
-        "repeated": sum(box.repeated for box in [*evidence.boxes, *evidence.own.values()]),
+        "of history": sum(own.history[1] for own in registrations if own.history),
+        "suspended": suspended,
+        "left out": sum(evidence.throttled.values()),
+        "edited": versions.edited(),
+        "digests": len(evidence.digests or ()),
+        "repeated": sum(b.repeated for b in [*evidence.boxes, *(evidence.own or {}).values()]),
     }
 
 
 def _documents(evidence: Evidence) -> dict[Name, int]:
-    """Every document that was accepted or shown is there, and no other; their numbers."""
+    """Every document that was accepted or shown is there, as it was shown last, and no other; their
+    numbers."""
     numbers = evidence.state.numbers
     shown = {name: doc for name, doc in evidence.world.docs.items() if doc.kind == "item"}
     due = evidence.accepted.docs | shown
@@ -173,13 +98,14 @@ def _documents(evidence: Evidence) -> dict[Name, int]:
     told = sorted(evidence.accepted.numbers)
     order = [numbers[name] for _, name in told if name in numbers]
     assert order == sorted(order), "documents are not in the order in which they were accepted"
+    last = evidence.world.latest()
+    old = [name for name in good if evidence.state.texts[name] != last[name].xml]
+    assert not old, f"{len(old)} documents are not as they were shown last: {old[:3]}"
     return numbers
 
 
-def _log(log: Sequence[Delivered]) -> dict[Key, Delivered]:
-    """The log by what its matches are, each there once."""
-    twice = [id for id, count in Counter(d["id"] for d in log).items() if count > 1]
-    assert not twice, f"in the log twice: {twice}"
+def _log(log: Sequence[Delivered]) -> Entries:
+    """The log, and what its matches are."""
     places = [delivered["n"] for delivered in log]
     assert places == sorted(set(places))
     derived = {
@@ -187,63 +113,104 @@ def _log(log: Sequence[Delivered]) -> dict[Key, Delivered]:
         for d in log
         if d["stream"]
     }
-    found: dict[Key, Delivered] = {}
-    for delivered in log:
-        key = _told(delivered, derived)
-        assert key not in found, f"one match under two ids: {delivered} and {found[key]}"
-        found[key] = delivered
-    return found
+    return {delivered["n"]: (_told(delivered, derived), delivered) for delivered in log}
 
 
-def _matches(
-    evidence: Evidence,
-    expected: Expected,
-    log: dict[Key, Delivered],
-    registrations: Sequence[Registration],
-) -> set[Key]:
+def _told(delivered: Delivered, derived: Mapping[str, str]) -> Key:
+    documents = tuple(
+        (derived.get(d["id"], d["id"]), d["timestamp"]) for d in delivered["documents"]
+    )
+    return Key(delivered["query"], documents, canonical(etree.fromstring(delivered["result"])))
+
+
+# -- the log -------------------------------------------------------------------------------------
+
+
+def _matches(evidence: Evidence, expected: Expected, log: Entries) -> set[Key]:
     """The log is what the oracle says. Returns what may have been delivered beside it: what was
     pending when a subscription was dropped with it."""
-    (begun,) = {evidence.desk.now[id].first for id in _STANDING}
-    sure = {key for _, key in expected.of(STANDING, begun)}
+    (begun,) = {evidence.desk.now[id].first for id in NAMES}
+    standing = {key for key, delivered in log.values() if delivered["query"] in NAMES}
+    _equal("the standing queries", {hit.key for hit in expected.of(STANDING, begun)}, standing)
     maybe: set[Key] = set()
-    dropped: set[str] = set()
-    for own in reversed(registrations):
-        if own.id in _STANDING:
-            continue
-        # What is dropped takes all with it that was found under its name.
-        if own.dropped == "drop":
-            dropped.add(own.id)
-        found = list(expected.during(own))
-        if own.dropped is None and own.id not in dropped:
-            sure |= {key for _, key in found}
-            continue
-        surely, hardly = _ended(evidence, own)
-        if own.id in dropped:
-            maybe |= {key for number, key in found if number <= hardly}
-            continue
+    ids = {own.id for own in [*evidence.desk.past, *evidence.desk.now.values()]}
+    unknown = {delivered["query"] for _, delivered in log.values()} - ids
+    assert not unknown, f"matches of nobody: {unknown}"
+    for id in ids.difference(NAMES):
+        begin = 0
+        for chain in evidence.desk.chains(id):
+            end = END if chain[-1].last is None else chain[-1].last
+            own = {
+                place: entry
+                for place, entry in log.items()
+                if entry[1]["query"] == id and begin < place <= end
+            }
+            begin = end
+            if chain[-1].dropped == "drop":
+                assert not own, f"dropped, and still in the log: {list(own.values())[:3]}"
+                maybe |= _before(evidence, expected, chain)
+            else:
+                _chain(evidence, expected, chain, own)
+    return maybe
+
+
+def _before(evidence: Evidence, expected: Expected, chain: Sequence[Registration]) -> set[Key]:
+    """What a subscription may have found before it was dropped."""
+    return {
+        hit.key
+        for own in chain
+        for hit in expected.during(own, None)
+        if hit.number <= _ended(evidence, own)[1]
+    }
+
+
+def _chain(
+    evidence: Evidence, expected: Expected, chain: Sequence[Registration], own: Entries
+) -> None:
+    """What was found under one name between two times at which it was dropped: registrations each of
+    which took the place of the one before it."""
+    found = {key for key, _ in own.values()}
+    ids = [delivered["id"] for _, delivered in own.values()]
+    assert len(found) == len(own) == len(set(ids)), f"{chain[0].id}: a match is there twice"
+    sure: dict[tuple[str, ...], Hit] = {}
+    for registration in chain:
+        hits = list(expected.during(registration, found))
+        _history(evidence, expected, registration, found)
+        surely, hardly = _ended(evidence, registration)
         # It ended somewhere between two documents; up to the last that has brought a match, it was
         # there.
-        reached = max((number for number, key in found if key in log), default=0)
-        assert reached <= hardly, f"{own} has found something after it was dropped"
-        sure |= {key for number, key in found if number <= max(surely, reached)}
-    lost, extra = sure - log.keys(), log.keys() - sure - maybe
-    if lost:
-        concerned = [own for own in registrations if own.id in {key.query for key in lost}]
-        raise AssertionError(
-            f"lost, {len(lost)} of {len(sure)}: {sorted(lost)[:3]}, registered: {concerned}"
-        )
-    assert not extra, f"no matches, {len(extra)} of {len(log)}: {sorted(extra)[:3]}"
-    left = maybe & log.keys()
-    assert not left, f"dropped, and still in the log: {sorted(left)[:3]}"
-    return maybe
+        reached = max((hit.number for hit in hits if hit.key in found), default=0)
+        assert reached <= hardly, f"{registration} has found something after it was dropped"
+        for hit in hits:
+            if hit.number <= max(surely, reached):
+                sure.setdefault(hit.which, hit)  # found again in history, it is no news
+    wanted = {hit.key for hit in sure.values()}
+    throttle = chain[-1].throttle
+    if throttle is not None:
+        told = evidence.throttled[chain[-1].id] if chain[-1].dropped is None else None
+        wanted -= left_out(throttle, sure.values(), own, told)
+    _equal(f"{chain}", wanted, found)
+
+
+def _history(evidence: Evidence, expected: Expected, own: Registration, found: set[Key]) -> None:
+    """It began at the document that is told, and what was told of history is so."""
+    if own.reach is None:
+        return
+    ends = {number: end for number, end in evidence.state.ends.items() if number < own.past}
+    since = max(ends.values(), default=0) - own.reach * _MINUTE
+    first = min((number for number, end in ends.items() if end >= since), default=own.past)
+    assert own.first == first, f"it begins at {first}: {own}"
+    if own.history is not None:
+        hits = list(expected.of(own.text, own.first, own.past, own.past, found))
+        assert own.history == (own.past - own.first, len(hits)), f"{len(hits)} in history: {own}"
 
 
 def _ended(evidence: Evidence, own: Registration) -> tuple[int, int]:
     """Of a subscription that was dropped: the last document that it has seen for sure, and the last
     that it can have seen."""
     if own.dropped is None:
-        return _END, _END
-    seen, unseen = [0], [_END]
+        return END, END
+    seen, unseen = [0], [END]
     for at, name in evidence.accepted.numbers:
         number = evidence.state.numbers.get(name)
         if number is not None and at <= own.surely:
@@ -253,30 +220,71 @@ def _ended(evidence: Evidence, own: Registration) -> tuple[int, int]:
     return max(seen), min(unseen) - 1
 
 
-def _received(evidence: Evidence, log: dict[Key, Delivered], maybe: set[Key]) -> None:
+def _suspensions(evidence: Evidence) -> int:
+    """Owners hear of each suspension, once or again, and of no other; how often they did."""
+    told = Counter(
+        event["subscription"]
+        for event in evidence.events
+        if event["kind"] == "subscription.suspended"
+    )
+    limited = {own.id for own in [*evidence.desk.past, *evidence.desk.now.values()] if own.limit}
+    assert told.keys() <= limited, f"suspended without a limit: {told.keys() - limited}"
+    for id, own in evidence.desk.now.items():
+        count = sum(gap.status == "suspended" for gap in own.gaps)
+        assert told[id] >= count, f"told {told[id]} times: {own}"
+    return told.total()
+
+
+# -- receivers -----------------------------------------------------------------------------------
+
+
+def _received(evidence: Evidence, log: Entries, maybe: set[Key]) -> None:
     """Each receiver has what is in the log; beside it only what was dropped meanwhile."""
     derived = {
         d["id"]: f"{d['query']}({', '.join(part['id'] for part in d['documents'])})"
-        for d in log.values()
+        for _, d in log.values()
         if d["stream"]
     }
-    every = {delivered["id"]: delivered for delivered in log.values()}
+    every = {n: delivered for n, (_, delivered) in log.items()}
     for box in evidence.boxes:
         _box(box, every, maybe, derived)
-    for id in {d["query"] for d in every.values()} - _STANDING if evidence.own else ():
-        assert id in evidence.own, f"the webhook of {id} has got nothing"
-    for id, box in evidence.own.items():
-        _box(box, {key: d for key, d in every.items() if d["query"] == id}, maybe, derived)
+    if evidence.own is not None:
+        for id in {d["query"] for d in every.values()}.difference(NAMES):
+            assert id in evidence.own, f"the webhook of {id} has got nothing"
+        for id, box in evidence.own.items():
+            _box(box, {n: d for n, d in every.items() if d["query"] == id}, maybe, derived)
+    if evidence.digests is not None:
+        _mailed(evidence, every)
 
 
-def _box(box: Box, wanted: dict[str, Delivered], maybe: set[Key], derived: dict[str, str]) -> None:
+def _box(
+    box: Box, wanted: Mapping[int, Delivered], maybe: set[Key], derived: Mapping[str, str]
+) -> None:
     lost = wanted.keys() - box.got.keys()
     assert not lost, f"{box.name}: {len(lost)} of {len(wanted)} not received: {sorted(lost)[:3]}"
-    for id, delivered in box.got.items():
-        if id in wanted:
-            assert delivered == wanted[id], f"{box.name}: {delivered}, in the log {wanted[id]}"
+    for n, delivered in box.got.items():
+        if n in wanted:
+            assert delivered == wanted[n], f"{box.name}: {delivered}, in the log {wanted[n]}"
         else:
             assert _told(delivered, derived) in maybe, f"{box.name}: no match: {delivered}"
+
+
+def _mailed(evidence: Evidence, every: Mapping[int, Delivered]) -> None:
+    """Who throws away what has come under its id has each match, in the order of the log; and gets a
+    mail once a period, but for one that is sent again."""
+    places: dict[str, int] = {delivered["id"]: n for n, delivered in every.items()}
+    digests = evidence.digests or ()
+    got = dict.fromkeys(id for digest in digests for id in digest.matches)
+    assert not places.keys() - got, f"not mailed: {places.keys() - got}"
+    # What was dropped since has been in the log as well, and nobody else has got it from there.
+    known = places.keys() | {d["id"] for box in evidence.boxes for d in box.got.values()}
+    assert not got.keys() - known, f"mailed, and no matches: {got.keys() - known}"
+    once = Counter(delivered["id"] for delivered in every.values())
+    order = [places[id] for id in got if once[id] == 1]
+    assert order == sorted(order), "mailed out of order"
+    for before, digest in pairwise(digests):
+        again = not {*digest.matches}.isdisjoint(before.matches)
+        assert again or (digest.at - before.at) * 1_000_000 >= EVERY, f"{digest} after {before}"
 
 
 def read_file(path: Path) -> Box:
@@ -288,6 +296,12 @@ def read_file(path: Path) -> Box:
         box.add(json.loads(line))
     assert not box.repeated, f"{path}: {box.repeated} lines stand there twice"
     return box
+
+
+def _equal(whose: str, wanted: set[Key], found: set[Key]) -> None:
+    lost, extra = wanted - found, found - wanted
+    assert not lost, f"lost, {len(lost)} of {len(wanted)}: {sorted(lost)[:3]}, of {whose}"
+    assert not extra, f"no matches, {len(extra)} of {len(found)}: {sorted(extra)[:3]}, of {whose}"
 
 
 def _same(what: str, wanted: Iterable[Name], got: Iterable[Name]) -> None:

@@ -1,4 +1,4 @@
-"""Documents and queries: small, drawn from a seed, and known beforehand.
+"""Documents: small, drawn from a seed, and known beforehand.
 
 Documents come in groups of one key, and every query joins by the key. So documents of different
 groups never match, and the oracle, which tries every combination, may be asked group by group.
@@ -18,6 +18,8 @@ from broker.model import iso_time
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
 _GROUP = 9
+_OPEN = 8
+"""Groups that still get documents, so that an item may be edited between two of its own."""
 _STEP = 20 * 60 * SECOND
 """Between the times of two groups."""
 _SPREAD = 150 * 60
@@ -53,6 +55,31 @@ class Doc:
         return {"id": self.id, "timestamp": time, "xml": self.xml, "source": self.source}
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An item of a feed; the site may change it, and then it has another `version`."""
+
+    number: int
+    key: str
+    timestamp: int
+
+    def rss(self, version: int) -> str:
+        date = format_datetime(_EPOCH + timedelta(microseconds=self.timestamp), usegmt=True)
+        return (
+            f"<title>{self.key}</title><guid isPermaLink='false'>i{self.number}</guid>"
+            f"<category>v{version}</category>"
+            f"<link>http://example.org/{self.number}</link><pubDate>{date}</pubDate>"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A version of an item, and the first moment at which a feed showed it."""
+
+    doc: Doc
+    moment: int
+
+
 class World:
     """Makes documents, for any thread. The newest is dated some days before now, so that nothing is
     dated in the future, and `lateness` before that nothing is late."""
@@ -64,7 +91,16 @@ class World:
             microseconds=1
         )
         self._made = 0
+        self._moment = 0
         self.docs: dict[tuple[str, str], Doc] = {}
+        self.versions: dict[tuple[str, str], dict[int, Shown]] = {}
+        """Of items, those that were shown."""
+
+    def moment(self) -> int:
+        """A number that is higher each time."""
+        with self._lock:
+            self._moment += 1
+            return self._moment
 
     def post(self, most: int) -> list[Doc]:
         """The next documents of one stream that somebody posts."""
@@ -89,24 +125,25 @@ class World:
             xml = xml[: random.randrange(3, len(xml) - 2)]
         return self._keep(Doc(f"d{number}", source, (stream,), timestamp, xml, key, kind))
 
-    def item(self) -> str:
-        """What the next item of a feed looks like in RSS; `shown` adds it."""
+    def entry(self) -> Entry:
+        """The next item of a feed; `shown` adds it."""
         with self._lock:
-            number, key, timestamp = self._next()
-        date = format_datetime(_EPOCH + timedelta(microseconds=timestamp), usegmt=True)
-        return (
-            f"<item><title>{key}</title><guid isPermaLink='false'>i{number}</guid>"
-            f"<link>http://example.org/{number}</link><pubDate>{date}</pubDate></item>"
-        )
+            return Entry(*self._next())
 
-    def shown(self, doc: Doc) -> None:
+    def shown(self, doc: Doc, version: int, moment: int) -> None:
         with self._lock:
-            self._keep(doc)
+            if doc.name not in self.docs:
+                self._keep(doc)
+            self.versions.setdefault(doc.name, {}).setdefault(version, Shown(doc, moment))
+
+    def latest(self) -> dict[tuple[str, str], Doc]:
+        """Each document as it was shown last."""
+        return self.docs | {name: shown[max(shown)].doc for name, shown in self.versions.items()}
 
     def _next(self) -> tuple[int, str, int]:
         """Number, key and time of a document."""
         self._made += 1
-        group = (self._made - 1) // _GROUP
+        group = max(0, (self._made - 1) // _GROUP - self._random.randrange(_OPEN))
         time = self._begin + group * _STEP + self._random.randrange(_SPREAD) * SECOND
         assert time < self._begin + 199 * DAY, "too many documents"
         return self._made, f"k{group}", time
@@ -114,30 +151,3 @@ class World:
     def _keep(self, doc: Doc) -> Doc:
         self.docs[doc.name] = doc
         return doc
-
-
-# -- queries -------------------------------------------------------------------------------------
-
-STANDING = """
-first: SELECT k AS k FROM S//a[./k->k] JOIN {k = l, 3 h} S//c[./k->l] PUBLISH pairs;
-second: pairs//result->r[./k->k] JOIN {k = l, 3 h} S//b->x[./k->l]
-"""
-"""Registered before the first document, and never changed; one reads what the other publishes."""
-
-_SHAPES = (
-    "S//a->x[./k->k] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]",
-    "SELECT k, v, u FROM S//a[./k->k][./v->v] JOIN {{k = l AND v != u, {w} min}} S//c[./k->l][./v->u]",
-    "S//a->x[./k->k] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]"
-    " FOLLOWED BY {{l = m, {w} min}} S//c->z[./k->m]",
-    "SELECT n FROM S//b[./v > {c}][./n->n]",
-    "S//item->x[./title->t] JOIN {{t = k, {w} min}} S//a->y[./k->k]",
-    "S//c->x[./k->k][./v = {c}] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]",
-    "T//b->x[./k->k] JOIN {{k = l, {w} min}} S//c->y[./k->l]",
-    "T//*->x[./k->k] FOLLOWED BY {{k = t, {w} min}} S//item->y[./title->t]",
-)
-
-
-def query(random: Random, id: str) -> str:
-    """A query of some shape and window."""
-    text = random.choice(_SHAPES).format(w=random.choice((20, 60, 150)), c=random.randrange(4))
-    return f"{id}: {text}"

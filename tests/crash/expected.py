@@ -1,0 +1,177 @@
+"""What has to be found: the oracle's answers for the documents of some numbers, by registration."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, product
+
+import xscl
+from broker.model import iso_time
+from tests.crash.desk import Gap, Registration
+from tests.crash.versions import Versions
+from tests.crash.world import Doc
+from tests.oracle.matches import Found
+from tests.oracle.oracle import Arrival, Oracle
+
+Name = tuple[str, str]
+END = 2**62
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """What tells a match from others, in the words of both sides."""
+
+    query: str
+    documents: tuple[tuple[str, str], ...]  # id and time
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A match, completed by the document of a number. `values` are those of the variable k."""
+
+    number: int
+    key: Key
+    end: int
+    values: frozenset[str]
+
+    @property
+    def which(self) -> tuple[str, ...]:
+        """What its id is made of: an item that was edited makes no other match."""
+        return (self.key.query, *(id for id, _ in self.key.documents))
+
+
+class Expected:
+    """The oracle's answers. `lives`: the documents at which processes have begun."""
+
+    def __init__(
+        self,
+        docs: Mapping[Name, Doc],
+        numbers: Mapping[Name, int],
+        versions: Versions | None = None,
+        lives: Sequence[int] = (),
+    ) -> None:
+        self._groups: dict[str, list[tuple[int, Doc]]] = {}
+        for name, number in numbers.items():
+            doc = docs[name]
+            self._groups.setdefault(doc.key, []).append((number, doc))
+        for group in self._groups.values():
+            group.sort(key=lambda each: each[0])
+        self._versions = versions
+        self._lives = lives
+        self._known: dict[object, list[Hit]] = {}
+
+    def of(
+        self, text: str, first: int, end: int = END, past: int = 0, log: Collection[Key] | None = ()
+    ) -> Iterator[Hit]:
+        """The matches of queries among the documents of these numbers.
+
+        Those below `past` were looked at together, when the next document had that number. If an item
+        was edited about then, it is not known in which version: the log tells. Without one, all that
+        may be.
+        """
+        for group in self._groups.values():
+            chosen = [(number, doc) for number, doc in group if first <= number < end]
+            answers = [self._asked(text, chosen, past, then) for then in self._then(chosen, past)]
+            if log is None:
+                yield from dict.fromkeys(hit for hits in answers for hit in hits)
+            else:
+                yield from max(answers, key=lambda hits: sum(hit.key in log for hit in hits))
+
+    def _then(self, chosen: Sequence[tuple[int, Doc]], past: int) -> Iterator[dict[Name, Doc]]:
+        """How the items of history may have been."""
+        items = [doc.name for number, doc in chosen if number < past and doc.kind == "item"]
+        assert self._versions is not None or not items
+        for docs in product(*(self._versions.at(name, past) for name in items if self._versions)):
+            yield dict(zip(items, docs, strict=True))
+
+    def _asked(
+        self, text: str, chosen: Sequence[tuple[int, Doc]], past: int, then: Mapping[Name, Doc]
+    ) -> list[Hit]:
+        asked = (text, tuple(number for number, _ in chosen), past, tuple(then.values()))
+        if asked not in self._known:
+            oracle = Oracle()
+            for query in xscl.check([xscl.parse(text)]).queries:
+                oracle.subscribe(query)
+            self._known[asked] = [
+                _hit(number, found)
+                for number, doc, revision in self._arriving(chosen, past, then)
+                for found in oracle.arrive(_arrival(doc, revision))
+            ]
+        return self._known[asked]
+
+    def _arriving(
+        self, chosen: Sequence[tuple[int, Doc]], past: int, then: Mapping[Name, Doc]
+    ) -> Iterator[tuple[int, Doc, bool]]:
+        """Documents in order, with the revisions that each has met before it."""
+        items: dict[Name, Doc] = {}
+        versions = self._versions
+        for number, doc in chosen:
+            for name, before in items.items() if number >= past else ():
+                met = versions.met(name, number) if versions else None
+                if met is not None and met != before:
+                    items[name] = met
+                    yield number, met, True
+            if doc.kind == "item" and versions is not None:
+                doc = items[doc.name] = then.get(doc.name) or versions.first(doc.name)
+            yield number, doc, False
+
+    def during(self, own: Registration, log: Collection[Key] | None = ()) -> Iterator[Hit]:
+        """The matches of a registration, over all the time in which it was active; `log` as above."""
+        begin, used = own.first, (-1, 0)
+        for gap in [*own.gaps, None]:
+            end = _until(own, gap)
+            hits = sorted(self.of(own.text, begin, end, own.past, log), key=lambda hit: hit.number)
+            if own.limit is not None:
+                hits, stopped, used = self._limited(hits, own.limit, used)
+                suspended = gap.first if gap and gap.status == "suspended" else None
+                ended = gap is None and (own.end is not None or own.dropped is not None)
+                # How one ended whose end we have not seen is not known.
+                assert stopped == suspended or ended, (
+                    f"to be suspended at {stopped}, and was at {suspended}: {own}"
+                )
+            yield from hits
+            if gap is None or gap.last is None:
+                return
+            begin = gap.last
+
+    def _limited(
+        self, hits: Sequence[Hit], limit: int, used: tuple[int, int]
+    ) -> tuple[list[Hit], int | None, tuple[int, int]]:
+        """Those before the limit, the document that goes over it, and what is used up of it in which
+        life of the process: each counts from nothing."""
+        taken: list[Hit] = []
+        for number, group in groupby(hits, key=lambda hit: hit.number):
+            found, life = list(group), bisect_right(self._lives, number)
+            before = used[1] if used[0] == life else 0
+            if before + len(found) > limit:
+                return taken, number, (life, before)
+            used = life, before + len(found)
+            taken += found
+        return taken, None, used
+
+
+def _until(own: Registration, gap: Gap | None) -> int:
+    """The document in front of which a registration stops; who goes over the limit has been asked to
+    match one more."""
+    if gap is not None:
+        return gap.first + (gap.status == "suspended")
+    return END if own.end is None else own.end
+
+
+def _arrival(doc: Doc, revision: bool) -> Arrival:
+    return Arrival(doc.id, doc.streams, doc.timestamp, doc.xml, doc.source, revision=revision)
+
+
+def _hit(number: int, found: Found) -> Hit:
+    documents = tuple((_unnumbered(id), iso_time(time)) for id, time in found.documents)
+    values = dict(found.values).get("k", ())
+    return Hit(number, Key(found.query, documents, found.result), found.end, frozenset(values))
+
+
+def _unnumbered(id: str) -> str:
+    """A derived document's name without the numbers of nodes, which a match does not tell."""
+    return re.sub(r"; [\d ]*\)$", ")", id)

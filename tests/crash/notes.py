@@ -1,0 +1,56 @@
+"""What a process writes down for the verdict: the numbers that documents had got to at some moments.
+
+A life of a process begins at a document, and what counts anew with each process begins there. History
+ends at a document, before which other versions of items may have counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def take_notes(path: str) -> None:
+    """From now on, in this process. A line is written at once, and stays when the process is killed."""
+    from broker import backfill
+    from broker.service.core import Core
+
+    begin, look_back = Core.__init__, backfill.backfill
+
+    def note(**what: object) -> None:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(handle, json.dumps(what).encode() + b"\n")
+        os.close(handle)
+
+    def begun(self: Core, *args: Any, **named: Any) -> None:
+        begin(self, *args, **named)
+        note(what="begun", doc=self.engine.admission.next_doc)
+
+    def looked_back(engine: Any, compiled: Any, *args: Any, **named: Any) -> Any:
+        fresh = [query.id for query in engine.registry.fresh(compiled)]
+        done = look_back(engine, compiled, *args, **named)
+        for id in fresh:
+            note(what="backfilled", id=id, doc=engine.admission.next_doc)
+        return done
+
+    Core.__init__ = begun  # type: ignore[method-assign]
+    backfill.backfill = looked_back
+
+
+def lives(path: Path) -> list[int]:
+    """The documents at which processes have begun."""
+    return sorted(line["doc"] for line in _lines(path) if line["what"] == "begun")
+
+
+def backfilled(path: Path, id: str) -> int:
+    """The document at which the last history of a subscription has ended."""
+    found = [line["doc"] for line in _lines(path) if line.get("id") == id]
+    return int(found[-1])
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text(encoding="ascii").splitlines():
+        yield json.loads(line)

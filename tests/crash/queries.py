@@ -1,0 +1,42 @@
+"""Queries: those that stand, and those that somebody registers, changes and drops."""
+
+from __future__ import annotations
+
+from random import Random
+
+MET = ("met-s", "met-t")
+"""Those of STANDING that tell which version of an item a document has met, each pair of them once."""
+
+STANDING = """
+first: SELECT k AS k FROM S//a[./k->k] JOIN {k = l, 3 h} S//c[./k->l] PUBLISH pairs;
+second: pairs//result->r[./k->k] JOIN {k = l, 3 h} S//b->x[./k->l];
+met-s: SELECT g FROM S//item[./title->t][./category->g] JOIN {t = k, 3 h} S//*->y[./k->k];
+met-t: SELECT g FROM S//item[./title->t][./category->g] JOIN {t = k, 3 h} T//*->y[./k->k]
+"""
+"""Registered before the first document, and never changed; one reads what another publishes."""
+
+NAMES = ("first", "second", *MET)
+
+_KEYED = (
+    "S//a->x[./k->k] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]",
+    "SELECT k, v, u FROM S//a[./k->k][./v->v] JOIN {{k = l AND v != u, {w} min}} S//c[./k->l][./v->u]",
+    "S//a->x[./k->k] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]"
+    " FOLLOWED BY {{l = m, {w} min}} S//c->z[./k->m]",
+    "SELECT k, g FROM S//item[./title->t][./category->g] JOIN {{t = k, {w} min}} S//a->y[./k->k]",
+    "SELECT k, g FROM S//item[./title->t][./category->g]"
+    " JOIN {{t = k AND g != 'v0', {w} min}} S//a->y[./k->k]",
+    "S//c->x[./k->k][./v = {c}] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]",
+    "T//b->x[./k->k] JOIN {{k = l, {w} min}} S//c->y[./k->l]",
+    "T//*->x[./k->k] FOLLOWED BY {{k = t, {w} min}} S//item->y[./title->t]",
+)
+"""Matches of these have values of k, of which each group has one. Two that match the same documents
+publish the same of them."""
+
+_OTHERS = ("SELECT n FROM S//b[./v > {c}][./n->n]",)
+
+
+def query(random: Random, id: str, *, keyed: bool = False) -> str:
+    """A query of some shape and window; `keyed`: its matches have values of k."""
+    shape = random.choice(_KEYED if keyed else _KEYED + _OTHERS)
+    text = shape.format(w=random.choice((20, 60, 150)), c=random.randrange(4))
+    return f"{id}: {text}"

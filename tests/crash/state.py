@@ -1,0 +1,36 @@
+"""What a state holds when it is closed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The numbers and the text of documents from outside, the number and the end of all, and how much
+    is in the outbox."""
+
+    numbers: dict[Name, int]
+    texts: dict[Name, str]
+    ends: dict[int, int]
+    undelivered: int
+
+    @classmethod
+    def read(cls, state: Path) -> State:
+        with duckdb.connect(str(state / "broker.duckdb"), read_only=True) as db:
+            ends = dict(db.execute('SELECT doc, "end" FROM documents').fetchall())
+            # Beside what comes from outside stand results of matches, and what the service tells.
+            rows = db.execute(
+                "SELECT source, id, doc, xml FROM documents"
+                " WHERE NOT list_contains(streams, 'pairs') AND NOT starts_with(streams[1], 'broker.')"
+            ).fetchall()
+            (outbox,) = db.execute("SELECT count(*) FROM outbox").fetchall()[0]
+        numbers = {(source, id): doc for source, id, doc, _ in rows}
+        assert len(numbers) == len(rows), "a document is there twice"
+        texts = {(source, id): xml.decode() for source, id, _, xml in rows}
+        return cls(numbers, texts, ends, outbox)
