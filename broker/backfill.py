@@ -38,10 +38,15 @@ class Backfilled:
 
 
 def backfill(
-    engine: Engine, compiled: Sequence[Compiled], since: int, now: int | None = None
+    engine: Engine,
+    compiled: Sequence[Compiled],
+    since: int,
+    now: int | None = None,
+    limit: Limit | None = None,
 ) -> Backfilled:
     """Register queries over history as well: documents that ended at `since` (microseconds) or
-    later, and all that arrived after the first of them.
+    later, and all that arrived after the first of them. `limit` is for each of them in history, and
+    by default that for all.
 
     Queries that are registered already go on as they are. What a query with PUBLISH matches in
     history is told, but is no document for those who read its stream. One that matches more than
@@ -54,7 +59,7 @@ def backfill(
     if not fresh or first is None:
         engine.subscribe(compiled, now)
         return Backfilled(0, [])
-    past = _Past(fresh, engine.limits.default)
+    past = _Past(fresh, limit or engine.limits.default)
     try:
         with engine.store.transaction():
             engine.registry.subscribe(compiled, first, now)

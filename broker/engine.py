@@ -131,6 +131,8 @@ class Engine:
         """Let a subscription that was paused or suspended count again, from the next document on, as
         if it were new. One that is active stays as it is. KeyError if there is none of that id."""
         self._ready()
+        if id in self.registry.halted:
+            self.limits.renew(self.registry.halted[id].number)
         self.registry.resume(id, self.admission.next_doc, now)
 
     def registered(

@@ -220,6 +220,10 @@ class Limits:
             self._used[number] = (end, used + count)
         self._counted.clear()
 
+    def renew(self, number: int) -> None:
+        """Nothing of a subscription's limit has been used any more."""
+        self._used.pop(number, None)
+
     def forget(self, now: int) -> None:
         """Let go of periods that are over, and of limits of subscriptions that have gone."""
         ((count,),) = self.store.rows("SELECT count(*) FROM limits")

@@ -67,9 +67,10 @@ class SubscriptionOperations:
                 "so that each gets its own",
                 "channels",
             )
-        if throttle is not None and throttle.variable is not None:
-            for query in compiled:
-                _check_variable(query, throttle.variable)
+        for query in compiled:
+            own = throttle or self.core.mailbox.throttle(query.id)
+            if own is not None and own.variable is not None:
+                _check_variable(query, own.variable)
         ids = [query.id for query in compiled]
         was = self._bounds(ids)
         with self._prepared(ids, throttle, channels):
@@ -106,7 +107,7 @@ class SubscriptionOperations:
                 if duration is None or newest is None:
                     engine.subscribe(compiled, now)
                 else:
-                    told = backfill.backfill(engine, compiled, newest - duration, now)
+                    told = backfill.backfill(engine, compiled, newest - duration, now, limit)
                     history = History(told.documents, told.matches, told.suspended)
                 for query in compiled if limit is not None else ():
                     engine.set_limit(query.id, limit)
@@ -251,6 +252,6 @@ def _check_variable(query: Compiled, variable: str) -> None:
         there = f"those of {', '.join(known)}" if known else "none at all"
         raise Invalid(
             f"matches of {query.id} have no values of {variable}; they have {there}: what joins, or"
-            " stands in SELECT",
+            " stands in SELECT. A throttle goes by such values",
             "throttle.variable",
         )

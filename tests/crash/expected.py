@@ -121,12 +121,12 @@ class Expected:
 
     def during(self, own: Registration, log: Collection[Key] | None = ()) -> Iterator[Hit]:
         """The matches of a registration, over all the time in which it was active; `log` as above."""
-        begin, used = own.first, (-1, 0)
+        begin = own.first
         for gap in [*own.gaps, None]:
             end = _until(own, gap)
             hits = sorted(self.of(own.text, begin, end, own.past, log), key=lambda hit: hit.number)
             if own.limit is not None:
-                hits, stopped, used = self._limited(hits, own.limit, used)
+                hits, stopped = self._limited(hits, own.limit)
                 suspended = gap.first if gap and gap.status == "suspended" else None
                 ended = gap is None and (own.end is not None or own.dropped is not None)
                 # How one ended whose end we have not seen is not known.
@@ -138,20 +138,19 @@ class Expected:
                 return
             begin = gap.last
 
-    def _limited(
-        self, hits: Sequence[Hit], limit: int, used: tuple[int, int]
-    ) -> tuple[list[Hit], int | None, tuple[int, int]]:
-        """Those before the limit, the document that goes over it, and what is used up of it in which
-        life of the process: each counts from nothing."""
+    def _limited(self, hits: Sequence[Hit], limit: int) -> tuple[list[Hit], int | None]:
+        """Those before the limit, and the document that goes over it. Each life of the process counts
+        from nothing, as does who goes on after a gap."""
         taken: list[Hit] = []
+        used = (-1, 0)
         for number, group in groupby(hits, key=lambda hit: hit.number):
             found, life = list(group), bisect_right(self._lives, number)
             before = used[1] if used[0] == life else 0
             if before + len(found) > limit:
-                return taken, number, (life, before)
+                return taken, number
             used = life, before + len(found)
             taken += found
-        return taken, None, used
+        return taken, None
 
 
 def _until(own: Registration, gap: Gap | None) -> int:

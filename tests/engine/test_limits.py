@@ -144,6 +144,17 @@ def test_a_subscription_may_have_a_limit_of_its_own(tmp_path: Path) -> None:
         assert broker.engine.store.rows("SELECT * FROM limits") == []
 
 
+def test_who_is_resumed_may_match_as_much_as_at_first() -> None:
+    documents = [item(n, "same") for n in range(1, 20)]
+    with limited() as broker:
+        broker.subscribe(EVERY)
+        assert len(broker.process(documents[:9], now=NOON)) == 20
+        assert broker.engine.registered_one("every").status == "suspended"
+        broker.engine.resume("every")
+        assert len(broker.process(documents[9:18], now=NOON + 1)) == 20
+        assert broker.engine.registered_one("every").status == "suspended"
+
+
 def test_the_limit_of_a_subscription_that_has_gone_is_forgotten() -> None:
     with Broker() as broker:
         both(broker)

@@ -1,9 +1,10 @@
-"""Settings, documents and queries for the tests of the service."""
+"""Settings, documents and queries for the tests of the service, and the service with its threads."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,32 @@ class Publisher(threading.Thread):
     def __exit__(self, *_: object) -> None:
         self.stop.set()
         self.join()
+
+
+@contextmanager
+def serving(state: Path, **sections: Any) -> Iterator[Service]:
+    service = Service(settings(state, **sections))
+    service.start()
+    try:
+        yield service
+    finally:
+        assert service.stop()
+
+
+def applied(service: Service, number: int) -> None:
+    """Until the documents up to a number are matched and what they complete is in the mailbox."""
+
+    def done() -> bool:
+        figures = service.figures()
+        engine = figures.engine
+        return (
+            figures.spool.applied >= number and engine is not None and not engine.matches_in_outbox
+        )
+
+    until(done)
+
+
+def found(service: Service, subscription: str) -> list[list[str]]:
+    """The ids of the documents of each match, in order."""
+    matches = service.matches(subscription, limit=100_000)
+    return [[document.id for document in each.match.documents] for each in matches]

@@ -6,7 +6,6 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,50 +13,32 @@ import pytest
 
 from broker.delivery import Throttle
 from broker.model import Limit
-from broker.service.backup import MANIFEST, restore
-from broker.service.errors import Conflict, Draining, Invalid, NotFound, Starting
+from broker.service.errors import Draining, Invalid, NotFound, Starting
 from broker.service.results import ChannelSpec, Posted
 from broker.service.service import Service
 from broker.store import StateError
 from tests.feeds.data import rss
 from tests.feeds.site import Site
-from tests.service.data import HOUR, ORDERS, PAIR, Publisher, order, receipt, settings, until
+from tests.service.data import (
+    HOUR,
+    ORDERS,
+    PAIR,
+    Publisher,
+    applied,
+    found,
+    order,
+    receipt,
+    serving,
+    settings,
+    until,
+)
 from xscl import XsclError
-
-
-@contextmanager
-def serving(state: Path, **sections: Any) -> Iterator[Service]:
-    service = Service(settings(state, **sections))
-    service.start()
-    try:
-        yield service
-    finally:
-        assert service.stop()
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     with serving(tmp_path / "state") as service:
         yield service
-
-
-def applied(service: Service, number: int) -> None:
-    """Until the documents up to a number are matched and what they complete is in the mailbox."""
-
-    def done() -> bool:
-        figures = service.figures()
-        engine = figures.engine
-        return (
-            figures.spool.applied >= number and engine is not None and not engine.matches_in_outbox
-        )
-
-    until(done)
-
-
-def found(service: Service, subscription: str) -> list[list[str]]:
-    """The ids of the documents of each match, in order."""
-    matches = service.matches(subscription, limit=100_000)
-    return [[document.id for document in each.match.documents] for each in matches]
 
 
 # -- life ------------------------------------------------------------------------------------
@@ -339,6 +320,28 @@ def test_one_that_matches_too_much_is_suspended_and_its_owner_told(service: Serv
     assert service.figures().suspended == ()
 
 
+def test_history_keeps_to_the_limit_that_comes_with_it(tmp_path: Path) -> None:
+    with serving(tmp_path / "state") as service:
+        service.subscribe(ORDERS)
+        applied(service, service.publish("S", [order(1, id=f"o{n}") for n in range(10)]).last)
+        (done,) = service.subscribe(
+            ORDERS.replace("orders:", "few:"), backfill=HOUR, limit=Limit(4, HOUR)
+        )
+        assert done.history is not None
+        assert (len(done.history.matches), done.history.suspended) == (4, ("few",))
+        assert done.registered.status == "suspended"
+
+
+def test_a_throttle_is_for_values_that_matches_have(tmp_path: Path) -> None:
+    """Also one that was there before the text was replaced: all matches would count as one value."""
+    with serving(tmp_path / "state") as service:
+        service.subscribe(ORDERS, throttle=Throttle("p", HOUR))
+        other = "orders: SELECT q FROM S//order[./part->q];"
+        with pytest.raises(Invalid, match="no values of p; they have those of q"):
+            service.subscribe(other)
+        service.subscribe(other, throttle=Throttle("q", HOUR))
+
+
 # -- what was kept aside ---------------------------------------------------------------------
 
 
@@ -366,76 +369,6 @@ def test_dead_letters_can_be_sent_on_their_way_again(tmp_path: Path) -> None:
         assert found(service, "orders") == [["new"], ["late"]]
         assert service.forget_letters(numbers=[other.number]) == 1
         assert service.letters() == []
-
-
-# -- copies ----------------------------------------------------------------------------------
-
-
-def test_a_copy_made_while_documents_flow_is_a_state_that_goes_on(tmp_path: Path) -> None:
-    copy, state = tmp_path / "copy", tmp_path / "new"
-    with serving(tmp_path / "state") as service:
-        service.subscribe(ORDERS, channels=[ChannelSpec("pull")])
-        with Publisher(service) as publisher:
-            until(lambda: service.figures().spool.applied > 30)
-            done = service.backup(copy)
-            at_least = service.figures().spool.applied
-            until(lambda: publisher.count > at_least + 30)
-        applied(service, publisher.count)
-        with pytest.raises(Conflict, match="not empty"):
-            service.backup(copy)
-        token = service.token
-    assert set(done.files) == {"broker.duckdb", "mailbox.sqlite", "spool.sqlite", "token"}
-    assert copy.stat().st_mode & 0o077 == 0
-    restore(copy, state)
-    with serving(state) as restored:
-        assert restored.token == token
-        last = restored.figures().spool.last
-        assert last >= 30
-        applied(restored, last)
-        assert found(restored, "orders") == [[f"o{n}"] for n in range(1, last + 1)]
-        assert len(restored.take("orders.pull", 10_000)) == last
-        applied(restored, restored.publish("S", [order(1, id="next")]).last)
-        assert found(restored, "orders")[-1] == ["next"]
-
-
-def test_who_reads_on_behind_a_number_misses_nothing_after_a_restore(tmp_path: Path) -> None:
-    copy, state = tmp_path / "copy", tmp_path / "new"
-    with serving(tmp_path / "state") as service:
-        service.subscribe(ORDERS)
-        applied(service, service.publish("S", [order(1, id="before")]).last)
-        service.backup(copy)
-        applied(service, service.publish("S", [order(1, id=f"lost{n}") for n in range(5)]).last)
-        last = service.mailbox.matches("orders", 0, 100)[-1].n
-    restore(copy, state)
-    with serving(state) as restored:
-        applied(restored, restored.publish("S", [order(1, id="after")]).last)
-        (one,) = restored.mailbox.matches("orders", last, 100)
-        assert [d.id for d in one.match.documents] == ["after"]
-        assert [d.n for d in restored.mailbox.matches("orders", 0, 100)] == [1, one.n]
-        assert restored.mailbox.figures().matches == 2
-
-
-def test_what_is_no_whole_copy_is_refused(tmp_path: Path) -> None:
-    copy, state = tmp_path / "copy", tmp_path / "new"
-    with serving(tmp_path / "state") as service:
-        service.backup(copy)
-    with pytest.raises(Conflict, match="not empty"):
-        restore(copy, tmp_path / "state")
-    manifest = (copy / MANIFEST).read_bytes()
-    (copy / MANIFEST).unlink()
-    with pytest.raises(Invalid, match="no backup, or one that was not finished"):
-        restore(copy, state)
-    (copy / MANIFEST).write_bytes(manifest.replace(b"broker.duckdb", b"../outside"))
-    with pytest.raises(Invalid, match="not the files of a state"):
-        restore(copy, state)
-    (copy / MANIFEST).write_bytes(manifest)
-    spool = copy / "spool.sqlite"
-    damaged = bytearray(spool.read_bytes())
-    damaged[-1] ^= 1
-    spool.write_bytes(damaged)
-    with pytest.raises(Invalid, match=r"spool\.sqlite: not as it was written"):
-        restore(copy, state)
-    assert not state.exists()
 
 
 # -- feeds -----------------------------------------------------------------------------------
