@@ -40,8 +40,7 @@ class Log:
             self._numbers: dict[str, int] = dict(
                 db.execute("SELECT name, max(number) FROM subscription GROUP BY name")
             )
-            found = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'match'").fetchone()
-            self._last = found[0] if found else 0
+        self._last = self._committed()
 
     def close(self) -> None:
         self.db.close()
@@ -100,6 +99,11 @@ class Log:
         if rows:
             self._tell({match.query for match in matches})
         return len(rows)
+
+    def _committed(self) -> int:
+        """The last place that was given, in the file."""
+        ((last,),) = self.db.rows("SELECT max(seq) FROM sqlite_sequence WHERE name = 'match'")
+        return last or 0
 
     def _number(self, db: sqlite3.Connection, names: Iterable[str]) -> dict[str, int]:
         """The numbers of subscriptions, given where they have none."""

@@ -149,8 +149,12 @@ class Mailbox(Log):
         return channel
 
     def _within(self, n: int) -> None:
-        if not 0 <= n <= self._last:
-            raise ValueError(f"{n} is no place in the log, which goes up to {self._last}")
+        last = self._last
+        if n > last:
+            # Who reads sees what is committed, and may be back before the one that took it has noted it.
+            last = self._committed()
+        if not 0 <= n <= last:
+            raise ValueError(f"{n} is no place in the log, which goes up to {last}")
 
     # -- the worker's side -------------------------------------------------------------------------
 

@@ -259,3 +259,37 @@ def test_the_clock_is_the_mailboxs_own(tmp_path: Path) -> None:
     with open_mailbox(tmp_path, clock) as mailbox:
         mailbox.take([match(0)])
         assert mailbox.matches(None, 0, 1)[0].taken == clock.now
+
+
+class _Slow(Mailbox):
+    """Takes long to note the last place after it has committed what is there."""
+
+    noting = threading.Event()
+    go = threading.Event()
+    _noted = 0
+
+    @property
+    def _last(self) -> int:  # type: ignore[override]
+        return self._noted
+
+    @_last.setter
+    def _last(self, last: int) -> None:
+        if last:
+            self.noting.set()
+            assert self.go.wait(30)
+        self._noted = last
+
+
+def test_what_can_be_read_can_be_acknowledged(tmp_path: Path) -> None:
+    with _Slow(tmp_path / "mailbox.sqlite") as mailbox:
+        mailbox.put_channel("puller", "pull")
+        taking = threading.Thread(target=mailbox.take, args=([match(0), match(1)],))
+        taking.start()
+        assert mailbox.noting.wait(30)
+        assert [delivered.n for delivered in mailbox.pull("puller", 10)] == [1, 2]
+        assert mailbox.ack("puller", 2) == 2
+        with pytest.raises(ValueError, match="3 is no place in the log, which goes up to 2"):
+            mailbox.ack("puller", 3)
+        mailbox.go.set()
+        taking.join()
+        assert mailbox.last() == 2
