@@ -4,10 +4,11 @@
 
 A real `broker serve` with its local pipeline. First a steady rate, for latencies: from the answer to the
 publisher until the match is in the log, and from there until it has reached its webhook. Then as fast as
-the service accepts, for the minutes asked for, with a line every ten seconds: is what it holds flat? The
+the service accepts, for the minutes asked for, with twenty lines on the way: is what it holds flat? The
 webhooks of a thousand subscriptions go to a receiver that is slow and fails one time in five; feeds grow
-and are polled meanwhile. At the end every match is held against an exact count, and what the
-receiver got against the log: loss, if there is any, is told.
+and are polled meanwhile. A client follows the log from its beginning, which keeps what is delivered for
+two minutes. At the end every match that it read is held against an exact count, and what the
+receiver got against those: loss, if there is any, is told.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from math import inf
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,7 @@ HEAD = (
     "DuckDB, MB",
     "spool, MB",
     "mailbox, MB",
+    "p99, s",
     "CPU, s",
 )
 Got = tuple[str, float]
@@ -114,7 +117,7 @@ class Served:
         config.write_text(
             f'state = "state"\n[server]\nport = 0\n[feeds]\nurls = {json.dumps(urls)}\ninterval = "5 s"\n'
             '[delivery]\nallow_private = true\nschedule = ["1 s", "2 s", "5 s", "10 s", "20 s", "40 s"]\n'
-            '[retention]\ndelivered = "30 days"\ndocuments = "11 days"\n[time]\nlateness = "60 days"\n[intake]\nmax_backlog = 20000\n'
+            '[retention]\ndelivered = "2 min"\ndocuments = "11 days"\n[time]\nlateness = "60 days"\n[intake]\nmax_backlog = 20000\n'
             '[pipeline]\nkind = "local"\n[logs]\nlevel = "warning"\n'
         )
         self.state = directory / "state"
@@ -149,24 +152,68 @@ class Served:
         while self.status()["intake"]["backlog"]:
             time.sleep(0.2)
 
-    def log(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        after = 0
-        while lines := self.ask("GET", "/v1/matches", params={"after": after, "limit": 1000}).text:
-            page = [json.loads(line) for line in lines.splitlines()]
-            after = page[-1]["n"]
-            found += page
-        return found
+
+class Follower(threading.Thread):
+    """A client that reads the log behind its last number, again and again, and keeps the figures."""
+
+    def __init__(self, served: Served, publisher: Publisher) -> None:
+        super().__init__(daemon=True)
+        self.publisher = publisher
+        self.http = httpx.Client(
+            base_url=served.http.base_url, headers=served.http.headers, timeout=600
+        )
+        self.count = 0
+        self.hooked: dict[str, float] = {}
+        """When the matches for webhooks were found, by id."""
+        self.waited: list[float] = []
+        """Seconds from accepted to found, of matches since somebody last took them."""
+        self._after = 0
+        self._ending = threading.Event()
+
+    def run(self) -> None:
+        while self._read() or not self._ending.is_set():
+            pass
+
+    def finish(self) -> None:
+        """Read what is left, and end."""
+        self._ending.set()
+        self.join()
+
+    def _read(self) -> bool:
+        wanted = {"after": self._after, "limit": 1_000, "wait": 1}
+        answer = self.http.get("/v1/matches", params=wanted)
+        answer.raise_for_status()
+        lines = answer.text.splitlines()
+        for line in lines:
+            match = json.loads(line)
+            self._after = match["n"]
+            if match["query"].startswith("q"):
+                self._keep(match)
+        return bool(lines)
+
+    def _keep(self, match: dict[str, Any]) -> None:
+        self.count += 1
+        taken = datetime.fromisoformat(match["taken"]).timestamp()
+        last = max(int(document["id"]) for document in match["documents"])
+        accepted = self.publisher.accepted(last)
+        self.waited.append(max(0.0, taken - accepted))
+        if HOOKED <= int(match["query"][1:]) < self.publisher.hooked:
+            self.hooked[match["id"]] = taken
 
 
 class Publisher:
     """Sends documents in their order, a request at a time; remembers when each was accepted."""
 
-    def __init__(self, served: Served, documents: Documents) -> None:
+    def __init__(self, served: Served, documents: Documents, hooks: int) -> None:
         self.served = served
         self.documents = documents
+        self.hooked = HOOKED + hooks
         self.at: list[float] = []
         self.refused = 0
+
+    def accepted(self, document: int) -> float:
+        """When a document was accepted; it may be matched before its answer is here."""
+        return self.at[document] if document < len(self.at) else inf
 
     def send(self, count: int) -> None:
         first = len(self.at)
@@ -215,8 +262,10 @@ def steady(publisher: Publisher, rate: int, seconds: float) -> None:
             time.sleep(0.005)
 
 
-def full_speed(served: Served, publisher: Publisher, seconds: float) -> list[tuple[str, ...]]:
-    """As fast as it accepts; a row every ten seconds."""
+def full_speed(
+    served: Served, publisher: Publisher, follower: Follower, seconds: float
+) -> list[tuple[str, ...]]:
+    """As fast as it accepts; twenty rows on the way."""
     rows: list[tuple[str, ...]] = []
     stop = threading.Event()
 
@@ -228,13 +277,17 @@ def full_speed(served: Served, publisher: Publisher, seconds: float) -> list[tup
     begin, before = time.monotonic(), served.status()["intake"]["applied"]
     thread.start()
     while time.monotonic() - begin < seconds and thread.is_alive():
-        time.sleep(min(10.0, seconds / 3))
+        time.sleep(seconds / 20)
         told = served.status()
         applied, files = told["intake"]["applied"], told["files"]
         passed = time.monotonic() - begin
         sizes = [files[name] / 1e6 for name in ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")]
         row = (passed, (applied - before) / passed, told["intake"]["backlog"], served.memory())
-        rows.append(tuple(f"{value:,.0f}" for value in (*row, *sizes, served.cpu())))
+        waited, follower.waited = follower.waited, []
+        p99 = np.percentile(waited or [0.0], 99)
+        rows.append(
+            (*(f"{value:,.0f}" for value in (*row, *sizes)), f"{p99:.1f}", f"{served.cpu():,.0f}")
+        )
         print("  ".join(rows[-1]), flush=True)
     stop.set()
     thread.join()
@@ -242,43 +295,40 @@ def full_speed(served: Served, publisher: Publisher, seconds: float) -> list[tup
 
 
 def verdict(
-    served: Served, documents: Documents, queries: Sequence[Query], publisher: Publisher,
-    hooks: int, got: Queue[Got], first: int,
-) -> list[str]:  # fmt: skip
-    """Latencies of the first documents, and what was lost."""
-    log = [match for match in served.log() if match["query"].startswith("q")]
+    documents: Documents,
+    queries: Sequence[Query],
+    publisher: Publisher,
+    follower: Follower,
+    got: Queue[Got],
+) -> list[str]:
+    """What was lost, and how long what was delivered took."""
     exact = Exact(documents.head(len(publisher.at)))
     wanted = sum(exact.count(query) for query in queries)
     came: dict[str, float] = {}
-    numbers = range(HOOKED, HOOKED + hooks)
-    hooked = {m["id"] for m in log if int(m["query"][1:]) in numbers}
     deadline = time.monotonic() + 300
-    while len(came.keys() & hooked) < len(hooked) and time.monotonic() < deadline:
+    while len(came.keys() & follower.hooked.keys()) < len(follower.hooked):
         while not got.empty():
             id, at = got.get()
             came.setdefault(id, at)
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.2)
-    found, reached = [], []
-    for match in log:
-        last = max(int(document["id"]) for document in match["documents"])
-        if last < first:
-            taken = datetime.fromisoformat(match["taken"]).timestamp()
-            found.append((taken - publisher.at[last]) * 1_000)
-            if match["id"] in came:
-                reached.append((came[match["id"]] - taken) * 1_000)
+    reached = [(came[id] - at) * 1_000 for id, at in follower.hooked.items() if id in came]
     lines = [
         f"{len(publisher.at):,} documents accepted ({publisher.refused} requests sent away for a while),"
-        f" {len(log):,} matches in the log, {wanted:,} counted exactly: {wanted - len(log):,} lost.",
-        f"{len(hooked):,} of them for webhooks, {len(hooked - came.keys()):,} not delivered.",
+        f" {follower.count:,} matches read, {wanted:,} counted exactly: {wanted - follower.count:,} lost.",
+        f"{len(follower.hooked):,} of them for webhooks,"
+        f" {len(follower.hooked.keys() - came.keys()):,} not delivered.",
     ]
-    for name, values in (
-        ("accepted to found", found),
-        ("found to delivered, one try in five failing", reached),
-    ):
-        if values:
-            p50, p99 = np.percentile(np.maximum(values, 0), (50, 99))
-            lines.append(f"{name}: p50 {p50:,.0f} ms, p99 {p99:,.0f} ms")
-    return lines
+    return [*lines, *latency("found to delivered, one try in five failing", reached)]
+
+
+def latency(name: str, values: Sequence[float]) -> list[str]:
+    """A line about milliseconds, if there are any."""
+    if not values:
+        return []
+    p50, p99 = np.percentile(np.maximum(values, 0), (50, 99))
+    return [f"{name}: p50 {p50:,.0f} ms, p99 {p99:,.0f} ms"]
 
 
 def main() -> None:
@@ -291,7 +341,7 @@ def main() -> None:
     if args.quick:
         args.minutes, args.subscriptions, args.hooks = 0.1, 500, 20
     seconds, calm = args.minutes * 60, 5.0 if args.quick else 30.0
-    documents = rss(int(args.rate * calm + seconds * 4_000))
+    documents = rss(int(args.rate * calm + seconds * 3_000))
     queries = subscriptions(documents.head(min(30_000, len(documents))), args.subscriptions)
     port: Queue[int] = multiprocessing.Queue()
     got: Queue[Got] = multiprocessing.Queue()
@@ -305,13 +355,17 @@ def main() -> None:
         try:
             prepare(served, queries, documents, args.hooks, number)
             print("prepared", flush=True)
-            publisher = Publisher(served, documents)
+            publisher = Publisher(served, documents, args.hooks)
+            follower = Follower(served, publisher)
+            follower.start()
             steady(publisher, args.rate, calm)
             served.caught_up()
-            first = len(publisher.at)
-            rows = full_speed(served, publisher, seconds)
+            waited, follower.waited = [1_000 * s for s in follower.waited], []
+            rows = full_speed(served, publisher, follower, seconds)
             served.caught_up()
-            lines = verdict(served, documents, queries, publisher, args.hooks, got, first)
+            follower.finish()
+            lines = verdict(documents, queries, publisher, follower, got)
+            lines += latency(f"accepted to found, at {args.rate} a second", waited)
         finally:
             served.process.terminate()
             served.process.wait()
