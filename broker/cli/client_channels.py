@@ -275,6 +275,30 @@ def resume(service: Service, names: tuple[str, ...]) -> None:
 
 
 @channels.command()
+@names_argument
+@click.option(
+    "--after",
+    type=click.IntRange(min=0),
+    required=True,
+    metavar="N",
+    help="Number of the match behind which they begin; 0 for all that is in the log.",
+)
+@with_service
+def reset(service: Service, names: tuple[str, ...], after: int) -> None:
+    """Begin channels again at an earlier or a later match; what lies behind it is delivered again.
+
+    \b
+    broker channels reset desk --after 0
+    """
+
+    def one(name: str) -> str:
+        service.post(f"/v1/channels/{part(name)}/reset", {"after": after})
+        return f"{name}: begins again behind match {after}"
+
+    for_each(names, one)
+
+
+@channels.command()
 @name_argument
 @with_service
 def test(service: Service, name: str) -> None:

@@ -156,7 +156,9 @@ def _behind(db: sqlite3.Connection, channel: Channel) -> tuple[str, list[int]]:
 def again(db: sqlite3.Connection, channel: Channel, n: int) -> None:
     """Deliver a match once more, outside of the order."""
     if channel.kind == "pull":
-        raise ValueError(f"{channel.name}: a pull channel reads again after a reset of its cursor")
+        raise ValueError(
+            f"{channel.name}: a pull channel is not sent to; reset it to an earlier match"
+        )
     db.execute(
         "INSERT INTO retry VALUES (?, ?, 0, 0) ON CONFLICT DO UPDATE SET next_try = 0",
         (channel.number, n),

@@ -17,6 +17,7 @@ from broker.service.schemas import (
     Name,
     Numbers,
     ResendBody,
+    ResetBody,
     split_numbers,
 )
 
@@ -131,6 +132,19 @@ async def ack(api: ApiContext, name: Known, body: AckBody) -> ChannelReply:
     The cursor never goes backwards.
     """
     return ChannelReply(**(await api.read(partial(api.service.ack, name, body.n))).to_json())
+
+
+@channels.post(
+    "/{name}/reset",
+    operation_id="resetChannel",
+    summary="Begin a channel again",
+    responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
+    response_description="The channel as it is now.",
+)
+async def reset(api: ApiContext, name: Known, body: ResetBody) -> ChannelReply:
+    """Deliver all that is in the log behind a number, also what was delivered before."""
+    done = partial(api.service.reset_channel, name, body.after)
+    return ChannelReply(**(await api.read(done)).to_json())
 
 
 @channels.post(

@@ -57,6 +57,12 @@ class ChannelOperations:
             self.core.mailbox.resume_channel(name)
         return self.channel(name)
 
+    def reset_channel(self, name: str, after: int) -> Channel:
+        """Begin again behind a place in the log, also an earlier one."""
+        with _found("channel", name):
+            self.core.mailbox.reset_channel(name, after)
+        return self.channel(name)
+
     def take(self, channel: str, limit: int = 1_000) -> list[Delivered]:
         """What a consumer that pulls has not acknowledged yet."""
         with _found("channel", channel):

@@ -84,7 +84,6 @@ PATTERNS = {
 Name = Annotated[str, Field(pattern=_NAME, max_length=100, examples=["desk"])]
 """The name of a channel."""
 
-StreamName = Annotated[str, Field(max_length=200, examples=["S"])]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 Number = Annotated[int, Field(ge=0, le=LARGEST)]
 Json = Annotated[dict[str, Any], BeforeValidator(_all_storable)]
@@ -192,6 +191,14 @@ class AckBody(Body):
     """How far a pull consumer has got."""
 
     n: Number = Field(description="the number of the last match that was dealt with", examples=[42])
+
+
+class ResetBody(Body):
+    """Where a channel begins again."""
+
+    after: Number = Field(
+        description="the number of a match; 0 for all that is in the log", examples=[0]
+    )
 
 
 class ResendBody(Body):

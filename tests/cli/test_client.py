@@ -235,6 +235,8 @@ def test_a_webhook_and_what_it_answers(service: Serving, tmp_path: Path) -> None
     assert "(all)" in listed
     assert service.done("channels", "pause", "broken") == "broken: paused\n"
     assert service.done("channels", "resume", "broken") == "broken: goes on\n"
+    told = service.done("channels", "reset", "broken", "--after", "0")
+    assert told == "broken: begins again behind match 0\n"
     assert service.done("channels", "remove", "broken") == "broken: removed\n"
     assert service.broker("channels", "show", "broken").returncode == 1
 

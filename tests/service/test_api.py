@@ -133,6 +133,11 @@ def test_a_pull_channel_keeps_its_place(running: Running) -> None:
     assert running.matches(channel="desk") == []
     assert running.matches(channel="desk", after=0) == [first]
     problem(running.http.post("/v1/channels/desk/ack", json={"n": 10**6}), 409, "conflict")
+    again = running.http.post("/v1/channels/desk/reset", json={"after": 0}).json()
+    assert again["cursor"] == 0
+    assert running.matches(channel="desk") == [first]
+    problem(running.http.post("/v1/channels/desk/reset", json={"after": 10**6}), 409, "conflict")
+    problem(running.http.post("/v1/channels/none/reset", json={"after": 0}), 404, "not-found")
     problem(running.http.get("/v1/matches", params={"channel": "none"}), 404, "not-found")
 
 

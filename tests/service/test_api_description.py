@@ -63,6 +63,7 @@ def test_every_route_of_the_design_is_there(openapi: dict[str, Any]) -> None:
         "POST /v1/channels/{name}/pause",
         "POST /v1/channels/{name}/resume",
         "POST /v1/channels/{name}/ack",
+        "POST /v1/channels/{name}/reset",
         "POST /v1/channels/{name}/test",
         "GET /v1/deliveries/dead",
         "DELETE /v1/deliveries/dead",
