@@ -82,6 +82,8 @@ class Store:
             self.connection = _connect(self.directory / _FILE)
             # Strings make the default threshold checkpoint far too often.
             self.connection.execute("SET checkpoint_threshold = '256MB'")
+        # DuckDB shows one where it takes the program for a person's session, as under `python -c`.
+        self.connection.execute("SET enable_progress_bar = false")
         # Order is asked for where it matters, and planning is what small batches spend.
         self.connection.execute("SET preserve_insertion_order = false")
         self.connection.execute("SET approximate_join_order_threshold = 6")

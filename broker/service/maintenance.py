@@ -44,7 +44,8 @@ class Maintenance(Background):
         self._tasks = [
             _Task("clock", 2.0, self.tick, now),
             _Task("trim", 5.0, core.trim, now + 5),
-            _Task("retention", 60.0, self.retain, now + 10),
+            # Often, since nothing is matched while what is too old is taken out.
+            _Task("retention", 15.0, self.retain, now + 10),
             _Task("compaction", 300.0, self.compact, now + 60),
         ]
 
