@@ -28,8 +28,9 @@ from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import inf
 from multiprocessing.queues import Queue
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import numpy as np
@@ -41,6 +42,7 @@ from bench.measure import finish, parser, table
 from bench.workload import Documents, Query
 
 FEEDS = 20
+BEGAN = int(time.time())
 HOOKED = 100
 """The first subscription with a webhook: those before it match more than a slow receiver takes."""
 HEAD = (
@@ -64,8 +66,10 @@ class _Other(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     got: Queue[Got]
     begun = 0.0
-    dated = 0.0
-    """When the first item of a feed is from, in the time of the documents."""
+    dated: Synchronized[float]
+    """How far the publisher has come, in the time of the documents."""
+    dates: ClassVar[dict[tuple[str, int], float]] = {}
+    """When an item of a feed was first shown, in that time."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -79,7 +83,8 @@ class _Other(BaseHTTPRequestHandler):
         newest = int((time.time() - self.begun) / 5)
         items = []
         for n in range(max(0, newest - 20), newest):
-            date = format_datetime(datetime.fromtimestamp(self.dated + 5 * n, UTC))
+            at = self.dates.setdefault((self.path, n), self.dated.value)
+            date = format_datetime(datetime.fromtimestamp(at, UTC))
             told = f"<guid>{self.path}/{n}</guid><title>Item {n}</title><pubDate>{date}</pubDate>"
             items.append(f"<item>{told}</item>")
         channel = f"<title>Feed {self.path}</title>{''.join(items)}"
@@ -100,7 +105,7 @@ class _Many(ThreadingHTTPServer):
     daemon_threads = True
 
 
-def other(port: Queue[int], got: Queue[Got], dated: float) -> None:
+def other(port: Queue[int], got: Queue[Got], dated: Synchronized[float]) -> None:
     """The process of the receiver and of the feeds."""
     _Other.got, _Other.begun, _Other.dated = got, time.time(), dated
     server = _Many(("127.0.0.1", 0), _Other)
@@ -204,8 +209,11 @@ class Follower(threading.Thread):
 class Publisher:
     """Sends documents in their order, a request at a time; remembers when each was accepted."""
 
-    def __init__(self, served: Served, documents: Documents, hooks: int) -> None:
+    def __init__(
+        self, served: Served, documents: Documents, hooks: int, dated: Synchronized[float]
+    ) -> None:
         self.served = served
+        self.dated = dated
         self.documents = documents
         self.hooked = HOOKED + hooks
         self.at: list[float] = []
@@ -230,9 +238,15 @@ class Publisher:
             time.sleep(min(2.0, float(answer.headers["Retry-After"])))
         answer.raise_for_status()
         self.at += [time.time()] * len(lines)
+        self.dated.value = self._time(len(self.at) - 1)
+
+    def _time(self, i: int) -> float:
+        """Seconds; the documents end now, since nobody believes dates to come."""
+        times = self.documents.timestamps
+        return float(BEGAN + (int(times[i]) - int(times[-1])) // SECOND)
 
     def _line(self, i: int) -> str:
-        at = self.documents.timestamps[i] / SECOND
+        at = self._time(i)
         return json.dumps({"id": str(i), "timestamp": at, "xml": self.documents.xml(i, SIZE)})
 
 
@@ -341,13 +355,13 @@ def main() -> None:
     if args.quick:
         args.minutes, args.subscriptions, args.hooks = 0.1, 500, 20
     seconds, calm = args.minutes * 60, 5.0 if args.quick else 30.0
-    documents = rss(int(args.rate * calm + seconds * 3_000))
+    documents = rss(int(args.rate * calm + seconds * 2_800))
     queries = subscriptions(documents.head(min(30_000, len(documents))), args.subscriptions)
     port: Queue[int] = multiprocessing.Queue()
     got: Queue[Got] = multiprocessing.Queue()
-    receiver = multiprocessing.Process(
-        target=other, args=(port, got, documents.timestamps[0] / SECOND), daemon=True
-    )
+    span = int(documents.timestamps[-1] - documents.timestamps[0]) // SECOND
+    dated = multiprocessing.Value("d", float(BEGAN - span))
+    receiver = multiprocessing.Process(target=other, args=(port, got, dated), daemon=True)
     receiver.start()
     number = port.get()
     with tempfile.TemporaryDirectory() as scratch:
@@ -355,7 +369,7 @@ def main() -> None:
         try:
             prepare(served, queries, documents, args.hooks, number)
             print("prepared", flush=True)
-            publisher = Publisher(served, documents, args.hooks)
+            publisher = Publisher(served, documents, args.hooks, dated)
             follower = Follower(served, publisher)
             follower.start()
             steady(publisher, args.rate, calm)
