@@ -65,6 +65,8 @@ class Registry:
         self.halted: dict[str, Halted] = {}
         self._gapped: set[int] = set()
         """The numbers of all subscriptions that have gaps, perhaps of more."""
+        self._settled = 0
+        """How many subscriptions there were when they were last taken out of the collector's sight."""
         self._spec: bytes | None = None
         self._unsent: dict[int, Edge | None] = {}
         """Edges that have changed since the spec was made."""
@@ -83,7 +85,7 @@ class Registry:
         gaps = self.gaps.read()
         self._gapped.update(gaps)
         self.untold = self.gaps.untold()
-        with _staying(count):
+        with growing(count):
             variables = self._chunks("SELECT definition, id FROM variables")
             for chunk in variables:
                 self.catalog.variables.load(chunk)
@@ -100,6 +102,7 @@ class Registry:
                     self._last = number
                 self.catalog.variables.loaded()
                 self._synchronize()
+        self._settle()
 
     def _chunks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a query, some at a time; nothing else may be asked meanwhile."""
@@ -144,12 +147,13 @@ class Registry:
         self.check(fresh)
         replaced = {query.id: None for query in fresh if self.known(query.id) is not None}
         new = {query.id for query in fresh}
-        with _staying(len(fresh)), self._changing():
+        with growing(len(fresh)), self._changing():
             self._withdraw([*replaced])
             first, self._last = self._last + 1, self._last + len(fresh)
             self._enter(enumerate(fresh, first), first_doc)
             self._synchronize()
             self._write([self.catalog.subscriptions[query.id] for query in fresh], now)
+        self._settle()
         return [
             Subscribed(
                 query.id,
@@ -158,6 +162,17 @@ class Registry:
             )
             for query in compiled
         ]
+
+    def _settle(self) -> None:
+        """Take very many subscriptions out of the collector's sight, or each of its long runs would
+        go through them all for nothing."""
+        count = len(self.catalog.subscriptions)
+        if count >= max(_CHUNK, 2 * self._settled):
+            self._settled = count
+            gc.freeze()
+            # At the end nothing may be frozen: extension modules look for what was left over.
+            atexit.unregister(gc.unfreeze)
+            atexit.register(gc.unfreeze)
 
     def check(self, fresh: Sequence[Compiled]) -> None:
         """Whether the streams that new queries publish go with those there. Raises `XsclError`."""
@@ -382,16 +397,3 @@ def _registered(row: tuple[Any, ...], gaps: tuple[Gap, ...]) -> Registered:
     status: Status = gaps[-1].status if halted else "active"
     reason = gaps[-1].reason if halted else None
     return Registered(id, text, status, first_doc, since, reason, gaps, limit)
-
-
-@contextmanager
-def _staying(count: int) -> Iterator[None]:
-    """Around the registration of `count` queries. Very many are taken out of the collector's sight
-    afterwards, or each of its long runs would go through them all for nothing."""
-    with growing(count):
-        yield
-        if count >= _CHUNK:
-            gc.freeze()
-            # At the end nothing may be frozen: extension modules look for what was left over.
-            atexit.unregister(gc.unfreeze)
-            atexit.register(gc.unfreeze)
