@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,8 @@ class Process(AbstractContextManager["Process"]):
     def kill(self) -> None:
         """As a power cut, for all that belongs to it."""
         if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # another thread was quicker
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(60)
 
     def terminate(self, number: signal.Signals = signal.SIGTERM) -> int:
