@@ -140,6 +140,7 @@ class Documents:
         self.ids = ids
         self.timestamps = timestamps
         self._satisfying: dict[Constant, Integers] = {}
+        self._ordered: dict[int, tuple[Integers, Integers]] = {}
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -183,13 +184,22 @@ class Documents:
     def _one(self, constant: Constant) -> Integers:
         known = self._satisfying.get(constant)
         if known is None:
-            column = self.ids[:, constant.leaf]
             if constant.op == "=":
-                mask = column == self._numbers.get(constant.value, -1)
+                order, values = self._by_value(constant.leaf)
+                number = self._numbers.get(constant.value, -1)
+                known = order[slice(*np.searchsorted(values, (number, number + 1)))]
             else:
                 found = pc.match_substring(self._texts[constant.leaf], constant.value)
-                mask = found.to_numpy(zero_copy_only=False)
-            known = self._satisfying[constant] = np.flatnonzero(mask).astype(np.int64)
+                known = np.flatnonzero(found.to_numpy(zero_copy_only=False)).astype(np.int64)
+            self._satisfying[constant] = known
+        return known
+
+    def _by_value(self, leaf: int) -> tuple[Integers, Integers]:
+        """The documents in order of what they have at a leaf, and that."""
+        known = self._ordered.get(leaf)
+        if known is None:
+            order = np.argsort(self.ids[:, leaf], kind="stable").astype(np.int64)
+            known = self._ordered[leaf] = (order, self.ids[order, leaf])
         return known
 
     @cached_property
