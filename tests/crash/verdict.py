@@ -279,7 +279,9 @@ def _mailed(evidence: Evidence, every: Mapping[int, Delivered]) -> None:
     # What was dropped since has been in the log as well, and nobody else has got it from there.
     known = places.keys() | {d["id"] for box in evidence.boxes for d in box.got.values()}
     assert not got.keys() - known, f"mailed, and no matches: {got.keys() - known}"
-    once = Counter(delivered["id"] for delivered in every.values())
+    # Who was registered again may find again what was mailed, and then dropped from the log.
+    registered = Counter(own.id for own in [*evidence.desk.past, *evidence.desk.now.values()])
+    once = Counter(d["id"] for d in every.values() for _ in range(registered[d["query"]] or 1))
     order = [places[id] for id in got if once[id] == 1]
     assert order == sorted(order), "mailed out of order"
     for before, digest in pairwise(digests):
