@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from feeds.threaded import Threaded
+
 AT_ONCE = 32
 _TIMEOUT = 10.0
 _IGNORED = 65_536
@@ -21,7 +23,7 @@ Verify = Callable[[str, Mapping[str, str]], bytes | None]
 Push = Callable[[str, Mapping[str, str], bytes], bool]
 
 
-class CallbackServer:
+class CallbackServer(Threaded):
     """Serves `verify` and `push` on an address, (host, port), the port 0 for any that is free."""
 
     def __init__(
@@ -36,23 +38,13 @@ class CallbackServer:
         self.verify = verify
         self.push = push
         self.max_bytes = max_bytes
-        self._http = _Server(address, self._handler())
-        self._thread = threading.Thread(
-            target=self._http.serve_forever, args=(0.05,), name="callback", daemon=True
-        )
+        server = _Server(address, self._handler())
+        super().__init__(server, "callback")
+        self._host = str(server.server_address[0])
 
     @property
     def base(self) -> str:
-        host, port = self._http.server_address[:2]
-        return f"http://{host!s}:{port}/"
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        return f"http://{self._host}:{self.port}/"
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self

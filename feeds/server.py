@@ -8,12 +8,12 @@ outside the directory.
 from __future__ import annotations
 
 import hashlib
-import threading
-from contextlib import AbstractContextManager
 from email.utils import formatdate, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from feeds.threaded import Threaded
 
 _CONTENT_TYPES = {
     ".atom": "application/atom+xml",
@@ -26,34 +26,23 @@ _CONTENT_TYPES = {
 }
 
 
-class FeedServer(AbstractContextManager["FeedServer"]):
+class FeedServer(Threaded):
     """`with FeedServer(directory) as server: ... server.url("news.rss")`. `requests` counts them."""
 
     def __init__(self, directory: str | Path, port: int = 0) -> None:
         self._directory = Path(directory).resolve()
         self.requests = 0
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._http.serve_forever, args=(0.05,), name="feed-server", daemon=True
-        )
+        server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        server.daemon_threads = True
+        super().__init__(server, "feed-server")
 
     @property
     def base(self) -> str:
         """`http://127.0.0.1:PORT/`, the directory itself."""
-        return f"http://127.0.0.1:{self._http.server_port}/"
+        return f"http://127.0.0.1:{self.port}/"
 
     def url(self, name: str) -> str:
         return self.base + name
-
-    def __enter__(self) -> FeedServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self

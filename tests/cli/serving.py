@@ -19,6 +19,8 @@ from typing import Any
 
 import httpx
 
+from feeds.threaded import Threaded
+
 COMMAND = [sys.executable, "-c", "from broker.cli import main; main()"]
 
 
@@ -190,12 +192,5 @@ def answering(answer: Callable[[Request], Answer | None]) -> Iterator[tuple[str,
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with Threaded(ThreadingHTTPServer(("127.0.0.1", 0), Handler), "answering") as server:
+        yield f"http://127.0.0.1:{server.port}", asked

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+
+from feeds.threaded import Threaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Server:
+class Server(Threaded, ABC):
     """Serves what `answer` says, each connection in a thread of its own."""
 
     def __init__(self) -> None:
@@ -61,22 +62,12 @@ class Server:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self._http = _Http(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        super().__init__(_Http(("127.0.0.1", 0), Handler), "crash-server")
+        self.url = f"http://127.0.0.1:{self.port}"
 
+    @abstractmethod
     def answer(self, request: Request) -> Answer | None:
         """What to answer, in any thread; None: nothing, the connection breaks."""
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
 
 class _Http(ThreadingHTTPServer):

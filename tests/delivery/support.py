@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +18,7 @@ from typing import Any
 
 from broker.delivery import DeliverySettings, DeliveryWorker, Event, Mailbox
 from broker.model import MICROSECONDS, DocumentRef, Match
+from feeds.threaded import Threaded
 
 START = 1_790_000_000 * MICROSECONDS
 HOUR = 3_600 * MICROSECONDS
@@ -103,7 +104,7 @@ class _Server(ThreadingHTTPServer):
 
 
 @dataclass
-class Receiver(AbstractContextManager["Receiver"]):
+class Receiver(Threaded):
     """An HTTP server on loopback. `answer` says what a request gets; the default is 204."""
 
     answer: Callable[[Request], Answer] = lambda _: (204, {}, b"")
@@ -135,9 +136,7 @@ class Receiver(AbstractContextManager["Receiver"]):
                 pass
 
         self._arrived = threading.Condition()
-        self._server = _Server(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        super().__init__(_Server(("127.0.0.1", 0), Handler), "receiver")
 
     def url(self, path: str = "/hook", host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{path}"
@@ -153,10 +152,6 @@ class Receiver(AbstractContextManager["Receiver"]):
     @property
     def ids(self) -> list[str]:
         return [request.id for request in self.requests]
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @contextmanager

@@ -6,10 +6,11 @@ import socketserver
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+
+from feeds.threaded import Threaded
 
 
-class OddServer(AbstractContextManager["OddServer"]):
+class OddServer(Threaded):
     """`answers` maps a path to the raw response, or to a function that writes it to the socket."""
 
     def __init__(
@@ -21,22 +22,12 @@ class OddServer(AbstractContextManager["OddServer"]):
         self._host = host
         self.requests: list[tuple[str, dict[str, str]]] = []
         self._lock = threading.Lock()
-        self._server = socketserver.ThreadingTCPServer((host, 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.05,), daemon=True
-        )
+        server = socketserver.ThreadingTCPServer((host, 0), self._handler())
+        server.daemon_threads = True
+        super().__init__(server, "odd-server")
 
     def url(self, path: str, host: str | None = None) -> str:
-        return f"http://{host or self._host}:{self._server.server_address[1]}{path}"
-
-    def __enter__(self) -> OddServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        return f"http://{host or self._host}:{self.port}{path}"
 
     def _handler(self) -> type[socketserver.StreamRequestHandler]:
         odd = self

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import http.client
-import threading
-from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+from feeds.threaded import Threaded
 
-class Proxy(AbstractContextManager["Proxy"]):
+
+class Proxy(Threaded):
     """`where` says which host and port stand behind a name, as the proxy's own resolver would."""
 
     def __init__(self, where: dict[str, str]) -> None:
         self.where = where
         self.requests: list[tuple[str, str | None]] = []
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        server.daemon_threads = True
+        super().__init__(server, "proxy")
 
     def url(self, login: str = "") -> str:
-        return f"http://{login}127.0.0.1:{self._http.server_port}"
-
-    def __enter__(self) -> Proxy:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+        return f"http://{login}127.0.0.1:{self.port}"
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         proxy = self

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from feeds.threaded import Threaded
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Page:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Site(AbstractContextManager["Site"]):
+class Site(Threaded):
     """Serves `pages` by path and query; `{base}` in a body or header is the site's own address."""
 
     def __init__(self, pages: Mapping[str, Page | bytes], host: str = "127.0.0.1") -> None:
@@ -38,18 +38,8 @@ class Site(AbstractContextManager["Site"]):
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self._http = ThreadingHTTPServer((host, 0), Handler)
-        self.base = f"http://{host}:{self._http.server_port}"
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        super().__init__(ThreadingHTTPServer((host, 0), Handler), "site")
+        self.base = f"http://{host}:{self.port}"
 
     def url(self, path: str) -> str:
         return self.base + path
-
-    def __enter__(self) -> Site:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()

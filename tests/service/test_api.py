@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from feeds.threaded import Threaded
 from tests.service.api_harness import PAIR, Running, lines, problem, serving, until
 
 
@@ -179,9 +179,8 @@ class _Receiver(BaseHTTPRequestHandler):
 
 
 def test_a_channel_is_tried(tmp_path: Path) -> None:
-    receiver = ThreadingHTTPServer(("127.0.0.1", 0), _Receiver)
-    threading.Thread(target=receiver.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{receiver.server_port}"
+    receiver = Threaded(ThreadingHTTPServer(("127.0.0.1", 0), _Receiver), "receiver")
+    url = f"http://127.0.0.1:{receiver.port}"
     with receiver, serving(tmp_path / "state", delivery__allow_private=True) as running:
         for name, path in (("whole", "/"), ("broken", "/broken")):
             body = {"kind": "webhook", "settings": {"url": url + path}}
@@ -194,7 +193,6 @@ def test_a_channel_is_tried(tmp_path: Path) -> None:
         running.http.put("/v1/channels/desk", json={"kind": "pull"})
         problem(running.http.post("/v1/channels/desk/test"), 409, "conflict")
         problem(running.http.post("/v1/channels/none/test"), 404, "not-found")
-        receiver.shutdown()
 
 
 def test_given_up_deliveries_are_listed_and_resent(shared: Running) -> None:
