@@ -18,15 +18,11 @@ class Threaded:
 
     def __init__(self, server: TCPServer, name: str) -> None:
         self._server = server
+        self.port: int = server.socket.getsockname()[1]
+        """The one that was asked for, or that the system gave."""
         self._thread = threading.Thread(
             target=server.serve_forever, args=(_LOOK,), name=name, daemon=True
         )
-
-    @property
-    def port(self) -> int:
-        """The one that was asked for, or that the system gave."""
-        port: int = self._server.socket.getsockname()[1]
-        return port
 
     def start(self) -> None:
         self._thread.start()
