@@ -22,6 +22,7 @@ from broker.figures import Figures, figures
 from broker.join import MEMORY, Joiner
 from broker.letters import Letters
 from broker.limits import Limits
+from broker.listing import Listing
 from broker.model import DeadLetter, Limit, Match, Registered, Status, Subscribed, Suspension
 from broker.outbox import Outbox
 from broker.registry import Registry
@@ -87,7 +88,8 @@ class Engine:
         highest = store.number("highest_timestamp", -UNBOUNDED)
         self.watermark = Watermark(highest, lateness, lateness_of, idle, steady)
         self.limits = Limits(store, self._limit)
-        self.registry = Registry(store)
+        self.registry = Registry(store, self.limits.leave)
+        self.listing = Listing(store, self.registry.gaps)
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher
         self.joiner = Joiner(store, self.catalog, self._memory)
@@ -145,25 +147,16 @@ class Engine:
     ) -> list[Registered]:
         """The subscriptions, in order of their ids: those of a status, or of any, whose ids begin with
         `prefix` and come behind `after`, at most `limit` of them."""
-        halted = "SELECT number FROM gaps WHERE to_doc IS NULL"
-        which: dict[Status | None, str] = {
-            None: "true",
-            "active": f"number NOT IN ({halted})",
-            "paused": f"number IN ({halted} AND status = 'paused')",
-            "suspended": f"number IN ({halted} AND status = 'suspended')",
-        }
-        condition = f"{which[status]} AND starts_with(id, ?) AND id > ? ORDER BY id LIMIT ?"
-        return self.registry.registered(condition, [prefix, after, limit])
+        return self.listing.page(status, prefix, after, limit)
 
     def registered_of(self, ids: Sequence[str]) -> list[Registered]:
         """Those of these ids, as they stand."""
-        return self.registry.registered("id IN (SELECT unnest(?::VARCHAR[]))", [list(ids)])
+        return self.listing.of(ids)
 
     def registered_one(self, id: str) -> Registered:
         """A subscription as it stands. KeyError if there is none of that id."""
         self.registry.known_or_fail(id)
-        (found,) = self.registry.registered("id = ?", [id])
-        return found
+        return self.listing.one(id)
 
     def take_suspensions(self) -> list[Suspension]:
         """The suspensions since the last call. Who asks again has told the owners of those before;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
 from broker.model import Gap, Status, Suspension
 from broker.store import Store
@@ -17,10 +18,13 @@ class Gaps:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._having = {number for (number,) in store.rows("SELECT DISTINCT number FROM gaps")}
+        """The numbers of all that have gaps, perhaps of more."""
 
     def open(
         self, number: int, status: Status, reason: str, first_doc: int, now: int | None
     ) -> None:
+        self._having.add(number)
         self.store.run(
             "INSERT INTO gaps VALUES (?, ?, ?, ?, ?, NULL, NULL, ?)",
             [number, status, reason, first_doc, now, status != "suspended"],
@@ -33,9 +37,13 @@ class Gaps:
         )
 
     def forget(self, numbers: Sequence[int]) -> None:
-        self.store.run(
-            "DELETE FROM gaps WHERE number IN (SELECT unnest(?::BIGINT[]))", [list(numbers)]
-        )
+        having = self._having.intersection(numbers)
+        if having:
+            self._having -= having
+            self.store.undo(partial(self._having.update, having))
+            self.store.run(
+                "DELETE FROM gaps WHERE number IN (SELECT unnest(?::BIGINT[]))", [[*having]]
+            )
 
     def read(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[Gap, ...]]:
         """The gaps of these subscriptions, or of all, the oldest first."""

@@ -82,7 +82,8 @@ class Limits:
     def __init__(self, store: Store, default: Limit | None) -> None:
         self.store = store
         self.default = default
-        self._own = self._read()
+        rows = store.rows("SELECT number, matches, period FROM limits")
+        self._own = {number: Limit(matches, period) for number, matches, period in rows}
         self._used: dict[int, tuple[int, int]] = {}
         """The end of the period, and the matches in it."""
         self._counted: Counter[int] = Counter()
@@ -91,10 +92,6 @@ class Limits:
         self._each = 0.0
         """Candidates that a document brought lately."""
         self._stopped: list[Subscription] = []
-
-    def _read(self) -> dict[int, Limit]:
-        rows = self.store.rows("SELECT number, matches, period FROM limits")
-        return {number: Limit(matches, period) for number, matches, period in rows}
 
     def __bool__(self) -> bool:
         return self.default is not None or bool(self._own)
@@ -112,6 +109,15 @@ class Limits:
                 self.store.run(
                     "INSERT INTO limits VALUES (?, ?, ?)", [number, limit.matches, limit.period]
                 )
+
+    def leave(self, numbers: Iterable[int]) -> None:
+        """Subscriptions go, and with them the limits of their own."""
+        gone = {number: self._own.pop(number) for number in self._own.keys() & set(numbers)}
+        if gone:
+            self.store.undo(lambda: self._own.update(gone))
+            self.store.run(
+                "DELETE FROM limits WHERE number IN (SELECT unnest(?::BIGINT[]))", [[*gone]]
+            )
 
     # -- a batch -----------------------------------------------------------------------------
 
@@ -225,10 +231,7 @@ class Limits:
         self._used.pop(number, None)
 
     def forget(self, now: int) -> None:
-        """Let go of periods that are over, and of limits of subscriptions that have gone."""
-        ((count,),) = self.store.rows("SELECT count(*) FROM limits")
-        if count < len(self._own):
-            self._own = self._read()
+        """Let go of periods that are over."""
         self._used = {n: period for n, period in self._used.items() if period[0] > now}
 
     def _of(self, number: int) -> Limit | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import gc
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from broker.catalog import Catalog, Subscription
 from broker.gaps import Gaps
-from broker.model import Gap, Limit, Registered, Status, Subscribed, Suspension
+from broker.model import Status, Subscribed, Suspension
 from broker.shapes import Compiled, compile_text
 from broker.store import Store
 from broker.streams import Streams
@@ -54,17 +54,17 @@ class Halted:
 class Registry:
     """Registers, halts and removes queries; what counts from which document on is written down.
 
-    What a transaction that fails has changed here is taken back with it.
+    What a transaction that fails has changed here is taken back with it. `gone` is told the numbers
+    of subscriptions that are removed, in the transaction that does it.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, gone: Callable[[Sequence[int]], object]) -> None:
         self.store = store
+        self._gone = gone
         self.catalog = Catalog()
         self.matcher = Matcher()
         self.gaps = Gaps(store)
         self.halted: dict[str, Halted] = {}
-        self._gapped: set[int] = set()
-        """The numbers of all subscriptions that have gaps, perhaps of more."""
         self._settled = 0
         """How many subscriptions there were when they were last taken out of the collector's sight."""
         self._spec: bytes | None = None
@@ -83,7 +83,6 @@ class Registry:
     def _restore(self) -> None:
         (count,) = self.store.rows("SELECT count(*) FROM subscriptions")[0]
         gaps = self.gaps.read()
-        self._gapped.update(gaps)
         self.untold = self.gaps.untold()
         with growing(count):
             variables = self._chunks("SELECT definition, id FROM variables")
@@ -203,7 +202,6 @@ class Registry:
             halted = Halted.of(known.number, known.compiled)
             self._leave([id])
             self._hold(halted)
-            self._gapped.add(known.number)
             self.gaps.open(known.number, status, reason, first_doc, now)
             self._synchronize()
             if status == "suspended":
@@ -222,16 +220,6 @@ class Registry:
             self.gaps.close(known.number, first_doc, now)
             self._synchronize()
             self._write_variables()
-
-    def registered(self, condition: str, parameters: Sequence[Any]) -> list[Registered]:
-        """The subscriptions that a condition of SQL holds for, as they stand, in order of their ids."""
-        rows = self.store.rows(
-            "SELECT number, id, text, first_doc, since, matches, period FROM subscriptions"
-            f" LEFT JOIN limits USING (number) WHERE {condition}",
-            parameters,
-        )
-        gaps = self.gaps.read([row[0] for row in rows])
-        return [_registered(row, gaps.get(row[0], ())) for row in rows]
 
     def count(self) -> int:
         """How many subscriptions there are, active or not."""
@@ -301,11 +289,8 @@ class Registry:
             if id in self.halted:
                 self._let_go(self.halted[id])
         self._delete("subscriptions", "number", numbers)
-        self._delete("limits", "number", numbers)
-        if gapped := self._gapped.intersection(numbers):
-            self.gaps.forget([*gapped])
-            self._gapped -= gapped
-            self.store.undo(partial(self._gapped.update, gapped))
+        self.gaps.forget(numbers)
+        self._gone(numbers)
 
     def _write(self, rows: Sequence[Subscription], now: int | None) -> None:
         self._insert(
@@ -388,12 +373,3 @@ class Registry:
             if self._added > max(_MANY, len(self.catalog.edges)):
                 self._spec, self._added = None, 0
                 self._unsent.clear()
-
-
-def _registered(row: tuple[Any, ...], gaps: tuple[Gap, ...]) -> Registered:
-    _, id, text, first_doc, since, matches, period = row
-    limit = None if matches is None else Limit(matches, period)
-    halted = bool(gaps) and gaps[-1].to_doc is None
-    status: Status = gaps[-1].status if halted else "active"
-    reason = gaps[-1].reason if halted else None
-    return Registered(id, text, status, first_doc, since, reason, gaps, limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -159,8 +160,13 @@ def test_the_limit_of_a_subscription_that_has_gone_is_forgotten() -> None:
     with Broker() as broker:
         both(broker)
         assert broker.engine.limits
+        with suppress(ZeroDivisionError), broker.engine.store.transaction():
+            broker.unsubscribe("pair")
+            assert not broker.engine.limits
+            raise ZeroDivisionError
+        assert broker.engine.registered_one("pair").limit == Limit(10_000, HOUR)
+        assert broker.engine.limits
         broker.unsubscribe("pair")
-        broker.engine.limits.forget(NOON)
         assert not broker.engine.limits
 
 
