@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from broker.records import Record
@@ -17,6 +17,13 @@ Hits = tuple[bool, Sequence[Verdict], Sequence[Sequence[Record]]]
 """Older documents whose signature with a new one has a verdict: whether the new one is the right
 block, the verdicts, and the documents of each, in order of their end. Of those the ones in the window
 still have to be picked."""
+
+
+def singly(hits: Iterable[Hits]) -> Iterator[tuple[Verdict, bool, Sequence[Record]]]:
+    """Each verdict, whether the new document is the right block of it, and its documents."""
+    for right, verdicts, lists in hits:
+        for verdict, records in zip(verdicts, lists, strict=True):
+            yield verdict, right, records
 
 
 def put(records: list[Record], record: Record) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from broker.catalog import Canonical, Catalog
 from broker.history import History
-from broker.hits import within
+from broker.hits import singly, within
 from broker.plan import Plan, decider
 from broker.postings import Postings
 from broker.publish import Candidate
@@ -203,25 +203,22 @@ class Joiner:
         """Queries of two blocks: this document and an older one."""
         found: list[Found] = []
         told: set[tuple[int, int, bool]] = set()
-        for right, verdicts, lists in self.postings.probe(record):
-            for verdict, olds in zip(verdicts, lists, strict=True):
-                for template in verdict.templates:
-                    window = self.templates.widest[template]
-                    own = within(olds, record, right, window, "")
-                    self._leave(needed, template, record, own)
-                for kind, plans, window in verdict.kinds:
-                    for old in within(olds, record, right, window, kind):
-                        pair = (old, record) if right else (record, old)
-                        if not (record.layout.regular and old.layout.regular):
-                            for plan in plans:
-                                self._leave(needed, plan.canonical.template, record, (old,))
-                            continue
+        for verdict, right, olds in singly(self.postings.probe(record)):
+            for template in verdict.templates:
+                window = self.templates.widest[template]
+                self._leave(needed, template, record, within(olds, record, right, window, ""))
+            for kind, plans, window in verdict.kinds:
+                for old in within(olds, record, right, window, kind):
+                    pair = (old, record) if right else (record, old)
+                    if not (record.layout.regular and old.layout.regular):
                         for plan in plans:
-                            key = (plan.canonical.number, old.doc, right)
-                            if plan.admits(*pair) and key not in told:
-                                told.add(key)
-                                for candidate in plan.candidates(pair):
-                                    found.append((plan.canonical, candidate))
+                            self._leave(needed, plan.canonical.template, record, (old,))
+                        continue
+                    for plan in plans:
+                        key = (plan.canonical.number, old.doc, right)
+                        if plan.admits(*pair) and key not in told:
+                            told.add(key)
+                            found += [(plan.canonical, c) for c in plan.candidates(pair)]
         return found
 
     def _leave(self, needed: Needed, template: int, new: Record, olds: Iterable[Record]) -> None:
@@ -243,11 +240,10 @@ class Joiner:
             records = [self.postings.records[doc] for doc in fresh]
             recalled += self._recall(records)
             for record in records:
-                for right, verdicts, lists in self.postings.probe(record):
-                    for verdict, olds in zip(verdicts, lists, strict=True):
-                        for template in verdict.templates & needed.templates:
-                            window = self.templates.widest[template]
-                            reached |= {old.doc for old in within(olds, record, right, window, "")}
+                for verdict, right, olds in singly(self.postings.probe(record)):
+                    for template in verdict.templates & needed.templates:
+                        window = self.templates.widest[template]
+                        reached |= {old.doc for old in within(olds, record, right, window, "")}
             fresh = reached - needed.docs
             needed.docs |= fresh
         return recalled

@@ -12,7 +12,7 @@ import pytest
 from broker import hot as hot_module
 from broker import postings as module
 from broker.catalog import Canonical
-from broker.hits import within
+from broker.hits import singly, within
 from broker.plan import Plan
 from broker.postings import Postings
 from broker.records import Layout, Record
@@ -70,13 +70,12 @@ def satisfied(made: Plan, left: Record, right: Record) -> bool:
 
 def told(lists: Postings, new: Record) -> Counter[tuple[int, int, bool]]:
     found: Counter[tuple[int, int, bool]] = Counter()
-    for right, verdicts, met in lists.probe(new):
-        for verdict, olds in zip(verdicts, met, strict=True):
-            for kind, plans, window in verdict.kinds:
-                for old in within(olds, new, right, window, kind):
-                    for each in plans:
-                        if each.admits(*((old, new) if right else (new, old))):
-                            found[each.canonical.number, old.doc, right] += 1
+    for verdict, right, olds in singly(lists.probe(new)):
+        for kind, plans, window in verdict.kinds:
+            for old in within(olds, new, right, window, kind):
+                for each in plans:
+                    if each.admits(*((old, new) if right else (new, old))):
+                        found[each.canonical.number, old.doc, right] += 1
     return found
 
 
