@@ -43,8 +43,10 @@ _LONGER = 8
 """How many times longer a list must be from then on to be long."""
 
 _KNOWN = 100_000
+"""Recipes, and kinds of values; beyond it they are worked out anew."""
 
 _MEETINGS = 50_000
+"""Meetings, of which each has lists of its own. Beyond it they are worked out anew."""
 
 
 class HotLists:

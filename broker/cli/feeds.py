@@ -113,8 +113,8 @@ def remove(urls: Sequence[str], state: Path) -> None:
     with open_books(state) as books:
 
         def one(typed: str) -> str:
-            url = _watched(typed, books)
-            books.spool.remove(url)
+            url, _ = split_login(address_of(typed))
+            _must_be_watched(typed, books.spool.remove(url))
             books.listings.remove([url])
             return f"removed: {url}"
 
@@ -142,19 +142,16 @@ def _set_status(urls: Sequence[str], state: Path, status: Status) -> None:
     with open_books(state) as books:
 
         def one(typed: str) -> str:
-            url = _watched(typed, books)
-            books.spool.set_status(url, status)
+            url, _ = split_login(address_of(typed))
+            _must_be_watched(typed, books.spool.set_status(url, status))
             return f"{done}: {url}"
 
         for_each(urls, one)
 
 
-def _watched(typed: str, books: Books) -> str:
-    """The feed that the user named; Failed if it is not watched."""
-    url, _ = split_login(address_of(typed))
-    if all(feed.url != url for feed in books.spool.feeds()):
+def _must_be_watched(typed: str, there: bool) -> None:
+    if not there:
         raise Failed(f"{typed}: not watched (see broker feeds list)")
-    return url
 
 
 @feeds.command("list")

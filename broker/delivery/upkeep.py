@@ -23,9 +23,9 @@ _CHUNK = 1_000
 _PAGES = 500
 """Pages that one step of compaction gives back."""
 _COUNTED = 10_000
+"""A backlog is counted up to this; a larger one is told by places in the log."""
 _LEAP = 10**9
 """More matches than a log gets between a backup and the next."""
-"""A backlog is counted up to this; a larger one is told by places in the log."""
 
 EVENTS_KEPT = 10_000
 

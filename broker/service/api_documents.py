@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Request
 
 from broker.service.api_common import ApiContext, Context, problems
+from broker.service.api_known import keys_of
 from broker.service.api_replies import AcceptedReply
 from broker.service.errors import Invalid
 from broker.service.intake import read_lines
@@ -150,9 +151,10 @@ def _publish_lines(api: Context, stream: str, body: bytes, key: str | None) -> A
 
 
 def _publish(api: Context, stream: str, documents: list[Posted]) -> AcceptedReply:
-    known = api.known.count(api.service.core, stream, documents)
+    keys = keys_of(stream, documents)
+    known = api.known.count(api.service.core, keys, documents)
     accepted = api.service.publish(stream, documents)
-    api.known.accepted(stream, documents, accepted)
+    api.known.accepted(keys, accepted.first)
     return AcceptedReply(
         accepted=accepted.count,
         known=known,

@@ -16,10 +16,18 @@ import duckdb
 
 from broker.rows import document_key
 from broker.service.core import Core
-from broker.service.results import Accepted, Posted
+from broker.service.results import Posted
 
 _MOST = 200_000
 """Documents remembered that wait to be matched."""
+
+
+def keys_of(stream: str, documents: Sequence[Posted]) -> list[int | None]:
+    """By which documents of a stream are known; None: they have no id."""
+    return [
+        None if each.id is None else document_key(each.source_in(stream), each.id)
+        for each in documents
+    ]
 
 
 class Known:
@@ -30,12 +38,11 @@ class Known:
         self._waiting: OrderedDict[int, int] = OrderedDict()
         """Key and number of those accepted here that the engine has not committed yet."""
 
-    def count(self, core: Core, stream: str, documents: Sequence[Posted]) -> int:
-        """How many of these add nothing. Ask before they are accepted.
+    def count(self, core: Core, keys: Sequence[int | None], documents: Sequence[Posted]) -> int:
+        """How many documents of these keys add nothing. Ask before they are accepted.
 
         Documents without an id are new; a revision takes the place of one that is known.
         """
-        keys = _keys(stream, documents)
         named = [key for key in keys if key is not None]
         if not named:
             return 0
@@ -49,10 +56,10 @@ class Known:
                 known.add(key)  # the same id may come once more in one request
         return count
 
-    def accepted(self, stream: str, documents: Sequence[Posted], accepted: Accepted) -> None:
-        """These wait now."""
+    def accepted(self, keys: Sequence[int | None], first: int) -> None:
+        """Documents of these keys wait now, under numbers from `first` on."""
         with self._lock:
-            for number, key in enumerate(_keys(stream, documents), accepted.first):
+            for number, key in enumerate(keys, first):
                 if key is not None:
                     self._waiting[key] = number
                     self._waiting.move_to_end(key)
@@ -64,13 +71,6 @@ class Known:
             while self._waiting and next(iter(self._waiting.values())) <= core.position:
                 self._waiting.popitem(last=False)
             return {key for key in keys if key in self._waiting}
-
-
-def _keys(stream: str, documents: Sequence[Posted]) -> list[int | None]:
-    return [
-        None if each.id is None else document_key(each.source or f"post:{stream}", each.id)
-        for each in documents
-    ]
 
 
 def _stored(core: Core, keys: Sequence[int]) -> set[int]:

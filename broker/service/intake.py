@@ -95,7 +95,7 @@ def _row(stream: str, document: Posted, now: int, line: int) -> DocumentRow:
         raise TooLarge(f"document {line} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB")
     if document.timestamp is not None and abs(document.timestamp) > _FARTHEST:
         raise Invalid(f"document {line} is dated outside of the calendar", "timestamp")
-    source = document.source or f"post:{stream}"
+    source = document.source_in(stream)
     id = document.id or str(uuid.uuid4())
     for name, text in (("id", id), ("source", source), ("stream", stream)):
         if _CONTROL.search(text):

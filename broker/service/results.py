@@ -35,6 +35,10 @@ class Posted:
     revision: bool = False
     source: str | None = None
 
+    def source_in(self, stream: str) -> str:
+        """Where it comes from, where it is published to a stream."""
+        return self.source or f"post:{stream}"
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:

@@ -7,7 +7,7 @@ subscription (its channels, its throttle) is there before it finds anything, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Literal
 
@@ -67,12 +67,13 @@ class SubscriptionOperations:
                 "so that each gets its own",
                 "channels",
             )
+        ids = [query.id for query in compiled]
+        throttles = {id: self.core.mailbox.throttle(id) for id in ids}
         for query in compiled:
-            own = throttle or self.core.mailbox.throttle(query.id)
+            own = throttle or throttles[query.id]
             if own is not None and own.variable is not None:
                 _check_variable(query, own.variable)
-        ids = [query.id for query in compiled]
-        was = self._bounds(ids)
+        was = self._bounds(throttles)
         with self._prepared(ids, throttle, channels):
             outcomes, history = self._register(compiled, backfill, limit)
         with self.core.lock:
@@ -85,13 +86,12 @@ class SubscriptionOperations:
             results.append(Subscribed(registered[id], outcome, warnings, history, was[id]))
         return results
 
-    def _bounds(self, ids: Sequence[str]) -> dict[str, Bounds]:
+    def _bounds(self, throttles: Mapping[str, Throttle | None]) -> dict[str, Bounds]:
+        """Those of subscriptions with these throttles; of one that is not registered, none."""
         with self.core.lock:
-            known = {each.id: each.limit for each in self.core.engine.registered_of(ids)}
-        mailbox = self.core.mailbox
-        return {
-            id: Bounds(mailbox.throttle(id), known[id]) if id in known else Bounds() for id in ids
-        }
+            registered = self.core.engine.registered_of([*throttles])
+        own = {each.id: Bounds(throttles[each.id], each.limit) for each in registered}
+        return {id: own.get(id, Bounds()) for id in throttles}
 
     def _register(
         self, compiled: list[Compiled], duration: int | None, limit: Limit | None
