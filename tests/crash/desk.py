@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import xscl
 from tests.crash.actors import Caller, pause
-from tests.crash.notes import backfilled
+from tests.crash.notes import Past, backfilled
 from tests.crash.process import Served
 from tests.crash.queries import STANDING, query
 from tests.crash.webhooks import SECRET
@@ -40,8 +40,8 @@ class Throttle:
 class Registration:
     """A query under an id, from a document on, at most `limit` matches a month.
 
-    `reach`: it was backfilled so far back (minutes), when the next document had the number `past`;
-    `history`: how many documents and matches were told. `end`: the document from which on the next
+    `reach`: it was backfilled so far back (minutes), over the history `past`; `history`: how many
+    documents and matches were told. `end`: the document from which on the next
     one counts under its id. `dropped`: how it went; it had seen all up to number `surely` of the
     spool, and nothing above `hardly`, and its matches have numbers up to `last` in the log.
     """
@@ -52,7 +52,7 @@ class Registration:
     limit: int | None = None
     throttle: Throttle | None = None
     reach: int | None = None
-    past: int = 0
+    past: Past = field(default_factory=Past)
     history: tuple[int, int] | None = None
     gaps: list[Gap] = field(default_factory=list)
     end: int | None = None
@@ -190,7 +190,7 @@ class Desk:
             self.past.append(before)
         for gone in reversed(self.past):
             if gone.id == id:
-                gone.end = max(own.first, own.past)
+                gone.end = max(own.first, own.past.doc)
                 assert gone.end >= gone.first
                 break
 

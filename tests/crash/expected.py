@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, product
+from itertools import groupby
 
 import xscl
 from broker.model import iso_time
 from tests.crash.desk import Gap, Registration
+from tests.crash.notes import Past
 from tests.crash.versions import Versions
 from tests.crash.world import Doc
 from tests.oracle.matches import Found
@@ -18,6 +19,7 @@ from tests.oracle.oracle import Arrival, Oracle
 
 Name = tuple[str, str]
 END = 2**62
+_NONE = Past()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,10 +40,10 @@ class Hit:
     end: int
     values: frozenset[str]
 
-    @property
-    def which(self) -> tuple[str, ...]:
-        """What its id is made of: an item that was edited makes no other match."""
-        return (self.key.query, *(id for id, _ in self.key.documents))
+    def which(self, text: str) -> tuple[str, ...]:
+        """What its id is made of, where the query has that text: an item that was edited makes no
+        other match, and a query that was changed finds others."""
+        return (text, *(id for id, _ in self.key.documents))
 
 
 class Expected:
@@ -64,41 +66,27 @@ class Expected:
         self._lives = lives
         self._known: dict[object, list[Hit]] = {}
 
-    def of(
-        self, text: str, first: int, end: int = END, past: int = 0, log: Collection[Key] | None = ()
-    ) -> Iterator[Hit]:
-        """The matches of queries among the documents of these numbers.
-
-        Those below `past` were looked at together, when the next document had that number. If an item
-        was edited about then, it is not known in which version: the log tells. Without one, all that
-        may be.
-        """
+    def of(self, text: str, first: int, end: int = END, past: Past = _NONE) -> Iterator[Hit]:
+        """The matches of queries among the documents of these numbers; those of history were looked
+        at together."""
         for group in self._groups.values():
             chosen = [(number, doc) for number, doc in group if first <= number < end]
-            answers = [self._asked(text, chosen, past, then) for then in self._then(chosen, past)]
-            if log is None:
-                yield from dict.fromkeys(hit for hits in answers for hit in hits)
-            else:
-                yield from max(answers, key=lambda hits: sum(hit.key in log for hit in hits))
+            yield from self._asked(text, chosen, past)
 
-    def _then(self, chosen: Sequence[tuple[int, Doc]], past: int) -> Iterator[dict[Name, Doc]]:
-        """How the items of history may have been."""
-        items = [doc.name for number, doc in chosen if number < past and doc.kind == "item"]
-        assert self._versions is not None or not items
-        for docs in product(*(self._versions.at(name, past) for name in items if self._versions)):
-            yield dict(zip(items, docs, strict=True))
-
-    def _asked(
-        self, text: str, chosen: Sequence[tuple[int, Doc]], past: int, then: Mapping[Name, Doc]
-    ) -> list[Hit]:
-        asked = (text, tuple(number for number, _ in chosen), past, tuple(then.values()))
+    def _asked(self, text: str, chosen: Sequence[tuple[int, Doc]], past: Past) -> list[Hit]:
+        then: dict[Name, Doc] = {}
+        for number, doc in chosen:
+            if doc.kind == "item" and number < past.doc:
+                assert self._versions is not None
+                then[doc.name] = self._versions.at(doc.name, past)
+        asked = (text, tuple(number for number, _ in chosen), past.doc, tuple(then.values()))
         if asked not in self._known:
             oracle = Oracle()
             for query in xscl.check([xscl.parse(text)]).queries:
                 oracle.subscribe(query)
             self._known[asked] = [
                 _hit(number, found)
-                for number, doc, revision in self._arriving(chosen, past, then)
+                for number, doc, revision in self._arriving(chosen, past.doc, then)
                 for found in oracle.arrive(_arrival(doc, revision))
             ]
         return self._known[asked]
@@ -119,12 +107,12 @@ class Expected:
                 doc = items[doc.name] = then.get(doc.name) or versions.first(doc.name)
             yield number, doc, False
 
-    def during(self, own: Registration, log: Collection[Key] | None = ()) -> Iterator[Hit]:
-        """The matches of a registration, over all the time in which it was active; `log` as above."""
+    def during(self, own: Registration) -> Iterator[Hit]:
+        """The matches of a registration, over all the time in which it was active."""
         begin = own.first
         for gap in [*own.gaps, None]:
             end = _until(own, gap)
-            hits = sorted(self.of(own.text, begin, end, own.past, log), key=lambda hit: hit.number)
+            hits = sorted(self.of(own.text, begin, end, own.past), key=lambda hit: hit.number)
             if own.limit is not None:
                 hits, stopped = self._limited(hits, own.limit)
                 suspended = gap.first if gap and gap.status == "suspended" else None

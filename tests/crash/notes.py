@@ -1,7 +1,7 @@
 """What a process writes down for the verdict: the numbers that documents had got to at some moments.
 
 A life of a process begins at a document, and what counts anew with each process begins there. History
-ends at a document, before which other versions of items may have counted.
+ends at a document, and items counted in it as they were then.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,11 @@ def take_notes(path: str) -> None:
         fresh = [query.id for query in engine.registry.fresh(compiled)]
         done = look_back(engine, compiled, *args, **named)
         for id in fresh:
-            note(what="backfilled", id=id, doc=engine.admission.next_doc)
+            rows = engine.store.rows(
+                "SELECT source, id, xml FROM documents WHERE NOT starts_with(source, 'post:')"
+            )
+            items = [(source, item, xml.decode()) for source, item, xml in rows]
+            note(what="backfilled", id=id, doc=engine.admission.next_doc, items=items)
         return done
 
     Core.__init__ = begun  # type: ignore[method-assign]
@@ -45,10 +50,18 @@ def lives(path: Path) -> list[int]:
     return sorted(line["doc"] for line in _lines(path) if line["what"] == "begun")
 
 
-def backfilled(path: Path, id: str) -> int:
-    """The document at which the last history of a subscription has ended."""
-    found = [line["doc"] for line in _lines(path) if line.get("id") == id]
-    return int(found[-1])
+@dataclass(frozen=True, slots=True)
+class Past:
+    """History up to the document of a number, and the texts of items at that moment."""
+
+    doc: int = 0
+    items: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
+
+
+def backfilled(path: Path, id: str) -> Past:
+    """The last history of a subscription."""
+    *_, last = (line for line in _lines(path) if line.get("id") == id)
+    return Past(last["doc"], {(source, item): text for source, item, text in last["items"]})
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

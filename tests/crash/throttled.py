@@ -3,6 +3,7 @@ they were found; that one does, and how many do not, does not."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
 from typing import Any
@@ -18,22 +19,25 @@ def left_out(
     hits: Collection[Hit],
     log: Mapping[int, tuple[Key, Mapping[str, Any]]],
     told: int | None,
-) -> set[Key]:
+) -> Counter[Key]:
     """The matches that are rightly not in the log. `told`: how many the service says there are, if it
-    still does.
+    still does. Two of one key are of queries that took each other's place.
 
     Of two in the log that share a value, the ends are a period apart; and one that is not there ends
     less than a period from one that is. Raises AssertionError.
     """
-    found = {key for key, _ in log.values()}
+    found = Counter(key for key, _ in log.values())
     period = throttle.minutes * _MINUTE
 
     def near(one: Hit, other: Hit) -> bool:
         shared = throttle.variable is None or bool(one.values & other.values)
         return shared and abs(one.end - other.end) < period
 
-    there = [hit for hit in hits if hit.key in found]
-    absent = [hit for hit in hits if hit.key not in found]
+    there: list[Hit] = []
+    absent: list[Hit] = []
+    for hit in hits:
+        (there if found[hit.key] > 0 else absent).append(hit)
+        found[hit.key] -= 1
     for one, other in combinations(there, 2):
         assert not near(one, other), f"both went out: {one}, {other}"
     for hit in absent:
@@ -43,7 +47,7 @@ def left_out(
     )
     counted = sum(delivered.get("left_out", 0) for _, delivered in log.values())
     assert counted <= len(absent), f"{counted} told as left out, of {len(absent)}"
-    return {hit.key for hit in absent}
+    return Counter(hit.key for hit in absent)
 
 
 def _some(hits: Iterable[Hit]) -> list[Key]:

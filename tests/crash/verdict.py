@@ -130,8 +130,9 @@ def _matches(evidence: Evidence, expected: Expected, log: Entries) -> set[Key]:
     """The log is what the oracle says. Returns what may have been delivered beside it: what was
     pending when a subscription was dropped with it."""
     (begun,) = {evidence.desk.now[id].first for id in NAMES}
-    standing = {key for key, delivered in log.values() if delivered["query"] in NAMES}
-    _equal("the standing queries", {hit.key for hit in expected.of(STANDING, begun)}, standing)
+    standing = Counter(key for key, delivered in log.values() if delivered["query"] in NAMES)
+    wanted = Counter(hit.key for hit in expected.of(STANDING, begun))
+    _equal("the standing queries", wanted, standing)
     maybe: set[Key] = set()
     ids = {own.id for own in [*evidence.desk.past, *evidence.desk.now.values()]}
     unknown = {delivered["query"] for _, delivered in log.values()} - ids
@@ -159,7 +160,7 @@ def _before(evidence: Evidence, expected: Expected, chain: Sequence[Registration
     return {
         hit.key
         for own in chain
-        for hit in expected.during(own, None)
+        for hit in expected.during(own)
         if hit.number <= _ended(evidence, own)[1]
     }
 
@@ -169,13 +170,13 @@ def _chain(
 ) -> None:
     """What was found under one name between two times at which it was dropped: registrations each of
     which took the place of the one before it."""
-    found = {key for key, _ in own.values()}
-    ids = [delivered["id"] for _, delivered in own.values()]
-    assert len(found) == len(own) == len(set(ids)), f"{chain[0].id}: a match is there twice"
+    found = Counter(key for key, _ in own.values())
+    ids = {delivered["id"] for _, delivered in own.values()}
+    assert len(own) == len(ids), f"{chain[0].id}: a match is there twice"
     sure: dict[tuple[str, ...], Hit] = {}
     for registration in chain:
-        hits = list(expected.during(registration, found))
-        _history(evidence, expected, registration, found)
+        hits = list(expected.during(registration))
+        _history(evidence, expected, registration)
         surely, hardly = _ended(evidence, registration)
         # It ended somewhere between two documents; up to the last that has brought a match, it was
         # there.
@@ -183,8 +184,9 @@ def _chain(
         assert reached <= hardly, f"{registration} has found something after it was dropped"
         for hit in hits:
             if hit.number <= max(surely, reached):
-                sure.setdefault(hit.which, hit)  # found again in history, it is no news
-    wanted = {hit.key for hit in sure.values()}
+                # Found again in history, it is no news.
+                sure.setdefault(hit.which(registration.text), hit)
+    wanted = Counter(hit.key for hit in sure.values())
     throttle = chain[-1].throttle
     if throttle is not None:
         told = evidence.throttled[chain[-1].id] if chain[-1].dropped is None else None
@@ -192,17 +194,19 @@ def _chain(
     _equal(f"{chain}", wanted, found)
 
 
-def _history(evidence: Evidence, expected: Expected, own: Registration, found: set[Key]) -> None:
+def _history(evidence: Evidence, expected: Expected, own: Registration) -> None:
     """It began at the document that is told, and what was told of history is so."""
     if own.reach is None:
         return
-    ends = {number: end for number, end in evidence.state.ends.items() if number < own.past}
+    ends = {number: end for number, end in evidence.state.ends.items() if number < own.past.doc}
     since = max(ends.values(), default=0) - own.reach * _MINUTE
-    first = min((number for number, end in ends.items() if end >= since), default=own.past)
+    first = min((number for number, end in ends.items() if end >= since), default=own.past.doc)
     assert own.first == first, f"it begins at {first}: {own}"
     if own.history is not None:
-        hits = list(expected.of(own.text, own.first, own.past, own.past, found))
-        assert own.history == (own.past - own.first, len(hits)), f"{len(hits)} in history: {own}"
+        hits = list(expected.of(own.text, own.first, own.past.doc, own.past))
+        assert own.history == (own.past.doc - own.first, len(hits)), (
+            f"{len(hits)} in history: {own}"
+        )
 
 
 def _ended(evidence: Evidence, own: Registration) -> tuple[int, int]:
@@ -279,9 +283,9 @@ def _mailed(evidence: Evidence, every: Mapping[int, Delivered]) -> None:
     # What was dropped since has been in the log as well, and nobody else has got it from there.
     known = places.keys() | {d["id"] for box in evidence.boxes for d in box.got.values()}
     assert not got.keys() - known, f"mailed, and no matches: {got.keys() - known}"
-    # Who was registered again may find again what was mailed, and then dropped from the log.
-    registered = Counter(own.id for own in [*evidence.desk.past, *evidence.desk.now.values()])
-    once = Counter(d["id"] for d in every.values() for _ in range(registered[d["query"]] or 1))
+    # Who is registered again may find again what was mailed, and then perhaps dropped from the log.
+    dropped = {own.id for own in evidence.desk.past if own.dropped == "drop"}
+    once = Counter(d["id"] for d in every.values() if d["query"] not in dropped)
     order = [places[id] for id in got if once[id] == 1]
     assert order == sorted(order), "mailed out of order"
     for before, digest in pairwise(digests):
@@ -300,10 +304,12 @@ def read_file(path: Path) -> Box:
     return box
 
 
-def _equal(whose: str, wanted: set[Key], found: set[Key]) -> None:
+def _equal(whose: str, wanted: Counter[Key], found: Counter[Key]) -> None:
     lost, extra = wanted - found, found - wanted
-    assert not lost, f"lost, {len(lost)} of {len(wanted)}: {sorted(lost)[:3]}, of {whose}"
-    assert not extra, f"no matches, {len(extra)} of {len(found)}: {sorted(extra)[:3]}, of {whose}"
+    assert not lost, f"lost, {lost.total()} of {wanted.total()}: {sorted(lost)[:3]}, of {whose}"
+    assert not extra, (
+        f"no matches, {extra.total()} of {found.total()}: {sorted(extra)[:3]}, of {whose}"
+    )
 
 
 def _same(what: str, wanted: Iterable[Name], got: Iterable[Name]) -> None:

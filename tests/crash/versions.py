@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests.crash.actors import Accepted
+from tests.crash.notes import Past
 from tests.crash.queries import MET
 from tests.crash.world import Doc, World
 
@@ -87,12 +88,16 @@ class Versions:
         version = self._met[name].get(number)
         return None if version is None else self._shown[name][version].doc
 
-    def at(self, name: Name, past: int) -> list[Doc]:
-        """As the item may have been when the next document had the number `past`."""
-        met = self._met[name]
-        low = max([self._first[name], *(v for other, v in met.items() if other < past)])
-        high = min((v for other, v in met.items() if other >= past), default=max(self._shown[name]))
-        return [shown.doc for v, shown in sorted(self._shown[name].items()) if low <= v <= high]
+    def at(self, name: Name, past: Past) -> Doc:
+        """As the item was in history."""
+        met, text = self._met[name], past.items[name]
+        low = max([self._first[name], *(v for other, v in met.items() if other < past.doc)])
+        high = min(
+            (v for other, v in met.items() if other >= past.doc), default=max(self._shown[name])
+        )
+        (found,) = [v for v, shown in self._shown[name].items() if shown.doc.xml == text]
+        assert low <= found <= high, f"{name} in version {found} at {past}, not {low} to {high}"
+        return self._shown[name][found].doc
 
     def edited(self) -> int:
         """How many items were seen in several versions."""
