@@ -175,17 +175,6 @@ class Verifier:
         return list(dict.fromkeys([*found, *rng.sample(queries, _VERIFIED)]))
 
 
-def ours() -> dict[str, Factory]:
-    """The broker's own join as a system; the one place that knows of it."""
-    try:
-        from bench.ours import Ours
-    except ModuleNotFoundError as error:
-        if error.name != "bench.ours":
-            raise
-        return {}
-    return {BROKER: Ours}
-
-
 def machine() -> str:
     """The machine, the versions, and how busy it has been for five minutes, in a line."""
     names = [

@@ -23,7 +23,8 @@ from xscl.template import Template
 class Ours:
     """Registers the canonical queries, and counts by verdict, of which there are few."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, *, counting: bool = True) -> None:
+        """Without `counting` nobody reads the lists that answer a probe."""
         self.signatures = Signatures()
         self.postings = Postings(self.signatures)
         self._reader = Reader()
@@ -35,6 +36,7 @@ class Ours:
         # No Counter: in a loop as short as that of `_count` it costs twice what a dictionary does.
         self._verdicts: dict[Verdict, int] = {}
         self._counts: Counter[int] = Counter()
+        self._counting = counting
 
     def add(self, batch: Batch) -> None:
         if not len(batch.doc):
@@ -47,7 +49,9 @@ class Ours:
         own = [docs, docs, timestamps, timestamps]
         records = self._reader.records(own, edges, batch.value.tolist(), bounds)
         for record in records:
-            self._count(self.postings.probe(record), record)
+            found = self.postings.probe(record)
+            if self._counting:
+                self._count(found, record)
             self.postings.insert(record)
 
     def _count(self, found: Sequence[Hits], record: Record) -> None:

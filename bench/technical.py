@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 from bench.baselines import BASELINES
 from bench.generate import join_queries, technical
-from bench.measure import Run, Verifier, figures, finish, ours, parser, run, table
+from bench.measure import BROKER, Run, Verifier, figures, finish, parser, run, table
+from bench.ours import Ours
 from bench.workload import Schema, Workload, flat, nested
 
 _MIDDLES = 4
@@ -61,7 +62,7 @@ def measure(name: str, point: Point, pairs: int, budget: float) -> list[Run]:
     workload = Workload(documents, queries)
     verifier = Verifier(documents)
     runs = []
-    for system, factory in (ours() | BASELINES).items():
+    for system, factory in ({BROKER: Ours} | BASELINES).items():
         result = run(system, factory, workload, 2, budget)
         verifier.verify(result, workload)
         runs.append(result)

@@ -17,12 +17,15 @@ from bench.generate import (
     wide_queries,
     window_queries,
 )
-from bench.measure import Disagreement, Factory, Verifier, ours, run
+from bench.measure import BROKER, Disagreement, Factory, Verifier, run
+from bench.ours import Ours
 from bench.workload import Batch, Constant, Documents, Query, Workload, flat, nested
 from broker import Broker, Document
 
 ITEMS = rss(90, channels=4)
-SYSTEMS: dict[str, Factory] = ours() | BASELINES | {"Sequential": partial(Sequential, sample=10)}
+SYSTEMS: dict[str, Factory] = (
+    {BROKER: Ours} | BASELINES | {"Sequential": partial(Sequential, sample=10)}
+)
 RECORDS = wide(60, leaves=4)
 
 
