@@ -17,24 +17,53 @@ from tests.cli.serving import COMMAND, Serving, book, environment, queries, run,
 QUERY = "q: SELECT t FROM S//book[./title->t];\n"
 
 
+class Command:
+    """A command that runs on; it is killed at the end if it still does."""
+
+    def __init__(self, state: Path, *args: object) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, *map(str, args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(state=str(state)),
+        )
+        stdin, stdout, stderr = self.process.stdin, self.process.stdout, self.process.stderr
+        assert stdin is not None
+        assert stdout is not None
+        assert stderr is not None
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+
+    def says(self, *words: str) -> None:
+        """Its next line to the user has these in it."""
+        line = self.stderr.readline()
+        assert all(word in line for word in words), line
+
+    def no_more(self) -> None:
+        """Its input ends."""
+        self.stdin.close()
+        self.process.stdin = None
+
+    def ended(self) -> tuple[int, str, str]:
+        """Exit code, and what it has still written."""
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
 @contextmanager
-def started(state: Path, *args: object) -> Iterator[subprocess.Popen[str]]:
+def waiting(state: Path, *args: object) -> Iterator[Command]:
     """A command, once it says that it waits."""
-    with subprocess.Popen(
-        [*COMMAND, *map(str, args)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(state=str(state)),
-    ) as process:
-        assert process.stderr is not None
-        try:
-            said = process.stderr.readline()
-            assert f"no service runs on {state}; waiting up to " in said
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
+    with Command(state, *args) as command:
+        command.says(f"no service runs on {state}; waiting up to ")
+        yield command
 
 
 @pytest.fixture
@@ -55,18 +84,17 @@ def test_publish_matches_and_tail_wait_for_a_service_that_restarts(
 ) -> None:
     (tmp_path / "a.jsonl").write_text(book("after"))
     with (
-        started(stopped, "publish", "S", tmp_path / "a.jsonl") as publish,
-        started(stopped, "matches", "q", "--format", "jsonl") as matches,
-        started(stopped, "tail", "q", "--after", "0", "--format", "jsonl") as tail,
+        waiting(stopped, "publish", "S", tmp_path / "a.jsonl") as publish,
+        waiting(stopped, "matches", "q", "--format", "jsonl") as matches,
+        waiting(stopped, "tail", "q", "--after", "0", "--format", "jsonl") as tail,
         serving(stopped) as service,
     ):
-        said = publish.communicate(timeout=60)[1]
-        assert (publish.returncode, said.splitlines()[-1]) == (0, "1 document accepted")
-        found, _ = matches.communicate(timeout=60)
-        assert matches.returncode == 0
+        code, _, said = publish.ended()
+        assert (code, said.splitlines()[-1]) == (0, "1 document accepted")
+        code, found, _ = matches.ended()
+        assert code == 0
         assert json.loads(found.splitlines()[0])["values"] == {"t": ["before"]}
         service.matched("q", 2)
-        assert tail.stdout is not None
         told = [json.loads(tail.stdout.readline())["values"] for _ in range(2)]
         assert told == [{"t": ["before"]}, {"t": ["after"]}]
 
@@ -104,20 +132,11 @@ def test_one_that_was_killed_is_waited_for_and_found_at_its_new_address(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    with subprocess.Popen(
-        [*COMMAND, "matches"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(state=str(state)),
-    ) as matches:
-        assert matches.stderr is not None
-        said = matches.stderr.readline()
-        assert "no service answers at" in said
-        assert "waiting up to 30 s for it" in said
+    with Command(state, "matches") as matches:
+        matches.says("no service answers at", "waiting up to 30 s for it")
         with serving(state, server__port=port):
-            assert matches.wait(60) == 0
-            assert matches.stderr.read().startswith("0 matches")
+            code, _, said = matches.ended()
+            assert (code, said[:9]) == (0, "0 matches")
     done = run("matches", "--patience", "0", "--state", state)
     assert done.returncode == 1
     assert done.stderr.startswith(f"broker: no service answers at http://127.0.0.1:{port}")
@@ -127,50 +146,31 @@ def test_tail_goes_on_at_the_new_address(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with serving(state) as service:
         service.done("subscribe", queries(tmp_path, QUERY))
-        tail = subprocess.Popen(
-            [*COMMAND, "tail", "--format", "jsonl"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(state=str(state)),
-        )
-        assert tail.stdout is not None
-        assert tail.stderr is not None
-        assert "following" in tail.stderr.readline()
+        tail = Command(state, "tail", "--format", "jsonl")
+        tail.says("following")
         assert service.signal(signal.SIGTERM) == 0
-    try:
-        assert "trying again" in tail.stderr.readline()
+    with tail:
+        tail.says("trying again")
         with serving(state) as service:
             service.done("publish", "S", "-", stdin=book("after"))
             assert json.loads(tail.stdout.readline())["values"] == {"t": ["after"]}
-    finally:
-        tail.kill()
-        tail.communicate()
 
 
 def test_publishing_goes_on_at_the_new_address(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with serving(state) as service:
-        publish = subprocess.Popen(
-            [*COMMAND, "publish", "S", "-"],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(state=str(state)),
-        )
-        assert publish.stdin is not None
-        assert publish.stderr is not None
+        publish = Command(state, "publish", "S", "-")
         publish.stdin.write("".join(book(str(n)) + "\n" for n in range(501)))
         publish.stdin.flush()
         service.until("/v1/status", lambda told: told["intake"]["last"] == 500)
         service.signal(signal.SIGKILL)
-    publish.stdin.close()
-    assert "trying again" in publish.stderr.readline()
-    with serving(state) as service:
-        assert publish.wait(60) == 0
-        assert publish.stderr.read().splitlines()[-1] == "501 documents accepted"
-        assert service.api.get("/v1/status").json()["intake"]["last"] == 501
-    publish.stderr.close()
+    with publish:
+        publish.no_more()
+        publish.says("trying again")
+        with serving(state) as service:
+            code, _, said = publish.ended()
+            assert (code, said.splitlines()[-1]) == (0, "501 documents accepted")
+            assert service.api.get("/v1/status").json()["intake"]["last"] == 501
 
 
 def test_one_of_several_that_fails_holds_up_none_of_the_others(
