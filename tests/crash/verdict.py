@@ -61,7 +61,7 @@ def judge(evidence: Evidence) -> dict[str, int]:
     versions = Versions(evidence.world, evidence.accepted, numbers, evidence.log)
     expected = Expected(evidence.world.docs, numbers, versions, evidence.lives)
     log = _log(evidence.log)
-    maybe = _matches(evidence, expected, log)
+    maybe, left = _matches(evidence, expected, log)
     suspended = _suspensions(evidence)
     _received(evidence, log, maybe)
     registrations = [*evidence.desk.past, *evidence.desk.now.values()]
@@ -72,7 +72,7 @@ def judge(evidence: Evidence) -> dict[str, int]:
         "registrations": len(registrations),
         "of history": sum(own.history[1] for own in registrations if own.history),
         "suspended": suspended,
-        "left out": sum(evidence.throttled.values()),
+        "left out": left,
         "edited": versions.edited(),
         "digests": len(evidence.digests or ()),
         "repeated": sum(b.repeated for b in [*evidence.boxes, *(evidence.own or {}).values()]),
@@ -126,14 +126,15 @@ def _told(delivered: Delivered, derived: Mapping[str, str]) -> Key:
 # -- the log -------------------------------------------------------------------------------------
 
 
-def _matches(evidence: Evidence, expected: Expected, log: Entries) -> set[Key]:
+def _matches(evidence: Evidence, expected: Expected, log: Entries) -> tuple[set[Key], int]:
     """The log is what the oracle says. Returns what may have been delivered beside it: what was
-    pending when a subscription was dropped with it."""
+    pending when a subscription was dropped with it; and how many matches throttles left out."""
     (begun,) = {evidence.desk.now[id].first for id in NAMES}
     standing = Counter(key for key, delivered in log.values() if delivered["query"] in NAMES)
     wanted = Counter(hit.key for hit in expected.of(STANDING, begun))
     _equal("the standing queries", wanted, standing)
     maybe: set[Key] = set()
+    left = 0
     ids = {own.id for own in [*evidence.desk.past, *evidence.desk.now.values()]}
     unknown = {delivered["query"] for _, delivered in log.values()} - ids
     assert not unknown, f"matches of nobody: {unknown}"
@@ -151,8 +152,8 @@ def _matches(evidence: Evidence, expected: Expected, log: Entries) -> set[Key]:
                 assert not own, f"dropped, and still in the log: {list(own.values())[:3]}"
                 maybe |= _before(evidence, expected, chain)
             else:
-                _chain(evidence, expected, chain, own)
-    return maybe
+                left += _chain(evidence, expected, chain, own)
+    return maybe, left
 
 
 def _before(evidence: Evidence, expected: Expected, chain: Sequence[Registration]) -> set[Key]:
@@ -167,9 +168,9 @@ def _before(evidence: Evidence, expected: Expected, chain: Sequence[Registration
 
 def _chain(
     evidence: Evidence, expected: Expected, chain: Sequence[Registration], own: Entries
-) -> None:
+) -> int:
     """What was found under one name between two times at which it was dropped: registrations each of
-    which took the place of the one before it."""
+    which took the place of the one before it. Returns how many matches its throttle left out."""
     found = Counter(key for key, _ in own.values())
     ids = {delivered["id"] for _, delivered in own.values()}
     assert len(own) == len(ids), f"{chain[0].id}: a match is there twice"
@@ -187,11 +188,12 @@ def _chain(
                 # Found again in history, it is no news.
                 sure.setdefault(hit.which(registration.text), hit)
     wanted = Counter(hit.key for hit in sure.values())
-    throttle = chain[-1].throttle
+    throttle, out = chain[-1].throttle, Counter[Key]()
     if throttle is not None:
         told = evidence.throttled[chain[-1].id] if chain[-1].dropped is None else None
-        wanted -= left_out(throttle, sure.values(), own, told)
-    _equal(f"{chain}", wanted, found)
+        out = left_out(throttle, sure.values(), own, told)
+    _equal(f"{chain}", wanted - out, found)
+    return out.total()
 
 
 def _history(evidence: Evidence, expected: Expected, own: Registration) -> None:
