@@ -11,7 +11,7 @@ import pickle
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ _ROW_TYPES = {
     "num": pa.float64(),
 }
 
-_CODES = {pa.int32(): "i", pa.int64(): "q"}
+_CODES = {pa.int32(): "i", pa.int64(): "q", pa.uint64(): "Q"}
 """The same as type codes of Python's arrays."""
 
 DOCUMENTS = pa.schema(_DOCUMENT_FIELDS)
@@ -174,12 +174,14 @@ def _flat_columns(witnesses: Sequence[Witness]) -> list[pa.Array]:
         parts = [getattr(w, name) for w in witnesses]
         if name in ("text", "num"):
             columns.append(_sparse_column(witnesses, parts, kind, size))
-        elif name == "value":
-            columns.append(pa.array([*chain.from_iterable(parts)], kind))
+            continue
+        flat = array(_CODES[kind])
+        for part in parts:
+            flat.fromlist(part)
+        if name == "value":
+            codes = np.frombuffer(flat, np.uint64)
+            columns.append(pa.array(codes, kind, mask=codes == 0))
         else:
-            flat = array(_CODES[kind])
-            for part in parts:
-                flat.fromlist(part)
             columns.append(pa.Array.from_buffers(kind, size, [None, pa.py_buffer(flat)]))
     return columns
 

@@ -49,7 +49,7 @@ class Edge:
 class Witness:
     """Rows of one document, as parallel columns.
 
-    `value` is the code of node2's value, None where nobody joins it or where it is NaN, which equals
+    `value` is the code of node2's value, 0 where nobody joins it or where it is NaN, which equals
     nothing. `text` and `num` are the value itself and its number, by the row's place in the columns,
     where predicates read them; NaN is left out.
     """
@@ -58,7 +58,7 @@ class Witness:
     var2: list[int] = field(default_factory=list)
     node1: list[int] = field(default_factory=list)
     node2: list[int] = field(default_factory=list)
-    value: list[int | None] = field(default_factory=list)
+    value: list[int] = field(default_factory=list)
     text: dict[int, str] = field(default_factory=dict)
     num: dict[int, float] = field(default_factory=dict)
 

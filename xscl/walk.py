@@ -28,7 +28,7 @@ from xscl.positions import positions
 if TYPE_CHECKING:
     from xscl.stage1 import Entry, Group, Matcher, Tried, Witness
 
-Computed = dict[object, tuple[int | None, str, float]]
+Computed = dict[object, tuple[int, str, float]]
 """Code, text and number of the values of one node, by what is computed of it."""
 
 
@@ -82,7 +82,7 @@ class Walk:
                 here = self.matcher.automaton.child(above, element.tag)
             inner = len(element)
             if not here.idle:
-                code = None
+                code = 0
                 if here.coded:
                     text = string_value(element) if inner else element.text or ""
                     code = digest(text.encode())
@@ -91,7 +91,7 @@ class Walk:
                     add_var2(var2)
                     add_node1(nodes[back])
                     add_node2(index)
-                    add_value(code if valued else None)
+                    add_value(code if valued else 0)
                 if here.general:
                     self._general(here, element, index)
                 if here.wants_leaves:
@@ -115,13 +115,13 @@ class Walk:
     def _leaf(self, here: StateSet, label: str, text: str, number: int) -> None:
         """Witness an attribute or text, below the element that is the last open node."""
         witness, nodes = self.witness, self.nodes
-        code = value_code(text) if here.rows else None
+        code = value_code(text) if here.rows else 0
         for back, var1, var2, valued in here.rows:
             witness.var1.append(var1)
             witness.var2.append(var2)
             witness.node1.append(nodes[back])
             witness.node2.append(number)
-            witness.value.append(code if valued else None)
+            witness.value.append(code if valued else 0)
 
         if here.general:
             self._general(here, text, number, label)
@@ -228,7 +228,7 @@ class Walk:
         return known
 
     def _rows(self, group: Group, entry: Entry, depths: Sequence[int], computed: Computed) -> None:
-        code: int | None = None
+        code = 0
         text: str | None = None
         number = math.nan
         if group.evaluate is not None:
@@ -247,17 +247,17 @@ class Walk:
             witness.var2.append(entry.var2)
             witness.node1.append(nodes[depth])
             witness.node2.append(nodes[-1])
-            witness.value.append(code if group.valued else None)
+            witness.value.append(code if group.valued else 0)
 
-    def _value(self, evaluate: Callable[[Node], Value]) -> tuple[int | None, str, float]:
-        """Code, text and number of the current node's value; NaN equals nothing and has no code."""
+    def _value(self, evaluate: Callable[[Node], Value]) -> tuple[int, str, float]:
+        """Code, text and number of the current node's value; NaN equals nothing, its code is 0."""
         context = self.chain[-1]
         assert context is not None
         value = evaluate(context)
         text = as_text(value)
         if not isinstance(value, float):
             return value_code(text), text, to_number(text)
-        return (None if math.isnan(value) else value_code(text)), text, value
+        return (0 if math.isnan(value) else value_code(text)), text, value
 
     def _passes(self, test: Tried | Check, depth: int) -> bool:
         """Whether a filter holds at an open node."""
