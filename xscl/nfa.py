@@ -21,6 +21,9 @@ from xscl import ast
 _PATCHED = 1_000
 """With more state sets than this, a change forgets them instead of looking at each."""
 
+_FEW = 4
+"""States of which each is asked sooner than whether any state knows a name."""
+
 
 Row = tuple[int, int, int, bool]
 """A witness row for every node of a state set: where var1 stands in a list of the open nodes, var1,
@@ -289,19 +292,33 @@ class Automaton:
 
     def child(self, here: StateSet, label: object) -> StateSet:
         """The state set of a child that `here.children` does not know, by its tag."""
-        if isinstance(label, str):
-            # Names that no pattern knows cost little: a document may invent thousands.
-            known = label in self._names or label[0] == "{"
-            keys = label_keys(label) if known else ("*",)
-            if known and _names_move(here, keys):
-                below = self._moved(here, keys)
-            else:
-                below = here.other = here.other or self._moved(here, keys)
-        else:  # a comment or processing instruction, which only `//.` selects
+        below: StateSet | None = None
+        if not isinstance(label, str):  # a comment or processing instruction: only `//.` selects it
             below = self._set(_selves(here), (), True)
+        elif label[0] == "{":
+            keys = label_keys(label)
+            if any(_names_move(here, key) for key in keys[:-1]):
+                below = self._moved(here, keys)
+        # Names that no pattern knows here cost little: a document may invent thousands.
+        elif len(here.active) < _FEW or label in self._names:
+            for state in here.active:
+                if state.elements and label in state.elements:
+                    below = self._moved(here, (label, "*"))
+                    break
+        if below is None:
+            below = here.other or self._other(here)
         here.children[label] = below
-        self._remember(1)
+        if self.remembered < self.limit:
+            self.remembered += 1
+        else:
+            self._remember(1)
         return below
+
+    def _other(self, here: StateSet) -> StateSet:
+        """The state set of a child by whose name no pattern moves."""
+        if here.other is None:
+            here.other = self._moved(here, ("*",))
+        return here.other
 
     def attribute(self, here: StateSet, label: str) -> StateSet | None:
         """The state set of an attribute, by its name; None where no pattern ends in it."""
@@ -369,14 +386,9 @@ class Automaton:
             waiting += [s for s in (state.texts, state.self_below, state.loop) if s is not None]
 
 
-def _names_move(here: StateSet, keys: Sequence[str]) -> bool:
-    """Whether an active state moves by one of these keys, other than by `*`."""
-    for key in keys:
-        if key != "*":
-            for state in here.active:
-                if state.elements and key in state.elements:
-                    return True
-    return False
+def _names_move(here: StateSet, key: str) -> bool:
+    """Whether an active state moves by this key."""
+    return any(state.elements and key in state.elements for state in here.active)
 
 
 def _selves(here: StateSet) -> list[State]:
