@@ -19,7 +19,8 @@ from lxml import etree
 from xscl import ast
 from xscl.constants import Atom, Check, ConstantIndex, Subject, atom_of
 from xscl.filters import Node, Value, compile_filter, compile_value, text_of
-from xscl.nfa import Automaton, Row, State, StateSet
+from xscl.nfa import Automaton
+from xscl.states import Row, State, StateSet
 from xscl.treepattern import Definition
 from xscl.walk import Walk
 

@@ -22,8 +22,8 @@ from xscl.document import (
 )
 from xscl.filters import Node, Value, as_text
 from xscl.functions import to_number
-from xscl.nfa import StateSet
 from xscl.positions import positions
+from xscl.states import StateSet
 
 if TYPE_CHECKING:
     from xscl.stage1 import Entry, Group, Matcher, Tried, Witness
