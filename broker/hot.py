@@ -269,18 +269,17 @@ class HotLists:
 
     def _recipe(self, values: HotValues, codes: Sequence[int]) -> Recipe:
         """What documents whose hot values have this pattern have to do with the lists."""
-        hot = values[3::3]
-        pattern: Pattern = (*values[:1], *values[1::3], *values[2::3])
+        rows_of, variables, hot = values[::4], values[1::4], values[3::4]
+        pattern: Pattern = (*rows_of, *variables, *values[2::4])
         if len(set(hot)) < len(hot):
-            pattern += tuple(map(hot.index, hot))
+            pattern += (tuple(map(hot.index, hot)),)
         found = self._recipes.get(pattern)
         if found is None:
             if len(self._recipes) >= _KNOWN:
                 self._recipes.clear()
-            variables = values[0].variables
             rows: dict[Posting, int] = {}
-            for row, code in zip(values[1::3], hot, strict=True):
-                rows.setdefault((code, variables[row]), row)
+            for row, variable, code in zip(rows_of, variables, hot, strict=True):
+                rows.setdefault((code, variable), row)
             long: list[tuple[int, int]] = []
             growing: list[tuple[int, int]] = []
             for (code, variable), row in rows.items():

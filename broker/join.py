@@ -180,6 +180,8 @@ class Joiner:
 
     def _of_one(self, record: Record, needed: Needed) -> list[Found]:
         """Queries of one block."""
+        if not self._alone:
+            return []
         layout = record.layout
         plans = self._alone_in.get(layout)
         if plans is None:

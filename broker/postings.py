@@ -8,7 +8,6 @@ are in `hot`. They are a cache of RL and can be made from it at any time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from broker.hits import Hits, keep, put
 from broker.hot import HotLists
@@ -122,7 +121,8 @@ class Postings:
         of = self._of
         fresh: list[int] = []
         cold: list[tuple[int, int, Sequence[Record]]] = []
-        hot: list[Any] = []
+        hot: list[int] = []
+        variables = record.layout.variables
         for row, code in enumerate(record.codes):
             if not code:
                 continue
@@ -130,10 +130,10 @@ class Postings:
             if entry is None:
                 fresh.append(code)
             elif isinstance(entry, Hot):
-                hot += (row, entry.kind, code)
+                hot += (row, variables[row], entry.kind, code)
             else:
                 cold.append((code, row, entry if isinstance(entry, list) else (entry,)))
-        found = (fresh, cold, (record.layout, *hot) if hot else ())
+        found = (fresh, cold, tuple(hot))
         self._looked_up = (record, found)
         return found
 

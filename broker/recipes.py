@@ -19,12 +19,12 @@ Posting = tuple[int, int]
 
 Variables = tuple[int, ...]
 
-HotValues = tuple[Any, ...]
-"""A document's layout; then row, `Hot.kind` and code of each of its hot values."""
+HotValues = tuple[int, ...]
+"""Row, variable, `Hot.kind` and code of each of a document's hot values."""
 
 Pattern = tuple[Any, ...]
-"""A document's layout; row and `Hot.kind` of each of its hot values; and, where some of them are
-equal, which."""
+"""Row, variable and `Hot.kind` of each of a document's hot values; and, where some of them are equal,
+which."""
 
 Lists = dict[Any, list[Record]]
 """Lists of documents by the code of a value, or by several codes."""

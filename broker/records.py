@@ -24,35 +24,42 @@ _KNOWN_LAYOUTS = 100_000
 class Layout:
     """The rows of a document's witness without their values.
 
-    `nodes` maps a variable to its nodes, each with the rows that may carry its value; `variables`
-    are var2 by row. A layout is *regular* if each variable that others hang from stands for one node.
-    Then the nodes of a tree pattern are independent of each other, and what holds for each value join
-    alone holds for all of them together.
+    `variables` are var2 by row. A layout is *regular* if each variable that others hang from stands for
+    one node. Then the nodes of a tree pattern are independent of each other, and what holds for each
+    value join alone holds for all of them together.
     """
 
-    __slots__ = ("nodes", "regular", "singles", "variables")
+    __slots__ = ("_nodes", "_rows", "regular", "variables")
 
     def __init__(self, rows: Iterable[tuple[int, int, int, int]]) -> None:
-        nodes: dict[int, dict[int, list[int]]] = {}
-        tops: dict[int, set[int]] = {}
-        variables = []
-        for row, (var1, var2, node1, node2) in enumerate(rows):
-            nodes.setdefault(var2, {}).setdefault(node2, []).append(row)
-            variables.append(var2)
-            if var1:
-                tops.setdefault(var1, set()).add(node1)
-        self.variables: Final = tuple(variables)
-        self.singles: Final = tuple([(variable,) for variable in variables])
-        self.regular: Final = all(
-            len(own) == 1 and own.issuperset(nodes.get(variable, own))
-            for variable, own in tops.items()
+        self._rows: Final = tuple(rows)
+        self._nodes: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] | None = None
+        self.variables: Final = tuple([row[1] for row in self._rows])
+        tops: dict[int, int] = {}
+        several = False
+        for var1, _, node1, _ in self._rows:
+            if var1 and tops.setdefault(var1, node1) != node1:
+                several = True
+        self.regular: Final = not several and all(
+            tops.get(var2, node2) == node2 for _, var2, _, node2 in self._rows
         )
-        for variable, own in tops.items():
-            nodes.setdefault(variable, {node: [] for node in own})
-        self.nodes: Final = {
-            variable: tuple((node, tuple(rows)) for node, rows in found.items())
-            for variable, found in nodes.items()
-        }
+
+    @property
+    def nodes(self) -> dict[int, tuple[tuple[int, tuple[int, ...]], ...]]:
+        """By variable its nodes, each with the rows that may carry its value. Documents with
+        constants of their own have layouts of their own, so this is made where somebody asks."""
+        if self._nodes is None:
+            found: dict[int, dict[int, list[int]]] = {}
+            tops: dict[int, dict[int, list[int]]] = {}
+            for row, (var1, var2, node1, node2) in enumerate(self._rows):
+                found.setdefault(var2, {}).setdefault(node2, []).append(row)
+                if var1:
+                    tops.setdefault(var1, {})[node1] = []
+            self._nodes = {
+                variable: tuple([(node, tuple(own)) for node, own in nodes.items()])
+                for variable, nodes in (tops | found).items()
+            }
+        return self._nodes
 
 
 class Record:
@@ -74,7 +81,7 @@ class Record:
         """The variables with a value."""
         codes, layout = self.codes, self.layout
         if codes.count(code) == 1:
-            return layout.singles[codes.index(code)]
+            return (layout.variables[codes.index(code)],)
         found = [v for own, v in zip(codes, layout.variables, strict=True) if own == code]
         return tuple(dict.fromkeys(found))
 
