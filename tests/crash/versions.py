@@ -90,14 +90,13 @@ class Versions:
 
     def at(self, name: Name, past: Past) -> Doc:
         """As the item was in history."""
-        met, text = self._met[name], past.items[name]
-        low = max([self._first[name], *(v for other, v in met.items() if other < past.doc)])
-        high = min(
-            (v for other, v in met.items() if other >= past.doc), default=max(self._shown[name])
-        )
-        (found,) = [v for v, shown in self._shown[name].items() if shown.doc.xml == text]
+        met, shown, text = self._met[name], self._shown[name], past.items[name]
+        # It may have come in an earlier version than the first that any document has met.
+        low = max((v for other, v in met.items() if other < past.doc), default=min(shown))
+        high = min((v for other, v in met.items() if other >= past.doc), default=max(shown))
+        (found,) = [version for version, each in shown.items() if each.doc.xml == text]
         assert low <= found <= high, f"{name} in version {found} at {past}, not {low} to {high}"
-        return self._shown[name][found].doc
+        return shown[found].doc
 
     def edited(self) -> int:
         """How many items were seen in several versions."""
