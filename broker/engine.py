@@ -265,9 +265,7 @@ class Engine:
         revised = [a.doc for a in run if a.revision]
         if revised:
             for table in ("rl", "documents"):
-                self.store.run(
-                    f"DELETE FROM {table} WHERE doc IN (SELECT unnest(?::BIGINT[]))", [revised]
-                )
+                self.store.delete(table, "doc", revised)
         self.store.insert("documents", documents_table(run))
         witnessed = witness_rows(run, rows)
         self.store.insert("rl", witnessed)

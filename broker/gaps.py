@@ -41,9 +41,7 @@ class Gaps:
         if having:
             self._having -= having
             self.store.undo(partial(self._having.update, having))
-            self.store.run(
-                "DELETE FROM gaps WHERE number IN (SELECT unnest(?::BIGINT[]))", [[*having]]
-            )
+            self.store.delete("gaps", "number", having)
 
     def read(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[Gap, ...]]:
         """The gaps of these subscriptions, or of all, the oldest first."""

@@ -115,9 +115,7 @@ class Limits:
         gone = {number: self._own.pop(number) for number in self._own.keys() & set(numbers)}
         if gone:
             self.store.undo(lambda: self._own.update(gone))
-            self.store.run(
-                "DELETE FROM limits WHERE number IN (SELECT unnest(?::BIGINT[]))", [[*gone]]
-            )
+            self.store.delete("limits", "number", gone)
 
     # -- a batch -----------------------------------------------------------------------------
 

@@ -288,7 +288,7 @@ class Registry:
         for id in ids:
             if id in self.halted:
                 self._let_go(self.halted[id])
-        self._delete("subscriptions", "number", numbers)
+        self.store.delete("subscriptions", "number", numbers)
         self.gaps.forget(numbers)
         self._gone(numbers)
 
@@ -325,16 +325,7 @@ class Registry:
         gone = variables.forget()
         if gone:
             self.store.undo(partial(variables.recall, gone))
-            self._delete("variables", "id", [*gone])
-
-    def _delete(self, table: str, key: str, numbers: Sequence[int]) -> None:
-        """Take out rows by a number. Planning for a list costs as much as two numbers by themselves."""
-        if len(numbers) > 2:
-            condition = f"{key} IN (SELECT unnest(?::BIGINT[]))"
-            self.store.run(f"DELETE FROM {table} WHERE {condition}", [numbers])
-            return
-        for number in numbers:
-            self.store.run(f"DELETE FROM {table} WHERE {key} = ?", [number])
+            self.store.delete("variables", "id", gone)
 
     def _insert(self, table: str, columns: dict[str, tuple[pa.DataType, list[Any]]]) -> None:
         """Append rows. Planning a scan of Arrow data costs as much as a dozen rows of values."""

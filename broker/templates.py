@@ -145,9 +145,8 @@ class Templates:
             self._tables.add(template)
             self.store.run(create_parameter_table(shape, template))
         old = sorted(stale & self._held)
-        if old:
-            self.store.run(f"DELETE FROM {table} WHERE cq IN (SELECT unnest(?::BIGINT[]))", [old])
-            self._held.difference_update(old)
+        self.store.delete(table, "cq", old)
+        self._held.difference_update(old)
         fresh = [c for cq in sorted(stale) if (c := self.catalog.canonical.get(cq)) is not None]
         if fresh:
             self.store.insert(table, _parameter_rows(shape, fresh))
