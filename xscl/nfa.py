@@ -138,28 +138,16 @@ class Automaton:
             below = self._set(_selves(here), (), True)
         elif label[0] == "{":
             keys = label_keys(label)
-            if any(_names_move(here, key) for key in keys[:-1]):
+            if any(_mover(here, key) for key in keys[:-1]):
                 below = self._moved(here, keys)
         # Names that no pattern knows here cost little: a document may invent thousands.
-        elif len(here.active) < _FEW or label in self._names:
-            for state in here.active:
-                if state.elements and label in state.elements:
-                    below = self._moved(here, (label, "*"))
-                    break
+        elif (len(here.active) < _FEW or label in self._names) and _mover(here, label):
+            below = self._moved(here, (label, "*"))
         if below is None:
-            below = here.other or self._other(here)
+            below = here.other = here.other or self._moved(here, ("*",))
         here.children[label] = below
-        if self.remembered < self.limit:
-            self.remembered += 1
-        else:
-            self._remember(1)
+        self._remember(1)
         return below
-
-    def _other(self, here: StateSet) -> StateSet:
-        """The state set of a child by whose name no pattern moves."""
-        if here.other is None:
-            here.other = self._moved(here, ("*",))
-        return here.other
 
     def attribute(self, here: StateSet, label: str) -> StateSet | None:
         """The state set of an attribute, by its name; None where no pattern ends in it."""
@@ -227,9 +215,12 @@ class Automaton:
             waiting += [s for s in (state.texts, state.self_below, state.loop) if s is not None]
 
 
-def _names_move(here: StateSet, key: str) -> bool:
-    """Whether an active state moves by this key."""
-    return any(state.elements and key in state.elements for state in here.active)
+def _mover(here: StateSet, key: str) -> State | None:
+    """An active state that moves by this key, if there is one."""
+    for state in here.active:
+        if state.elements and key in state.elements:
+            return state
+    return None
 
 
 def _selves(here: StateSet) -> list[State]:
