@@ -74,7 +74,7 @@ class SubscriptionOperations:
             if own is not None and own.variable is not None:
                 _check_variable(query, own.variable)
         was = self._bounds(throttles)
-        with self._prepared(ids, throttle, channels):
+        with self._prepared(throttles, throttle, channels):
             outcomes, history = self._register(compiled, backfill, limit)
         with self.core.lock:
             registered = {each.id: each for each in self.core.engine.registered_of(ids)}
@@ -124,15 +124,18 @@ class SubscriptionOperations:
 
     @contextmanager
     def _prepared(
-        self, ids: Sequence[str], throttle: Throttle | None, specs: Sequence[ChannelSpec]
+        self,
+        before: Mapping[str, Throttle | None],
+        throttle: Throttle | None,
+        specs: Sequence[ChannelSpec],
     ) -> Iterator[None]:
-        """Make the throttle and the channels before anything is found; if the block fails, those
-        that were new are gone again."""
+        """Make the throttle and the channels of queries, which had these throttles before, before
+        anything is found; if the block fails, those that were new are gone again."""
         mailbox = self.core.mailbox
         with ExitStack() as undo:
-            for id in ids:
+            for id, had in before.items():
                 if throttle is not None:
-                    if mailbox.throttle(id) is None:
+                    if had is None:
                         undo.callback(mailbox.remove_throttle, id)
                     try:
                         mailbox.set_throttle(id, throttle.variable, throttle.period)
