@@ -29,11 +29,6 @@ from tests.feeds.data import ROOT
 from tests.feeds.spooling import A, B, batch, broken, item, posted, rows
 
 
-@pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    return Spool(tmp_path / "state" / "spool.sqlite")
-
-
 def test_a_row_has_what_a_document_needs(spool: Spool) -> None:
     assert spool.append(batch(A, item("1", 5))) == 1
     (row,) = rows(spool)

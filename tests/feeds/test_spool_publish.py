@@ -7,23 +7,27 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from feeds.spool import (
-    Spool,
-    SpoolFull,
-    read_rows,
-)
+from feeds.spool import Spool, SpoolFull, read_rows
 from tests.feeds.data import ROOT
 from tests.feeds.spooling import A, batch, item, posted, rows
 
 
-@pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    return Spool(tmp_path / "state" / "spool.sqlite")
+def meet(spool: Spool, count: int, work: Callable[[int], None]) -> None:
+    """Threads that publish while something else is being written, so that they all wait."""
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    with spool._lock:
+        for thread in threads:
+            thread.start()
+        while len(spool._waiting) < count:
+            threading.Event().wait(0.001)
+    for thread in threads:
+        thread.join()
 
 
 def test_what_is_published_is_a_row_as_it_was(spool: Spool) -> None:
@@ -52,14 +56,7 @@ def test_calls_that_meet_are_one_transaction_and_each_has_its_numbers(tmp_path: 
     def work(number: int) -> None:
         got[number] = spool.publish([posted(f"{number}-{n}") for n in range(3)])
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(9)]
-    with spool._lock:  # as if one were being written
-        for thread in threads:
-            thread.start()
-        while len(spool._waiting) < 9:
-            threading.Event().wait(0.001)
-    for thread in threads:
-        thread.join()
+    meet(spool, 9, work)
     assert len(commits) == 1
     assert heard == ["rows"]
     by_number = {row.seq: row.id for row in rows(spool)}
@@ -80,14 +77,7 @@ def test_a_full_disk_refuses_all_that_met_and_keeps_what_was_there(spool: Spool)
         except SpoolFull as error:
             refused.append(str(error))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    with spool._lock:
-        for thread in threads:
-            thread.start()
-        while len(spool._waiting) < 3:
-            threading.Event().wait(0.001)
-    for thread in threads:
-        thread.join()
+    meet(spool, 3, work)
     assert len(refused) == 3
     assert "full" in refused[0]
     spool._db.execute("PRAGMA max_page_count = 1000000")
