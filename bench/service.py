@@ -18,21 +18,18 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import random
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import datetime
 from math import inf
 from multiprocessing.queues import Queue
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import httpx
 import numpy as np
@@ -41,6 +38,7 @@ from bench.end_to_end import SIZE, subscriptions, text
 from bench.exact import Exact
 from bench.generate import SECOND, rss
 from bench.measure import finish, parser, table
+from bench.receiver import Got, other
 from bench.workload import Documents, Query
 
 FEEDS = 20
@@ -60,61 +58,6 @@ HEAD = (
     "p99, s",
     "CPU, s",
 )
-Got = tuple[str, float]
-"""The id of a match, and when it came."""
-
-
-class _Other(BaseHTTPRequestHandler):
-    """A slow and failing receiver, and feeds that get an item every five seconds."""
-
-    protocol_version = "HTTP/1.1"
-    got: Queue[Got]
-    begun = 0.0
-    dated: Synchronized[float]
-    """How far the publisher has come, in the time of the documents."""
-    dates: ClassVar[dict[tuple[str, int], float]] = {}
-    """When an item of a feed was first shown, in that time."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        time.sleep(random.random() * 0.2)
-        fails = random.random() < 0.2
-        if not fails:
-            self.got.put((self.headers["webhook-id"], time.time()))
-        self._answer(503 if fails else 204, b"")
-
-    def do_GET(self) -> None:
-        newest = int((time.time() - self.begun) / 5)
-        items = []
-        for n in range(max(0, newest - 20), newest):
-            at = self.dates.setdefault((self.path, n), self.dated.value)
-            date = format_datetime(datetime.fromtimestamp(at, UTC))
-            told = f"<guid>{self.path}/{n}</guid><title>Item {n}</title><pubDate>{date}</pubDate>"
-            items.append(f"<item>{told}</item>")
-        channel = f"<title>Feed {self.path}</title>{''.join(items)}"
-        self._answer(200, f"<rss version='2.0'><channel>{channel}</channel></rss>".encode())
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class _Many(ThreadingHTTPServer):
-    request_queue_size = 512
-    daemon_threads = True
-
-
-def other(port: Queue[int], got: Queue[Got], dated: Synchronized[float]) -> None:
-    """The process of the receiver and of the feeds."""
-    _Other.got, _Other.begun, _Other.dated = got, time.time(), dated
-    server = _Many(("127.0.0.1", 0), _Other)
-    port.put(server.server_port)
-    server.serve_forever()
 
 
 class Served:
@@ -377,9 +320,8 @@ def main() -> None:
             publisher = Publisher(served, documents, args.hooks, dated)
             follower = Follower(served, publisher)
             follower.start()
-            steady(
-                publisher, args.rate, WARM
-            )  # Spark starts its workers when they are first needed
+            # Spark starts its workers when they are first needed.
+            steady(publisher, args.rate, WARM)
             served.caught_up()
             follower.waited = []
             steady(publisher, args.rate, calm)
