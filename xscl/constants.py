@@ -132,14 +132,18 @@ def reader(subject: Subject) -> Callable[[Node], Sequence[str | float]]:
             # Most subjects are a child: a shorter way to the same.
             tag = element_tag(test)
 
+            def child(node: Node) -> Sequence[str | float]:
+                for found in () if isinstance(node, str) else node.iterchildren(tag):
+                    text = string_value(found) if len(found) else found.text or ""
+                    return [to_number(text)] if numeric else [text]
+                return [to_number("")] if numeric else [""]
+
             def children(node: Node) -> Sequence[str | float]:
-                found = () if isinstance(node, str) else node.iterchildren(tag)
-                texts = [string_value(child) for child in found]
-                if first:
-                    texts = texts[:1] or [""]
+                every = () if isinstance(node, str) else node.iterchildren(tag)
+                texts = [string_value(found) for found in every]
                 return [*map(to_number, texts)] if numeric else texts
 
-            return children
+            return child if first else children
 
     def read(node: Node) -> Sequence[str | float]:
         value = compute(node)

@@ -138,15 +138,20 @@ class Automaton:
             below = self._set(_selves(here), (), True)
         elif label[0] == "{":
             keys = label_keys(label)
-            if any(_mover(here, key) for key in keys[:-1]):
+            if any(key in (state.elements or ()) for state in here.active for key in keys[:-1]):
                 below = self._moved(here, keys)
         # Names that no pattern knows here cost little: a document may invent thousands.
-        elif (len(here.active) < _FEW or label in self._names) and _mover(here, label):
-            below = self._moved(here, (label, "*"))
+        elif len(here.active) < _FEW or label in self._names:
+            for state in here.active:
+                if state.elements and label in state.elements:
+                    below = self._moved(here, (label, "*"))
+                    break
         if below is None:
             below = here.other = here.other or self._moved(here, ("*",))
+        self.remembered += 1
+        if self.remembered > self.limit:
+            self._remember(0)
         here.children[label] = below
-        self._remember(1)
         return below
 
     def attribute(self, here: StateSet, label: str) -> StateSet | None:
@@ -213,14 +218,6 @@ class Automaton:
             yield state
             waiting += [*(state.elements or {}).values(), *(state.attributes or {}).values()]
             waiting += [s for s in (state.texts, state.self_below, state.loop) if s is not None]
-
-
-def _mover(here: StateSet, key: str) -> State | None:
-    """An active state that moves by this key, if there is one."""
-    for state in here.active:
-        if state.elements and key in state.elements:
-            return state
-    return None
 
 
 def _selves(here: StateSet) -> list[State]:

@@ -10,7 +10,7 @@ that the pattern itself relates, with all filters on the way satisfied. Variable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -46,22 +46,33 @@ class Edge:
         return self.valued or self.read
 
 
+WIDTH = 5
+"""Integers of a row of a witness."""
+
+
 @dataclass(slots=True)
 class Witness:
-    """Rows of one document, as parallel columns.
+    """Rows of one document: var1, var2, node1, node2 and value, `WIDTH` unsigned integers of 64 bits, one
+    after the other. So the document's own node, -1, is 2**64 - 1.
 
-    `value` is the code of node2's value, 0 where nobody joins it or where it is NaN, which equals
-    nothing. `text` and `num` are the value itself and its number, by the row's place in the columns,
-    where predicates read them; NaN is left out.
+    The value is the code of node2's value, 0 where nobody joins it or where it is NaN, which equals
+    nothing. `text` and `num` are the value itself and its number, by the row's number, where
+    predicates read them; NaN is left out. Rows are flat since a list for each column costs more to
+    fill than all else that a row costs.
     """
 
-    var1: list[int] = field(default_factory=list)
-    var2: list[int] = field(default_factory=list)
-    node1: list[int] = field(default_factory=list)
-    node2: list[int] = field(default_factory=list)
-    value: list[int] = field(default_factory=list)
+    flat: list[int] = field(default_factory=list)
     text: dict[int, str] = field(default_factory=dict)
     num: dict[int, float] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.flat) // WIDTH
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        """The rows, a tuple each, with signed nodes."""
+        for at in range(0, len(self.flat), WIDTH):
+            var1, var2, node1, node2, value = self.flat[at : at + WIDTH]
+            yield var1, var2, node1 if node1 < 2**63 else node1 - 2**64, node2, value
 
 
 class Tried:
@@ -227,14 +238,12 @@ class Matcher:
             if not group.fixed:
                 self.standing.clear()
 
-    def match(
-        self, root: etree._Element, streams: tuple[str, ...], witness: Witness | None = None
-    ) -> Witness:
-        """The witness of one document that flows through `streams`, added to one that is given."""
-        witness = Witness() if witness is None else witness
+    def match(self, root: etree._Element, streams: tuple[str, ...]) -> Witness:
+        """The witness of one document that flows through `streams`."""
+        witness = Witness()
         start = self.automaton.root(streams)
         if start is not None:
-            Walk(self, witness).document(root, start)
+            Walk(self, witness, start).document(root)
         return witness
 
     def _index(self, subject: Subject) -> ConstantIndex:

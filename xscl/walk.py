@@ -28,6 +28,10 @@ from xscl.states import StateSet
 if TYPE_CHECKING:
     from xscl.stage1 import Entry, Group, Matcher, Tried, Witness
 
+Open = tuple[int, Node | None, StateSet, int]
+"""A node that is open, as a number and as a context; and how to go on behind it, where anything may
+come there: the state set above it, and how many children the node above has left."""
+
 Computed = dict[object, tuple[int, str, float]]
 """Code, text and number of the values of one node, by what is computed of it."""
 
@@ -40,41 +44,36 @@ class Walk:
     """One pass over one document, in document order."""
 
     __slots__ = (
-        "chain",
         "computed",
         "label",
         "matcher",
-        "nodes",
+        "open",
         "passed",
         "satisfied",
         "values",
         "witness",
     )
 
-    def __init__(self, matcher: Matcher, witness: Witness) -> None:
+    def __init__(self, matcher: Matcher, witness: Witness, start: StateSet) -> None:
         self.matcher = matcher
         self.witness = witness
-        # The open nodes from the document down, as contexts and as numbers. They are elements, but
-        # for the last one where that has a `label`.
-        self.chain: list[Node | None] = [None]
-        self.nodes: list[int] = [DOCUMENT_NODE]
+        # The open nodes from the document down, which are elements, but for the last one where that
+        # has a `label`.
+        self.open: list[Open] = [(DOCUMENT_NODE % 2**64, None, start, 0)]
         self.label = ""
         # What is known of nodes by their numbers, so that nothing is computed twice.
         self.passed: dict[tuple[Tried, int], bool] = {}
         self.values: dict[tuple[ConstantIndex, int], Sequence[str | float]] = {}
         self.satisfied: dict[tuple[ConstantIndex, int], set[int]] = {}
 
-    def document(self, root: etree._Element, start: StateSet) -> None:
+    def document(self, root: etree._Element) -> None:
         """Witness all nodes. The loop is what every element costs, so it calls nothing of ours."""
-        chain, nodes = self.chain, self.nodes
-        witness, digest = self.witness, xxh3_64_intdigest
-        add_var1, add_var2 = witness.var1.append, witness.var2.append
-        add_node1, add_node2 = witness.node1.append, witness.node2.append
-        add_value = witness.value.append
+        opened = self.open
+        _, _, above, left = opened[0]
+        flat, digest = self.witness.flat, xxh3_64_intdigest
         every = enumerate(root.iter())
         # One iterator for all; the number of children `left` says where those of a node end.
-        above, known, left = start, start.children, 0
-        stack: list[tuple[StateSet, int]] = []
+        known = above.children
         for index, element in every:
             try:
                 here = known[element.tag]
@@ -87,11 +86,7 @@ class Walk:
                     text = string_value(element) if inner else element.text or ""
                     code = digest(text.encode())
                 for back, var1, var2, valued in here.rows:
-                    add_var1(var1)
-                    add_var2(var2)
-                    add_node1(nodes[back])
-                    add_node2(index)
-                    add_value(code if valued else 0)
+                    flat += (var1, var2, opened[back][0], index, code if valued else 0)
                 if here.general:
                     self._general(here, element, index)
                 if here.wants_leaves:
@@ -99,38 +94,28 @@ class Walk:
             left -= 1
             if inner:
                 if here.wants_below:
-                    stack.append((above, left))
-                    chain.append(element)
-                    nodes.append(index)
+                    opened.append((index, element, above, left))
                     above, known, left = here, here.children, inner
                     continue
                 below = count_below(element)
                 next(islice(every, below, below), None)
             while not left:
-                above, left = stack.pop()
+                _, _, above, left = opened.pop()
                 known = above.children
-                chain.pop()
-                nodes.pop()
 
     def _leaf(self, here: StateSet, label: str, text: str, number: int) -> None:
         """Witness an attribute or text, below the element that is the last open node."""
-        witness, nodes = self.witness, self.nodes
+        flat, opened = self.witness.flat, self.open
         code = value_code(text) if here.rows else 0
         for back, var1, var2, valued in here.rows:
-            witness.var1.append(var1)
-            witness.var2.append(var2)
-            witness.node1.append(nodes[back])
-            witness.node2.append(number)
-            witness.value.append(code if valued else 0)
-
+            flat += (var1, var2, opened[back][0], number, code if valued else 0)
         if here.general:
             self._general(here, text, number, label)
 
     def _leaves(self, here: StateSet, element: etree._Element, number: int) -> None:
         """Witness the attributes and texts of an element."""
         automaton = self.matcher.automaton
-        self.chain.append(element)
-        self.nodes.append(number)
+        self.open.append((number, element, here, 0))
         if here.wants_attributes:
             known = here.attributes
             for ordinal, (key, value) in enumerate(element.items(), 1):
@@ -142,41 +127,41 @@ class Walk:
             found = here.texts or automaton.text(here)
             for ordinal, text in enumerate(text_children(element), 1):
                 self._leaf(found, "#text", text, number | (TEXT_NODE | ordinal) << ELEMENT_BITS)
-        self.chain.pop()
-        self.nodes.pop()
+        self.open.pop()
 
     def _general(self, here: StateSet, context: Node, number: int, label: str = "") -> None:
         """Witness a node for the edges that ask for more than its label path. A node that is no
         element has a label of its own."""
-        self.chain.append(context)
-        self.nodes.append(number)
+        self.open.append((number, context, here, 0))
         self.label = label
         computed: Computed = {}
         for group in here.general:
-            entries: Iterable[Entry] = group.entries.values()
-            if group.trigger is not None:
-                if group.fixed and not self._satisfied(group.trigger[1], group.place):
-                    continue
+            entries: Iterable[Entry]
+            trigger = group.trigger
+            if trigger is None:
+                entries = group.entries.values()
+            elif group.fixed and not self._satisfied(trigger[1], group.place):
+                continue
+            else:
                 entries = self._triggered(group)
             for entry in entries:
                 depths = self._depths(group, entry)
                 if depths:
                     self._rows(group, entry, depths, computed)
-        self.chain.pop()
-        self.nodes.pop()
+        self.open.pop()
 
     def _labels(self) -> tuple[str, ...]:
         """The labels from the root down to the node that is looked at."""
-        tags = [node.tag for node in self.chain[1:] if isinstance(node, etree._Element)]
+        tags = [node.tag for _, node, _, _ in self.open if isinstance(node, etree._Element)]
         labels = [tag if isinstance(tag, str) else "#other" for tag in tags]
         return (*labels, self.label) if self.label else (*labels,)
 
     def _satisfied(self, index: ConstantIndex, depth: int) -> set[int]:
         """The constants that the subject satisfies at an open node."""
-        key = (index, self.nodes[depth])
+        number, context, _, _ = self.open[depth]
+        key = (index, number)
         known = self.satisfied.get(key)
         if known is None:
-            context = self.chain[depth]
             assert context is not None
             known = self.satisfied[key] = index.satisfied(index.values(context))
         return known
@@ -236,22 +221,19 @@ class Walk:
             if known is None:
                 known = computed[group.value] = self._value(group.evaluate)
             code, text, number = known
-        witness, nodes = self.witness, self.nodes
+        witness, opened = self.witness, self.open
         for depth in depths:
             if group.read and text is not None:
-                row = len(witness.var1)
+                row = len(witness)
                 witness.text[row] = text
                 if number == number:
                     witness.num[row] = number
-            witness.var1.append(entry.var1)
-            witness.var2.append(entry.var2)
-            witness.node1.append(nodes[depth])
-            witness.node2.append(nodes[-1])
-            witness.value.append(code if group.valued else 0)
+            valued = code if group.valued else 0
+            witness.flat += (entry.var1, entry.var2, opened[depth][0], opened[-1][0], valued)
 
     def _value(self, evaluate: Callable[[Node], Value]) -> tuple[int, str, float]:
         """Code, text and number of the current node's value; NaN equals nothing, its code is 0."""
-        context = self.chain[-1]
+        context = self.open[-1][1]
         assert context is not None
         value = evaluate(context)
         text = as_text(value)
@@ -263,20 +245,20 @@ class Walk:
         """Whether a filter holds at an open node."""
         if isinstance(test, Check):
             return holds(test, self._values(test.index, depth))
-        key = (test, self.nodes[depth])
+        number, context, _, _ = self.open[depth]
+        key = (test, number)
         passed = self.passed.get(key)
         if passed is None:
-            context = self.chain[depth]
             assert context is not None
             passed = self.passed[key] = test.holds(context)
         return passed
 
     def _values(self, index: ConstantIndex, depth: int) -> Sequence[str | float]:
         """What a subject is at an open node."""
-        key = (index, self.nodes[depth])
+        number, context, _, _ = self.open[depth]
+        key = (index, number)
         values = self.values.get(key)
         if values is None:
-            context = self.chain[depth]
             assert context is not None
             values = self.values[key] = index.values(context)
         return values

@@ -116,9 +116,8 @@ def test_witness_columns_are_those_of_stage_1(name: str, size: int) -> None:
         xml = documents.xml(number, size)
         assert len(xml) >= size
         witness = matcher.match(parse_document(xml.encode()), ("S",))
-        columns = (witness.var1, witness.var2, witness.node1, witness.node2, witness.value)
-        for var1, var2, node1, node2, value in zip(*columns, strict=True):
-            expected.append((number, mine[var1], mine[var2], node1, node2, value or 0))
+        for var1, var2, node1, node2, value in witness:
+            expected.append((number, mine[var1], mine[var2], node1, node2, value))
     found = []
     for batch in workload.batches(7):
         edges = (batch.var1, batch.var2, batch.node1, batch.node2)

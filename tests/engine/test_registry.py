@@ -343,8 +343,7 @@ def test_a_spec_with_changes_behind_it_is_that_of_the_queries_of_now(
 
 def witnessed(matcher: Matcher, text: str) -> list[str]:
     found = matcher.match(parse_document(text.encode()), ("S",))
-    columns = (found.var1, found.var2, found.node1, found.node2, found.value)
-    rows = enumerate(zip(*columns, strict=True))
+    rows = enumerate(found)
     return sorted(map(repr, ((row, found.text.get(i), found.num.get(i)) for i, row in rows)))
 
 
