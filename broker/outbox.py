@@ -14,12 +14,12 @@ from broker.store import Store
 class Outbox:
     """In go matches, in the transaction of the batch that found them; out they go by their ids.
 
-    `next` is the number of the next one. Without a state directory nothing is kept.
+    `next` is the number of the next one, above all that are there. Without a state directory nothing is kept.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.next = store.number("next_match", 1)
+        ((self.next,),) = store.rows("SELECT coalesce(max(n), 0) + 1 FROM outbox")
 
     def post(self, matches: Sequence[Match]) -> None:
         if not matches or not self.store.durable:

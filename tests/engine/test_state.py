@@ -32,6 +32,17 @@ def pairs(matches: list[object]) -> set[tuple[str, ...]]:
     return {tuple(d.id for d in m.documents) for m in matches}  # type: ignore[attr-defined]
 
 
+def test_what_is_undelivered_stays_in_its_order_over_a_restart(tmp_path: Path) -> None:
+    """Matches of a later process come behind those that an earlier one has left."""
+    found: list[str] = []
+    for start in (0, 10, 20):
+        with Broker(tmp_path) as broker:
+            broker.subscribe(PAIR)
+            found += [m.id for m in broker.process([item(start + i) for i in range(3)])]
+            assert [m.id for m in broker.undelivered(10**6)] == found
+    assert len(found) == 3 + 12 + 21
+
+
 def test_a_closed_broker_goes_on_where_it_was(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         broker.subscribe(PAIR)
