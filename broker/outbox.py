@@ -14,7 +14,8 @@ from broker.store import Store
 class Outbox:
     """In go matches, in the transaction of the batch that found them; out they go by their ids.
 
-    `next` is the number of the next one, above all that are there. Without a state directory nothing is kept.
+    `next` is the number of the next one, above all that are there. Without a state directory
+    nothing is kept.
     """
 
     def __init__(self, store: Store) -> None:

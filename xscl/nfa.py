@@ -150,7 +150,7 @@ class Automaton:
             below = here.other = here.other or self._moved(here, ("*",))
         self.remembered += 1
         if self.remembered > self.limit:
-            self._remember(0)
+            self.forget()
         here.children[label] = below
         return below
 
