@@ -14,8 +14,6 @@ from broker.store import Store
 from broker.watermark import Watermark
 from broker.wire import Arrival
 
-_ABOVE = 2**48
-"""A document's number that no broker reaches."""
 _SPARE = 50_000
 """Keys that may be too many."""
 
@@ -42,10 +40,6 @@ class Admission:
         number = self.next_doc
         self.next_doc += 1
         return number
-
-    def above(self) -> None:
-        """From now on give numbers that no document of another engine has."""
-        self.next_doc = max(self.next_doc, _ABOVE)
 
     def begin(self) -> None:
         """A batch begins, in a transaction."""

@@ -59,7 +59,7 @@ def backfill(
     if not fresh or first is None:
         engine.subscribe(compiled, now)
         return Backfilled(0, [])
-    past = _Past(fresh, limit or engine.limits.default)
+    past = _Past(fresh, limit or engine.limits.default, first)
     try:
         with engine.store.transaction():
             engine.registry.subscribe(compiled, first, now)
@@ -94,12 +94,14 @@ def dry_run(
     so this may run while the engine is used in another thread. Raises `XsclError` as `backfill` does.
     """
     _refuse_nested(compiled)
-    past = _Past(compiled, engine.limits.default if most is None else Limit(most, UNBOUNDED))
     with engine.store.snapshot() as connection:
         first = _first(connection, since)
-        if first is not None:
-            for run in _stored(connection, first):
-                past.see(run)
+        if first is None:
+            return Backfilled(0, [])
+        limit = engine.limits.default if most is None else Limit(most, UNBOUNDED)
+        past = _Past(compiled, limit, first)
+        for run in _stored(connection, first):
+            past.see(run)
     return past.told()
 
 
@@ -111,11 +113,12 @@ class _Stopped:
 
 
 class _Past:
-    """An engine of its own that holds nothing but some queries, and what they match in history."""
+    """An engine of its own that holds nothing but some queries, and what they match in history, from
+    document number `first` on, as what arrives later will match with it."""
 
-    def __init__(self, queries: Sequence[Compiled], limit: Limit | None) -> None:
+    def __init__(self, queries: Sequence[Compiled], limit: Limit | None, first: int) -> None:
         self.engine = Engine(Store(None), UNBOUNDED, limit=limit)
-        self.engine.subscribe(queries)
+        self.engine.registry.subscribe(queries, first)
         self.documents = 0
         self.matches: list[Match] = []
 

@@ -44,7 +44,8 @@ class Canonical:
     """Windows, and by how many subscribers they are asked for, once there were two."""
     _widest: tuple[int, ...] | None = None
     _lowest: int | None = None
-    """The lowest first document of one that asked for history."""
+    """Not above the first document of any subscriber that counts from an earlier one on than some
+    subscriber before it, because it asked for history or the other was paused."""
 
     @property
     def subscribers(self) -> Mapping[int, Subscription]:
@@ -86,13 +87,18 @@ class Canonical:
             before = self._subscribers = {before.number: before}
         if self._asked is None:
             self._asked = dict(Counter(each.windows for each in before.values()))
-        if subscription.first_doc < self.first_doc():
-            self._lowest = subscription.first_doc
+        # Compared with the one before, not with the first, which may leave.
+        if subscription.first_doc < before[next(reversed(before))].first_doc:
+            self.begin(subscription.first_doc)
         before[subscription.number] = subscription
         windows = subscription.windows
         self._asked[windows] = self._asked.get(windows, 0) + 1
         if self._widest is not None:
             self._widest = tuple(map(max, self._widest, windows))
+
+    def begin(self, first_doc: int) -> None:
+        """One of the subscribers counts from this document on, though not the first of them."""
+        self._lowest = first_doc if self._lowest is None else min(self._lowest, first_doc)
 
     def leave(self, subscription: Subscription) -> None:
         if not isinstance(self._subscribers, dict):
@@ -119,8 +125,8 @@ class Canonical:
         return self._widest
 
     def first_doc(self) -> int:
-        """The lowest first document of any subscriber. Document numbers grow, so it is that of the
-        first one, unless one asked for history."""
+        """No subscriber counts from an earlier document on. Document numbers grow, so mostly it is
+        that of the first one."""
         found = next(iter(self.subscribers.values())).first_doc
         if self._lowest is None or not isinstance(self._subscribers, dict):
             return found
@@ -184,6 +190,8 @@ class Catalog:
             if inner.id not in self.subscriptions:
                 self._last_hidden -= 1
                 self.add(inner, self._last_hidden, first_doc)
+            else:
+                self._begin(inner, first_doc)
         canonical = self._canonical(compiled)
         shape, literals = compiled.shape, compiled.literals
         subscription = Subscription(
@@ -205,6 +213,16 @@ class Catalog:
             self.published[compiled.publish] = subscription.id
         self.dirty.add(canonical.number)
         return subscription
+
+    def _begin(self, shared: Compiled, first_doc: int) -> None:
+        """A query in a FROM, and those in its own, have to count from this document on."""
+        known = self.subscriptions[shared.id]
+        if first_doc < known.first_doc:
+            known.first_doc = first_doc
+            known.canonical.begin(first_doc)
+            self.dirty.add(known.canonical.number)
+            for inner in shared.nested:
+                self._begin(inner, first_doc)
 
     def remove(self, id: str) -> Subscription:
         subscription = self.subscriptions.pop(id)

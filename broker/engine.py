@@ -196,12 +196,12 @@ class Engine:
             self.clock.start()
             admitted = self.admission.admit(arrivals.documents, believed, now, position)
             self.clock.lap("admit")
-            matches: list[Match] = []
+            found: list[Result] = []
             for run in _runs(admitted):
                 for piece in self.limits.pieces(run):
-                    found = self._process(piece, arrivals.rows, now)
-                    matches += self._cascade(found, now)
+                    found += self._cascade(self._process(piece, arrivals.rows, now), now)
                     self._halt(now)
+            matches = _in_order(found)
             self.outbox.post(matches)
             self._advance()
             self.clock.lap("store")
@@ -212,13 +212,11 @@ class Engine:
 
     def history(self, run: list[Admitted], rows: pa.Table) -> list[Match]:
         """Matches that documents complete which another engine has admitted; they keep their
-        numbers, and results of matches get numbers far above them."""
-        self.admission.above()
+        numbers. Results of matches are no documents here."""
         self.joiner.refresh()
         with self.store.transaction():
             self._begin()
-            found = self._process(run, rows, None)
-            matches = self._cascade(found, None)
+            matches = _in_order(self._process(run, rows, None))
             self._halt(None)
         self.limits.commit(None)
         return matches
@@ -238,7 +236,7 @@ class Engine:
             self.registry.halt(id, "suspended", reason, doc, now)
         self.joiner.refresh()
 
-    def _cascade(self, found: list[Result], now: int | None) -> list[Match]:
+    def _cascade(self, found: list[Result], now: int | None) -> list[Result]:
         """The matches, and those that their results complete as documents of their own streams."""
         complete: list[Result] = []
         while found:
@@ -253,12 +251,14 @@ class Engine:
                 if error is not None:
                     self.letters_kept.bury([(arrival, error)], now)
                     continue
+                self.limits.derive(doc, f.docs)
                 run.append(Admitted(len(run), doc, f.base, match.start, match.end, arrival, False))
                 witnesses.append(witness)
             found = self._process(run, rows_from_witnesses(witnesses), now) if run else []
-        # For people, in the order of their documents, and of the nodes in those.
-        complete.sort(key=lambda f: (f.match.end, f.match.start, f.docs, f.match.nodes, f.number))
-        return [f.match for f in complete]
+        if self.limits.cuts:
+            # What a document's results complete may be what is too much of that document.
+            complete = [f for f in complete if self.limits.heard(f.number, f.docs)]
+        return complete
 
     def _process(self, run: list[Admitted], rows: pa.Table, now: int | None) -> list[Result]:
         """Insert a run of new documents and find its matches, or replace a run of revised ones."""
@@ -307,7 +307,7 @@ class Engine:
 
     def expire(self) -> None:
         """Forget what no match to come can hold, see `broker/retention.py`."""
-        self.retention.expire(self.watermark.highest)
+        self.retention.expire(self.watermark.seen(self.wall.believed()))
 
     def tick(self, now: int) -> None:
         """Let time pass: to be called every few seconds. Where no document has come for `idle`, the
@@ -390,6 +390,13 @@ class Engine:
         many there were."""
         self._ready()
         return self.letters_kept.forget(numbers, before)
+
+
+def _in_order(found: list[Result]) -> list[Match]:
+    """The matches, for people in the order of their ends, of their documents, and of the nodes in
+    those."""
+    found.sort(key=lambda f: (f.match.end, f.match.start, f.docs, f.match.nodes, f.number))
+    return [f.match for f in found]
 
 
 def _runs(admitted: list[Admitted]) -> list[list[Admitted]]:

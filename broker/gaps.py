@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
 
@@ -63,7 +63,13 @@ class Gaps:
         return [(number, Suspension(id, reason, at)) for number, id, reason, at in rows]
 
     def told(self, numbers: Sequence[int]) -> None:
+        """Somebody has been told of suspensions, the oldest of each subscription: of as many as the
+        times that its number is here."""
+        times = Counter(numbers)
         self.store.run(
-            "UPDATE gaps SET told = true WHERE NOT told AND number IN (SELECT unnest(?::BIGINT[]))",
-            [list(numbers)],
+            "UPDATE gaps SET told = true WHERE rowid IN (SELECT gap FROM (SELECT rowid AS gap, number,"
+            " row_number() OVER (PARTITION BY number ORDER BY rowid) AS nth FROM gaps WHERE NOT told)"
+            " JOIN (SELECT unnest(?::BIGINT[]) AS number, unnest(?::BIGINT[]) AS times)"
+            " USING (number) WHERE nth <= times)",
+            [[*times], [*times.values()]],
         )

@@ -89,6 +89,9 @@ class Limits:
         self._counted: Counter[int] = Counter()
         """Matches of the batch of now."""
         self.cuts: dict[int, int] = {}
+        self._completed: dict[int, int] = {}
+        """Of the documents that results of this batch are, the number of the one that came in and
+        completed them."""
         self._each = 0.0
         """Candidates that a document brought lately."""
         self._stopped: list[Subscription] = []
@@ -122,7 +125,17 @@ class Limits:
     def begin(self) -> None:
         self._counted.clear()
         self.cuts.clear()
+        self._completed.clear()
         self._stopped.clear()
+
+    def derive(self, doc: int, docs: Iterable[int]) -> None:
+        """A result has become a document. It has a number above all that came in with this batch,
+        though others may have come in behind the one that completed it."""
+        self._completed[doc] = self._completing(docs)
+
+    def _completing(self, docs: Iterable[int]) -> int:
+        """The document that came in and completed a match: numbers grow with arrival."""
+        return max([self._completed.get(doc, doc) for doc in docs])
 
     def pieces(self, run: list[_T]) -> Iterator[list[_T]]:
         """A run in pieces, each of which brings about as many candidates as one search may. So one
@@ -157,13 +170,34 @@ class Limits:
                     suspects[canonical.number] = (canonical, over)
         for canonical, over in suspects.values():
             own = [candidate for c, candidate in candidates if c is canonical]
-            own.sort(key=_completing)
+            own.sort(key=self._completed_by)
             known = intervals({doc for candidate in own for doc in candidate.docs})
             for subscription in over:
                 left = self._left(subscription.number, now)
-                at = _crossing(subscription, own, shapes[canonical.template], known, left)
+                at = self._crossing(subscription, own, shapes[canonical.template], known, left)
                 if at is not None:
                     self._stop(subscription, at)
+
+    def _crossing(
+        self,
+        subscription: Subscription,
+        candidates: list[Candidate],
+        shape: Template,
+        known: dict[int, Interval],
+        left: int,
+    ) -> int | None:
+        """The document whose matches are more than what is left; None where none is."""
+        for doc, group in groupby(candidates, key=self._completed_by):
+            for candidate in group:
+                documents = [known[d] for d in candidate.docs]
+                base = min(d.base for d in documents)
+                left -= admits(subscription, base, lengths(shape, documents))
+                if left < 0:
+                    return doc
+        return None
+
+    def _completed_by(self, candidate: Candidate) -> int:
+        return self._completing(candidate.docs)
 
     def _stop(self, subscription: Subscription, at: int) -> None:
         if subscription.number not in self.cuts:
@@ -202,14 +236,14 @@ class Limits:
             (canonical, candidate)
             for canonical, candidate in candidates
             if any(
-                self.cuts.get(number, UNBOUNDED) > _completing(candidate)
+                self.cuts.get(number, UNBOUNDED) > self._completed_by(candidate)
                 for number in canonical.subscribers
             )
         ]
 
-    def heard(self, number: int, candidate: Candidate) -> bool:
-        """Whether a subscription still gets this candidate."""
-        return self.cuts.get(number, UNBOUNDED) > _completing(candidate)
+    def heard(self, number: int, docs: Iterable[int]) -> bool:
+        """Whether a subscription still gets what these documents are together."""
+        return self.cuts.get(number, UNBOUNDED) > self._completing(docs)
 
     def count(self, documents: int, candidates: int, numbers: Iterable[int]) -> None:
         """A piece has been searched; `numbers` are the subscriptions of its matches."""
@@ -251,26 +285,3 @@ class Limits:
         if limit is None:
             return UNBOUNDED
         return limit.matches - self._period(number, now)[1] - self._counted[number]
-
-
-def _completing(candidate: Candidate) -> int:
-    """The document that completed a match: numbers grow with arrival."""
-    return max(candidate.docs)
-
-
-def _crossing(
-    subscription: Subscription,
-    candidates: list[Candidate],
-    shape: Template,
-    known: dict[int, Interval],
-    left: int,
-) -> int | None:
-    """The document whose matches are more than what is left; None where none is."""
-    for doc, group in groupby(candidates, key=_completing):
-        for candidate in group:
-            documents = [known[d] for d in candidate.docs]
-            base = min(d.base for d in documents)
-            left -= admits(subscription, base, lengths(shape, documents))
-            if left < 0:
-                return doc
-    return None

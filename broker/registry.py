@@ -101,6 +101,8 @@ class Registry:
                     self._last = number
                 self.catalog.variables.loaded()
                 self._synchronize()
+        with self.store.transaction():
+            self._write_variables()
         self._settle()
 
     def _chunks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
@@ -219,7 +221,6 @@ class Registry:
             self._enter([(known.number, compile_text(id, known.text))], first_doc)
             self.gaps.close(known.number, first_doc, now)
             self._synchronize()
-            self._write_variables()
 
     def count(self) -> int:
         """How many subscriptions there are, active or not."""
@@ -250,6 +251,7 @@ class Registry:
             self.store.undo(self._synchronize)
             self.store.undo(partial(setattr, self, "_last", self._last))
             yield
+            self._write_variables()
             self._forget_variables()
 
     def _enter(self, queries: Iterable[tuple[int, Compiled]], first_doc: int) -> None:
@@ -266,7 +268,8 @@ class Registry:
     def _leave(self, ids: Sequence[str]) -> None:
         left: list[Subscription] = []
         self.store.undo(partial(self._return, left))
-        left += [self.catalog.remove(id) for id in ids]
+        for id in ids:
+            left.append(self.catalog.remove(id))
 
     def _return(self, left: list[Subscription]) -> None:
         for gone in left:
@@ -303,9 +306,9 @@ class Registry:
                 "since": (pa.int64(), [now] * len(rows)),
             },
         )
-        self._write_variables()
 
     def _write_variables(self) -> None:
+        """No id is given that is not written down: it might be given again."""
         new, self.catalog.variables.new = self.catalog.variables.new, []
         self.store.undo(partial(self._unwritten, new))
         self._insert(

@@ -39,6 +39,7 @@ class Retention:
         self.catalog = catalog
         self.joiner = joiner
         self.admission = admission
+        self._natural = -UNBOUNDED
         self._expired = -UNBOUNDED
 
     def expire(self, seen: int, keep: int | None = None) -> int:
@@ -48,6 +49,10 @@ class Retention:
         natural = horizon = seen - watermark.largest - self.catalog.widest_window()
         if keep is not None:
             horizon = max(horizon, seen - keep)
+        if natural < self._natural:
+            # Time has been put right, or a window is wider: documents may have come that are older.
+            self._expired = -UNBOUNDED
+        self._natural = natural
         if horizon <= max(-UNBOUNDED, self._expired):
             return 0
         # Documents may still come that are older; the next look takes them too.

@@ -36,7 +36,7 @@ class ResolvedQuery:
 
     `id` is its label, else its PUBLISH name, else "q" and a hash of its canonical text without
     label. In `query` every duration is a number of microseconds (None: INFINITY) and has no name.
-    `namespaces` maps the prefixes of its file, and `xml`, to namespace names. `text` is canonical,
+    `namespaces` maps the prefixes that it uses, and `xml`, to namespace names. `text` is canonical,
     on one line (but for line breaks in strings), and complete: parsed alone it gives the same query
     with the same id. Where the query uses prefixes, it begins with their LET NAMESPACE.
     """
@@ -104,6 +104,7 @@ class _File:
         self.warnings = warnings
         self.durations: dict[str, int | None] = {}
         self.namespaces: dict[str, str] = {"xml": XML_NAMESPACE}
+        self.scopes: dict[tuple[str, ...], Mapping[str, str]] = {}
         self.places: dict[tuple[str, str], Span] = {}
 
     def let_duration(self, let: ast.LetDuration) -> None:
@@ -135,10 +136,11 @@ class _File:
             if not found.errors:
                 self.warnings += join_warnings(found)
         query = self.resolve(query)
+        scope = self.scope(top.prefixes)
         text = "".join(
-            f"LET NAMESPACE {prefix} = {quoted(self.namespaces[prefix])}; "
-            for prefix in sorted(top.prefixes)
-            if prefix in self.namespaces and prefix != "xml"
+            f"LET NAMESPACE {prefix} = {quoted(uri)}; "
+            for prefix, uri in scope.items()
+            if prefix != "xml"
         )
         body = format_query(query)
         name = query.label or query.publish
@@ -146,7 +148,16 @@ class _File:
             name = "q" + blake2b((text + body).encode()).hexdigest()[:_HASH_DIGITS]
         if query.label is not None:
             body = f"{query.label}: {body}"
-        return ResolvedQuery(name, query, self.namespaces, text + body), top.streams
+        return ResolvedQuery(name, query, scope, text + body), top.streams
+
+    def scope(self, prefixes: set[str]) -> Mapping[str, str]:
+        """The namespaces of these prefixes and of `xml`, in order: what a query means may not
+        depend on what else stands in its file. Most queries share one."""
+        used = tuple(sorted({"xml", *prefixes} & self.namespaces.keys()))
+        scope = self.scopes.get(used)
+        if scope is None:
+            scope = self.scopes[used] = {prefix: self.namespaces[prefix] for prefix in used}
+        return scope
 
     # -- durations ---------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from broker import Broker
+from broker import Broker, Document
 from broker.cli.shared import open_broker
 from tests.engine.test_state import item
 from tests.oracle.generate import Batch, Subscribe, steady
@@ -95,3 +95,41 @@ def test_history_survives_a_restart(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         broker.process([item(2)])
         assert found(broker) == [("pair", ("1", "2"))]
+
+
+PUBLISHED = (
+    "p: SELECT p AS k FROM S//a->x[./k->p] FOLLOWED BY {p = q, 9 days} S//b->y[./k->q] PUBLISH t"
+)
+READ = "{0}: SELECT r FROM t/result[./k->r] FOLLOWED BY {{r = s, 9 days}} S//{1}[./k->s]"
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("since", [0.0, 2.0])
+def test_results_in_history_join_what_came_before_and_after_alike(
+    since: float, early: bool
+) -> None:
+    """A result is as old as the oldest document that it is made of."""
+    broker = Broker()
+    broker.subscribe(f"{PUBLISHED}; {READ.format('keep', 'zz')}")
+    for number, name in enumerate("ab"):
+        broker.process([Document(name, "S", 2.0 * number, f"<{name}><k>1</k></{name}>")])
+    last = Document("c", "S", 3.0, "<c><k>1</k></c>")
+    found = broker.process([last]) if early else []
+    found += broker.backfill(READ.format("Q", "c"), since).matches
+    found += [] if early else broker.process([last])
+    assert [m.query for m in found] == ["Q"] * (since == 0.0)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_what_is_published_of_history_is_no_document(together: bool) -> None:
+    broker = Broker()
+    broker.subscribe("z: S//a[./k->k] FOLLOWED BY {k = l, 9 days} S//none[./k->l]")
+    for at, name in enumerate("abc"):
+        broker.process([Document(name, "S", float(at), f"<{name}><k>1</k></{name}>")])
+    texts = [PUBLISHED, READ.format("Q", "c")]
+    found = [
+        m
+        for t in ([";".join(texts)] if together else texts)
+        for m in broker.backfill(t, 0.0).matches
+    ]
+    assert [m.query for m in found] == ["p"]

@@ -11,7 +11,7 @@ from itertools import groupby
 
 import pytest
 
-from broker import Broker
+from broker import Broker, Document
 from broker.postings import Postings
 from broker.records import Layout, Record
 from broker.signatures import Signatures
@@ -292,3 +292,12 @@ def test_what_expired_leaves_no_trace() -> None:
     assert not lists._of
     assert not lists._hot._hots
     assert not any(lists._hot._together.values())
+
+
+def test_matches_come_in_the_order_of_their_ends_also_around_a_revision() -> None:
+    """A revision cuts a batch in two, and what comes behind it may have ended before."""
+    broker = Broker()
+    broker.subscribe("q: S//a->x")
+    later, revised, earlier = (("1", 100.0, False), ("1", 100.0, True), ("2", 50.0, False))
+    batch = [Document(i, "S", t, "<a/>", revision=r) for i, t, r in (later, revised, earlier)]
+    assert [m.documents[0].id for m in broker.process(batch)] == ["2", "1"]

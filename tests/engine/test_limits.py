@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -276,3 +277,29 @@ def test_a_limit_is_at_least_one_match() -> None:
     for wrong in ((0, HOUR), (1, 0)):
         with pytest.raises(ValueError, match="at least one match"):
             Limit(*wrong)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_what_results_complete_counts_at_the_document_that_came_in(size: int) -> None:
+    """Results become documents behind all of a batch; how it is cut changes no match."""
+    documents = [item(i, str(i)) for i in range(3)]
+    broker = Broker(limit=Limit(2, 10**15))
+    broker.subscribe("o: SELECT r FROM (SELECT t AS k FROM S//i[./t->t])/result[./k->r]")
+    found = [m for i in range(0, 3, size) for m in broker.process(documents[i : i + size])]
+    assert len(found) == 2
+    assert broker.engine.registered_one("o").status == "suspended"
+
+
+@pytest.mark.parametrize("sizes", [[1, 1, 1], [1, 2], [2, 1], [3]])
+def test_what_is_too_much_of_one_document_is_left_out_whatever_the_batch(sizes: list[int]) -> None:
+    """The last one meets the results of both before it, which is one more than the limit."""
+    broker = Broker()
+    broker.subscribe("t: S//i[./t = 'a'] PUBLISH t; Q: t/result->r JOIN {1 day} S//i->y[./t = 'z']")
+    broker.engine.set_limit("Q", Limit(1, 10**15))
+    documents = iter([item(number, text) for number, text in enumerate("aaz")])
+    found = [m for size in sizes for m in broker.process(list(islice(documents, size)))]
+    assert [m.query for m in found] == ["t", "t"]
+    stands = broker.engine.registered_one("Q")
+    assert stands.status == "suspended"
+    last = broker.engine.store.rows("SELECT doc FROM documents WHERE id = '2'")
+    assert [(gap.first_doc,) for gap in stands.gaps] == last

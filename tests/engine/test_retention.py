@@ -9,6 +9,8 @@ from random import Random
 import pytest
 
 from broker import Broker, Document
+from broker.engine import Engine
+from broker.store import Store
 from tests.engine.test_state import PAIR, item, pairs
 
 HOUR = 3_600_000_000
@@ -166,3 +168,23 @@ def test_the_numbers_of_a_log_count_for_all_its_sources(tmp_path: Path) -> None:
         assert put(broker, 4, 7, 8, position=9) == 1
         assert put(broker, position=12) == 0
         assert broker.engine.position == 12
+
+
+def test_expiry_goes_on_when_a_wrong_clock_is_put_right() -> None:
+    """A clock that was believed a year ahead, and then corrected."""
+    hour, steady = 3_600 * 10**6, [0]
+    broker = Broker()
+    broker.engine = Engine(Store(None), steady=lambda: steady[0])
+    broker.subscribe("q: S//a->x FOLLOWED BY {x = y, 1 day} S//b->y")
+    right = 1_800_000_000 * 10**6
+    ahead = right + 365 * 24 * hour
+    broker.process([Document("0", "S", ahead / 10**6, "<a/>")], now=ahead)
+    for number in range(1, 30 * 24):
+        steady[0] += hour
+        now = (ahead if number < 3 else right) + number * hour
+        broker.engine.tick(now)
+        if number % 6 == 0:
+            broker.process([Document(str(number), "S", now / 10**6, "<a/>")], now=now)
+    ((live,),) = broker.engine.store.rows("SELECT count(*) FROM rl")
+    assert 32 <= live <= 34, "a day of window and seven of lateness, four documents each"
+    assert broker.engine.count_letters() == 0
