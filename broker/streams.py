@@ -1,4 +1,4 @@
-"""Streams that queries publish: one query each, and none derived from itself."""
+"""Streams that queries publish: one query each, none derived from itself, none the broker's own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from broker.shapes import Compiled
 from xscl.cycles import find_cycles
 from xscl.errors import Diagnostic, XsclError
+
+
+RESERVED = "broker."
+"""How the names of the broker's own streams begin."""
 
 
 class Streams:
@@ -23,6 +27,16 @@ class Streams:
         renewed = {query.id for query in fresh}
         publishing = [query for query in fresh if query.publish is not None]
         for query in publishing:
+            if str(query.publish).startswith(RESERVED):
+                parsed = query.resolved.query
+                problems.append(
+                    Diagnostic(
+                        "reserved-stream",
+                        f"streams that begin with {RESERVED} are the broker's own",
+                        parsed.publish_span or parsed.span,
+                        "choose another name",
+                    )
+                )
             owner = self._published.get(query.publish or "", query.id)
             if owner not in renewed:
                 parsed = query.resolved.query

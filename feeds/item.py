@@ -148,13 +148,14 @@ def iso8601(timestamp: int) -> str:
 def stream_name(title: str, url: str = "") -> str:
     """A feed's title as an XML NCName, to name its stream; the host of `url` if the title gives none.
 
-    Letters, digits, `_`, `-` and `.` stay, each run of anything else becomes one `_`, and the ends
-    are trimmed of punctuation. A name that would start with a digit gets a `_` in front, and so does
+    Letters, digits, `_`, `-` and `.` stay, each run of anything else becomes one `_`, one of `-` one
+    `-` (two begin a comment in a query), and the ends are trimmed of punctuation. A name that would start with a digit gets a `_` in front, and so does
     one that starts with `broker.`, as the broker's own streams do.
     """
     host_or_file = urlsplit(url).hostname if "://" in url else re.split(r"[/\\]", url)[-1]
     for text in (title, host_or_file or "", "feed"):
         name = _NOT_NAME.sub("_", unicodedata.normalize("NFC", text)).strip("_-.\u00b7")
+        name = re.sub("-{2,}", "-", name)
         if name:
             taken = _NO_NAME_START.match(name) or name.startswith("broker.")
             return f"_{name}" if taken else name

@@ -15,6 +15,7 @@ from broker.service.core import Core
 from broker.service.errors import Busy, DiskFull, Draining, Invalid, TooLarge
 from broker.service.results import Accepted, Posted
 from broker.spark.documents import json_object, microseconds
+from broker.streams import RESERVED
 from feeds.rows import DocumentRow
 from feeds.spool import SpoolFull
 from xscl.document import encode_text
@@ -24,9 +25,6 @@ MAX_DOCUMENT_BYTES = 128 << 20
 
 _FARTHEST = 2**60
 """Microseconds; windows still add up with it in 64 bits."""
-
-RESERVED = "broker."
-"""How the streams begin that only the service writes to."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 

@@ -397,3 +397,11 @@ def test_no_place_of_a_text_stays_in_memory() -> None:
     ]
     assert held
     assert not any("only a comment" in source for source in held)
+
+
+def test_no_query_publishes_a_stream_of_the_broker_s_own() -> None:
+    """Who reads `broker.feeds` may rely on what it says."""
+    broker = Broker()
+    with pytest.raises(XsclError, match="reserved-stream"):
+        broker.subscribe("forged: S//a PUBLISH broker.feeds")
+    assert broker.subscriptions == {}

@@ -123,6 +123,8 @@ def test_iso8601(timestamp: int, text: str) -> None:
         ("2600 nights", "_2600_nights"),
         ("  -.: news! ", "news"),
         ("a - b", "a_-_b"),
+        ("The -- News: daily!", "The_-_News_daily"),
+        ("a--b", "a-b"),
         ("v1.2", "v1.2"),
         ("broker.feeds", "_broker.feeds"),
         ("×÷²", "feeds.example"),
