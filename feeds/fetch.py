@@ -275,7 +275,7 @@ class Fetcher(AbstractContextManager["Fetcher"]):
             raise OutOfTime
         try:
             left = self._busy_until.get(host, 0.0) - self._now()
-            if left > 0:
+            if 0 < left < 2 * HOST_PAUSE:  # still later: the clock was wrong, and was set right
                 raise _Busy(left)
             self._busy_until.pop(host, None)
             yield

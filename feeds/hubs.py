@@ -1,4 +1,4 @@
-"""Which hubs push which feeds (WebSub): the table, and nothing of the protocol.
+"""Which hubs push which feeds (WebSub): the tables, and nothing of the protocol.
 
 In: the spool's database, inside a transaction of the spool. Out: `Subscription`s.
 """
@@ -15,6 +15,18 @@ CREATE TABLE IF NOT EXISTS hub (
     token TEXT NOT NULL UNIQUE, secret TEXT NOT NULL, state TEXT NOT NULL, next_try INTEGER NOT NULL,
     expires INTEGER NOT NULL, errors INTEGER NOT NULL, problem TEXT
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS callback (address TEXT NOT NULL);
+"""
+RENEW_AT = 0.8
+"""The share of a lease after which it is renewed."""
+
+_DAY = 86_400 * 1_000_000
+# An active subscription is tried at RENEW_AT of its lease, so what is left behind that time tells how
+# far ahead it can be; all others are tried within a day. What lies further ahead (the day is also
+# the tolerance) was put there by a clock that was wrong.
+_DUE = f"""
+(next_try <= ?1 OR next_try - ?1 > {_DAY} + {RENEW_AT / (1 - RENEW_AT):.1f} * max(0, expires - next_try))
+AND url IN (SELECT url FROM feed WHERE status = 'active')
 """
 
 
@@ -50,6 +62,20 @@ def load(db: sqlite3.Connection, where: str = "TRUE", *values: object) -> list[S
     """The subscriptions that fulfil an SQL condition."""
     rows = db.execute(f"SELECT {_COLUMNS} FROM hub WHERE {where}", values).fetchall()
     return [_of(*row) for row in rows]
+
+
+def due(db: sqlite3.Connection, now: int) -> list[Subscription]:
+    """Those of active feeds that are to be tried now, or further ahead than they can be."""
+    return load(db, _DUE, now)
+
+
+def note_callback(db: sqlite3.Connection, address: str) -> None:
+    """Keep the callbacks' common address. No hub pushes to another one before it is asked again."""
+    if db.execute("SELECT address FROM callback").fetchone() == (address,):
+        return
+    db.execute("DELETE FROM callback")
+    db.execute("INSERT INTO callback VALUES (?)", (address,))
+    db.execute("UPDATE hub SET state = 'wanted', next_try = 0, expires = 0, errors = 0")
 
 
 def save(db: sqlite3.Connection, subscription: Subscription) -> None:

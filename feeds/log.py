@@ -7,6 +7,7 @@ readers in any process. Numbers only grow, also where rows were let go.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -57,6 +58,14 @@ def problem(path: Path, error: BaseException) -> SpoolError:
             "that wait in this one"
         )
     return SpoolError(f"spool: {path}: {error}{way_out}")
+
+
+def create(path: Path) -> None:
+    """Make an empty file, and its directory, where they are not there; for their owner only."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        # It holds the logins of feeds.
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
 # -- inside a transaction ----------------------------------------------------------------------

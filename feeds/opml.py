@@ -139,7 +139,10 @@ def refusal(url: str, base: str) -> str:
     """
     path = local_path(url)
     if path is None:
-        scheme = urlsplit(url).scheme.lower() if "://" in url else ""
+        try:
+            scheme = urlsplit(url).scheme.lower() if "://" in url else ""
+        except ValueError:
+            return "not an address"
         return "" if scheme in ("http", "https") else f"a '{scheme}:' address is not fetched"
     home = local_path(base)
     if home is None:

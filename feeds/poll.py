@@ -17,7 +17,7 @@ from feeds.hints import Hints, read_hints
 from feeds.identity import ALL
 from feeds.login import Login, split_login
 from feeds.rows import DocumentRow
-from feeds.schedule import failure_wait, first_rate, freshness, regular_wait
+from feeds.schedule import failure_wait, first_rate, freshness, longest_wait, regular_wait
 from feeds.spool import Batch, FeedState, Spool
 from feeds.websub import Subscriber, discover
 
@@ -140,18 +140,21 @@ class Poller:
             return 0.0
         for next_fetch, url in self._spool.schedule():
             if self._feeds is None or url in self._feeds:
-                return max(0.0, next_fetch / SECOND - self._now())
+                left = next_fetch / SECOND - self._now()
+                return 0.0 if left > longest_wait(self._interval) else max(0.0, left)
         return None
 
     def _start_due(self) -> None:
         now = int(self._now() * SECOND)
-        for _, url in self._spool.schedule(until=now):
+        # What the clock put far ahead while it was wrong is due now, or it would be for good.
+        beyond = now + int(longest_wait(self._interval) * SECOND)
+        for _, url in self._spool.schedule(until=now, beyond=beyond):
             subscribed = self._feeds is None or url in self._feeds
             if not subscribed or url in self._flying:
                 continue
             state = self._spool.state(url)
             known = bool(state.etag or state.last_modified)
-            stale = state.last_full is None or now - state.last_full > REFRESH
+            stale = state.last_full is None or not 0 <= now - state.last_full <= REFRESH
             withheld = known and (stale or not state.trusted)
             terms = self._terms(state.url)
             flight = _Flight(self._started, state, terms, withheld)

@@ -60,6 +60,11 @@ def failure_wait(interval: float, errors: int, retry_after: float | None, chance
     return max(wait, interval, min(retry_after or 0.0, LONGEST_WAIT))
 
 
+def longest_wait(interval: float) -> float:
+    """Seconds that no wait of a feed exceeds; what is due still later was set by a wrong clock."""
+    return max(interval, LONGEST_WAIT) * (1 + JITTER) + interval
+
+
 def retry_after(value: str, now: float) -> float | None:
     """Seconds to wait, from a number of seconds or a date (RFC 9110, 10.2.3); None for neither."""
     value = value.strip()

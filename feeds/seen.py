@@ -26,18 +26,28 @@ FORGET_AFTER = 90 * 86_400 * 1_000_000
 
 
 def take(
-    db: sqlite3.Connection, source: str, channel: Channel, arrival: int, since: int, *, whole: bool
+    db: sqlite3.Connection,
+    source: str,
+    channel: Channel,
+    arrival: int,
+    since: int,
+    *,
+    whole: bool,
+    unread: bool,
 ) -> list[DocumentRow]:
     """The rows of what a document brings, remembered from now on; the document's last item first.
 
-    Of the first document of a feed, items from before `since` are history and no rows. A document
-    that is not `whole` says nothing of the items that it does not hold.
+    Of the first document of a feed, which was `unread` until now, items from before `since` are
+    history and no rows. A document that is not `whole` says nothing of the items that it does not
+    hold.
     """
     columns = "SELECT id, hash, timestamp, gone, trace FROM seen WHERE source = ?"
     seen: dict[str, tuple[bytes, int, int | None, bytes]] = {
         id: values for id, *values in db.execute(columns, (source,))
     }
-    first = not seen
+    # That nothing was seen is not enough: a feed may have been empty so far. Nor is that it was
+    # never read: one that was removed and added again brings only what is new.
+    first = unread and not seen
     items = settle(channel.items, {id: mark for id, (*_, mark) in seen.items()})
     rows: list[DocumentRow] = []
     changed: list[tuple[str, str, bytes, int, bytes]] = []

@@ -52,6 +52,7 @@ _LOG_LIMIT = 64 << 20
 """Bytes to which SQLite's own log is cut back."""
 _SLACK = 4_096
 """Free pages that a file may keep, for what comes next."""
+_NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Spool(AbstractContextManager["Spool"]):
         self._now = now
         self._lock = TurnLock()
         self._waiting: deque[_Group] = deque()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        log.create(self.path)
         try:
             self._db = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, timeout=30
@@ -270,13 +271,14 @@ class Spool(AbstractContextManager["Spool"]):
         with self._lock:
             return states.load(self._db, "TRUE ORDER BY url")
 
-    def schedule(self, until: int | None = None) -> list[tuple[int, str]]:
-        """When each active feed is next due, with its url, the longest due first; up to a time."""
+    def schedule(self, until: int = _NEVER, beyond: int = _NEVER) -> list[tuple[int, str]]:
+        """When each active feed is next due, with its url, the longest due first; those up to a
+        time, and those `beyond` another."""
         with self._lock:
             return self._db.execute(
-                "SELECT next_fetch, url FROM feed WHERE status = 'active' AND next_fetch <= ? "
-                "ORDER BY next_fetch, url",
-                (2**63 - 1 if until is None else until,),
+                "SELECT next_fetch, url FROM feed WHERE status = 'active' "
+                "AND (next_fetch <= ? OR next_fetch > ?) ORDER BY next_fetch, url",
+                (until, beyond),
             ).fetchall()
 
     def add(self, url: str, login: str | None = None) -> bool:
@@ -310,10 +312,9 @@ class Spool(AbstractContextManager["Spool"]):
             return changed.rowcount > 0
 
     def hubs(self, due: int | None = None) -> list[Subscription]:
-        """All subscriptions at hubs; or those of active feeds that are to be tried by a time."""
-        active = "next_try <= ? AND url IN (SELECT url FROM feed WHERE status = 'active')"
+        """All subscriptions at hubs; or those of active feeds that are to be tried at a time."""
         with self._lock:
-            return hubs.load(self._db) if due is None else hubs.load(self._db, active, due)
+            return hubs.load(self._db) if due is None else hubs.due(self._db, due)
 
     def hub(self, *, url: str | None = None, token: str | None = None) -> Subscription | None:
         """The subscription of a feed, or the one that a callback's token belongs to."""
@@ -325,6 +326,11 @@ class Spool(AbstractContextManager["Spool"]):
         """Store a subscription in place of the feed's former one."""
         with self._transaction():
             hubs.save(self._db, subscription)
+
+    def note_callback(self, address: str) -> None:
+        """Keep the address under which hubs reach us; if it is another one, all are asked anew."""
+        with self._transaction():
+            hubs.note_callback(self._db, address)
 
     # -- inside a transaction ------------------------------------------------------------------
 
@@ -358,7 +364,13 @@ class Spool(AbstractContextManager["Spool"]):
                 return []
             return [dead_row(state.url, batch.body, channel.error, state.url, batch.arrival)]
         return seen.take(
-            self._db, state.url, channel, batch.arrival, batch.since, whole=not batch.pushed
+            self._db,
+            state.url,
+            channel,
+            batch.arrival,
+            batch.since,
+            whole=not batch.pushed,
+            unread=before is None or not before.was_read,
         )
 
     def _note_hub(self, batch: Batch) -> None:

@@ -60,6 +60,11 @@ class FeedState:
     trusted: bool = True
     login: str | None = field(default=None, repr=False)
 
+    @property
+    def was_read(self) -> bool:
+        """Whether it ever brought a readable document; from then on it has a rate."""
+        return self.items_per_day is not None
+
 
 _NAMES = [field.name for field in fields(FeedState)]
 COLUMNS = ", ".join(_NAMES)

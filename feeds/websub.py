@@ -25,7 +25,7 @@ from feeds.adapter import parse_feed
 from feeds.callback import CallbackServer
 from feeds.fetch import MAX_BYTES, Fetched, Fetcher
 from feeds.hints import Hints
-from feeds.hubs import Subscription
+from feeds.hubs import RENEW_AT, Subscription
 from feeds.item import one_line
 from feeds.schedule import DAY, failure_wait
 from feeds.spool import Batch, Spool
@@ -37,7 +37,6 @@ LEASE = 10 * DAY
 PATIENCE = 600.0
 """Seconds that a hub has for verifying, and between the first two tries where it fails."""
 _LONGEST_LEASE = 366 * DAY
-_RENEW_AT = 0.8
 _ALGORITHMS = {name: getattr(hashlib, name) for name in ("sha1", "sha256", "sha384", "sha512")}
 
 
@@ -96,6 +95,7 @@ class Subscriber(AbstractContextManager["Subscriber"]):
         self.problem: BaseException | None = None
 
     def __enter__(self) -> Subscriber:
+        self._spool.note_callback(self._callback)
         self._server.start()
         self._thread.start()
         return self
@@ -132,6 +132,13 @@ class Subscriber(AbstractContextManager["Subscriber"]):
         # The hub may verify before it answers. An unanswered request counts as a failure.
         later = self._later(failure_wait(PATIENCE, subscription.errors + 1, None, self._chance()))
         with self._lock:
+            known = self._spool.hub(token=subscription.token)
+            if known is None or known.next_try != subscription.next_try:
+                return  # verified meanwhile, or replaced
+            subscription = known
+            if known.next_try > self._later(0):
+                # A clock that was wrong set its times, so nobody knows when it ends.
+                subscription = replace(known, state="wanted", expires=0)
             errors = subscription.errors + (subscription.state == "asked")
             self._spool.save_hub(
                 replace(subscription, state="asked", next_try=later, errors=errors)
@@ -187,7 +194,9 @@ class Subscriber(AbstractContextManager["Subscriber"]):
                 )
                 return b""
             challenge = query.get("hub.challenge", "")
-            if mode != "subscribe" or known.state != "asked" or not challenge:
+            # Only hubs that were asked know the token. The hub's answer to that may have been lost,
+            # or ours to an earlier verification, so neither "wanted" nor "active" is a reason for no.
+            if mode != "subscribe" or known.state == "denied" or not challenge:
                 return None
             given = query.get("hub.lease_seconds", "")
             lease = float(given[:9]) if given.isascii() and given.isdigit() else self._lease
@@ -197,7 +206,7 @@ class Subscriber(AbstractContextManager["Subscriber"]):
                     known,
                     state="active",
                     expires=self._later(lease),
-                    next_try=self._later(lease * _RENEW_AT),
+                    next_try=self._later(lease * RENEW_AT),
                     errors=0,
                     problem=None,
                 )

@@ -237,11 +237,13 @@ def test_a_list_does_not_open_private_addresses_or_files(
     (tmp_path / "mine.rss").write_bytes(NEWS)
     (tmp_path / "l.opml").write_text(
         f'<opml><outline xmlUrl="{site.url("/news.rss")}"/><outline xmlUrl="/etc/passwd"/>'
-        '<outline xmlUrl="mine.rss"/><outline xmlUrl="gopher://a.example/"/></opml>'
+        '<outline xmlUrl="mine.rss"/><outline xmlUrl="gopher://a.example/"/>'
+        '<outline xmlUrl="http://[bad/feed"/></opml>'
     )
     done = mine("import", tmp_path / "l.opml", "--folder", "Theirs")
     assert "left out: /etc/passwd: a file outside the folder of the list" in done.stderr
     assert "left out: gopher://a.example/: a 'gopher:' address is not fetched" in done.stderr
+    assert "left out: http://[bad/feed: not an address" in done.stderr
     assert [(feed["url"], feed["typed"], feed["folder"]) for feed in mine.listed()] == [
         ((tmp_path / "mine.rss").as_uri(), True, "Theirs"),
         (site.url("/news.rss"), False, "Theirs"),

@@ -102,6 +102,8 @@ def test_what_stands_before(head: str) -> None:
         ("file:///home/me/f.rss", "http://b.example/l", "a file, named by a list from elsewhere"),
         ("f.rss", "https://b.example/l", "a file, named by a list from elsewhere"),
         ("ftp://a.example/f", "/home/me/list.opml", "a 'ftp:' address is not fetched"),
+        ("http://[a/f", "/home/me/list.opml", "not an address"),
+        ("file://[a/f", "/home/me/list.opml", "not an address"),
         ("javascript://x", "/home/me/list.opml", "a 'javascript:' address is not fetched"),
     ],
 )

@@ -154,6 +154,23 @@ def test_a_spool_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_the_file_and_its_directory_are_for_their_owner_only(spool: Spool) -> None:
+    spool.add(A, "me:secret")
+    files = list(spool.path.parent.iterdir())
+    assert spool.path in files
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    assert spool.path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "spool").touch(0o640)
+    (tmp_path / "spool").chmod(0o640)
+    with Spool(tmp_path / "spool"):
+        assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o640
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("not a database, but long enough to look at " * 100)
