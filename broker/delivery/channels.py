@@ -10,7 +10,7 @@ from typing import Any
 
 from broker.delivery.model import Channel, Disabled, Done, Failed, Kind, Report, Status, Told
 from broker.delivery.tables import count
-from broker.delivery.targets import check_name, prepared
+from broker.delivery.targets import FileTarget, check_name, prepared, target
 
 _COLUMNS = (
     "name, kind, subscription, settings, ordered, status, cursor, attempts, next_try, last_error, "
@@ -50,7 +50,8 @@ def put(
 ) -> None:
     """Make a channel, or change one: that keeps its place in the log, its status and its failures.
 
-    One of another kind takes its place anew. ValueError says which setting is wrong.
+    One of another kind takes its place anew. With another subscription, what was to be tried again of
+    the former goes. ValueError says which setting is wrong.
     """
     check_name(name)
     old = next(iter(load(db, "name = ?", name)), None)
@@ -59,7 +60,7 @@ def put(
         old = None
     checked = prepared(kind, settings, old.settings if old else None, now)
     if kind == "file":
-        _check_path(db, name, str(checked["path"]))
+        _check_path(db, name, checked)
     stored = json.dumps(checked)
     if old is None:
         db.execute(
@@ -73,14 +74,51 @@ def put(
             "next_try = 0, version = version + 1 WHERE number = ?",
             (subscription, stored, ordered, old.number),
         )
+        if subscription != old.subscription:
+            # Whoever it leads to now did not ask for them. Nor does what is on its way count.
+            db.execute("DELETE FROM retry WHERE channel = ?", (old.number,))
+            db.execute(
+                "UPDATE channel SET attempts = 0, generation = generation + 1 WHERE number = ?",
+                (old.number,),
+            )
 
 
-def _check_path(db: sqlite3.Connection, name: str, path: str) -> None:
-    """Two channels that write to one file would take each other's lines for torn ones."""
+def _check_path(db: sqlite3.Connection, name: str, settings: Mapping[str, Any]) -> None:
+    """Two channels that write to one file would take each other's lines for torn ones; and rotation
+    must not put an old file of one where the other writes."""
+    file = target("file", settings)
+    assert isinstance(file, FileTarget)
     for other in load(db, "kind = 'file' AND name != ?", name):
-        taken = str(other.settings["path"])
-        if path != "-" and os.path.realpath(path) == os.path.realpath(taken):
-            raise ValueError(f"path: the channel {other.name} writes to {taken} already")
+        taken = target("file", other.settings)
+        assert isinstance(taken, FileTarget)
+        if "-" in (file.path, taken.path):
+            continue
+        if os.path.realpath(file.path) == os.path.realpath(taken.path):
+            raise ValueError(f"path: the channel {other.name} writes to {taken.path} already")
+        if _rotates_over(file, taken.path) or _rotates_over(taken, file.path):
+            raise ValueError(
+                f"path: the channel {other.name} writes to {taken.path}, "
+                "and rotation would replace the file of one with an old one of the other"
+            )
+
+
+def _rotates_over(file: FileTarget, path: str) -> bool:
+    """Whether a path is that of one of a file's old ones."""
+    if file.rotate_bytes is None:
+        return False
+    # Renaming does not follow a link at the end of a path, writing does.
+    beginning = f"{_entry(file.path)}."
+    for place in (_entry(path), os.path.realpath(path)):
+        number = place.removeprefix(beginning) if place.startswith(beginning) else ""
+        if number.isdecimal() and number == str(int(number[:20])) and 1 <= int(number) <= file.keep:
+            return True
+    return False
+
+
+def _entry(path: str) -> str:
+    """The directory's real path and the name in it."""
+    directory, name = os.path.split(path)
+    return os.path.join(os.path.realpath(directory), name)
 
 
 def remove(db: sqlite3.Connection, channel: Channel) -> None:
@@ -168,14 +206,15 @@ def again(db: sqlite3.Connection, channel: Channel, n: int) -> None:
 # -- what the worker reports ---------------------------------------------------------------------
 
 
-def settle(db: sqlite3.Connection, report: Report) -> None:
+def settle(db: sqlite3.Connection, report: Report) -> bool:
     """Enter what became of deliveries. Of a channel that was replaced or reset meanwhile, its cursor
-    and its failures are no longer those that the report speaks of."""
+    and its failures are no longer those that the report speaks of. False: a failure of such a one,
+    from which nothing follows."""
     channel = report.channel
     if isinstance(report, Done):
         _done(db, report)
     elif isinstance(report, Failed):
-        _failed(db, report)
+        return _failed(db, report)
     elif isinstance(report, Disabled):
         db.execute(
             "UPDATE channel SET status = 'disabled', reason = ?, version = version + 1 "
@@ -187,18 +226,21 @@ def settle(db: sqlite3.Connection, report: Report) -> None:
             "UPDATE channel SET told = max(told, ?) WHERE number = ?",
             (report.event, channel.number),
         )
+    return True
 
 
 def _done(db: sqlite3.Connection, done: Done) -> None:
     channel = done.channel
+    well = ""
+    if done.count:  # else nothing was sent, which says nothing about the receiver
+        well = ", attempts = 0, next_try = 0, last_error = NULL, failing_since = NULL"
+        db.execute(
+            "UPDATE channel SET delivered = delivered + ?, last_success = ? WHERE number = ?",
+            (done.count, done.at, channel.number),
+        )
     db.execute(
-        "UPDATE channel SET delivered = delivered + ?, last_success = ? WHERE number = ?",
-        (done.count, done.at, channel.number),
-    )
-    db.execute(
-        "UPDATE channel SET cursor = max(cursor, coalesce(?, cursor)), state = coalesce(?, state), "
-        "attempts = 0, next_try = 0, last_error = NULL, failing_since = NULL "
-        "WHERE number = ? AND generation = ?",
+        "UPDATE channel SET cursor = max(cursor, coalesce(?, cursor)), "
+        f"state = coalesce(?, state){well} WHERE number = ? AND generation = ?",
         (
             done.cursor,
             None if done.state is None else json.dumps(done.state),
@@ -211,24 +253,29 @@ def _done(db: sqlite3.Connection, done: Done) -> None:
     count(db, "delivered", channel.kind, done.count)
 
 
-def _failed(db: sqlite3.Connection, failed: Failed) -> None:
+def _failed(db: sqlite3.Connection, failed: Failed) -> bool:
     channel, key = failed.channel, (failed.channel.number, failed.n)
     count(db, "failed", channel.kind, 1)
+    passed = failed.later or failed.dead
     # What is tried again outside of the order does not speak for the channel's next match.
-    db.execute(
+    attempts = None if failed.again else 0 if passed else failed.attempts
+    entered = db.execute(
         "UPDATE channel SET last_error = ?, failing_since = coalesce(failing_since, ?), "
-        "cursor = max(cursor, coalesce(?, cursor)), attempts = ?, next_try = ? "
+        "cursor = max(cursor, coalesce(?, cursor)), attempts = coalesce(?, attempts), next_try = ? "
         "WHERE number = ? AND generation = ?",
         (
             failed.reason,
             failed.at,
             failed.cursor,
-            0 if failed.later or failed.dead else failed.attempts,
+            attempts,
             failed.pause,
             channel.number,
             channel.generation,
         ),
     )
+    if not entered.rowcount:
+        # A channel that is gone tries nothing again, and one that was reset does so from its cursor.
+        return False
     if failed.dead:
         db.execute("DELETE FROM retry WHERE channel = ? AND n = ?", key)
         bury(
@@ -247,6 +294,7 @@ def _failed(db: sqlite3.Connection, failed: Failed) -> None:
             "SET attempts = excluded.attempts, next_try = excluded.next_try",
             (*key, failed.attempts, failed.next_try),
         )
+    return True
 
 
 def bury(

@@ -192,7 +192,8 @@ class Mailbox(Log):
         made: list[Event] = []
         with self.db.transaction() as db:
             for report in reports:
-                channels.settle(db, report)
+                if not channels.settle(db, report):
+                    continue
                 if isinstance(report, Disabled):
                     made.append(
                         upkeep.event(db, report.at, report.kind, report.channel, report.reason)

@@ -189,7 +189,7 @@ class Figures:
 @dataclass(frozen=True, slots=True)
 class Done:
     """Deliveries that succeeded. All up to `cursor` is done (None: it stays); `retried` are numbers
-    that were tried again outside of the order."""
+    that were tried again outside of the order. `count` 0: there was nothing to deliver."""
 
     channel: Channel
     at: int
@@ -203,8 +203,8 @@ class Done:
 class Failed:
     """An attempt that failed, and what follows: another at `next_try`, or none (`dead`).
 
-    `later` says that the match is tried again outside of the order, and does not hold up others.
-    Until `pause` the channel's other matches wait.
+    `later` says that the match is tried again outside of the order, and does not hold up others;
+    `again` that it was this time already. Until `pause` the channel's other matches wait.
     """
 
     channel: Channel
@@ -219,6 +219,7 @@ class Failed:
     dead: bool = False
     later: bool = False
     cursor: int | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

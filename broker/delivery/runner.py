@@ -12,7 +12,7 @@ from broker.delivery.lanes import Lane
 from broker.delivery.mailbox import Mailbox
 from broker.delivery.model import Channel, Delivered, Disabled, Done, Failed, Told
 from broker.delivery.reports import Reports
-from broker.delivery.sending import Sender, Sent
+from broker.delivery.sending import Sender, Sent, outcome
 from broker.delivery.settings import DAY, DeliverySettings
 from broker.delivery.tables import MailboxError
 from broker.delivery.targets import MATCH
@@ -27,15 +27,21 @@ _PATIENT = 300.0
 _RECOVERED = 3_600 * MICROSECONDS
 _TELLING = 5
 """Attempts to tell a channel of an event."""
+_IN_A_ROW = 5
+"""Failures before a channel is disabled, at least: the days may be those of a clock that was set."""
+_SOON = 1 * MICROSECONDS
+"""Until what was removed is no longer listed to be tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Matches on their way. `again`: outside of the order, tried `before` times already."""
+    """Matches on their way. `again`: outside of the order, tried `before` times already. `row`:
+    failures in a row when it began."""
 
     matches: Sequence[Delivered]
     again: bool
     before: int
+    row: int
 
 
 class Runner:
@@ -70,6 +76,7 @@ class Runner:
         self._retrying: set[int] = set()
         self._slow = False
         self._failures = 0
+        self._row = 0  # failures one after the other; those of attempts at the same time are one
         self._untold = self._tell_at = 0
         self._begin()
 
@@ -88,6 +95,8 @@ class Runner:
         if fresh.version != old.version:
             self.channel = fresh
             self._failures = 0
+            if fresh.failing_since is None:
+                self._row = 0
             if fresh.generation != old.generation or fresh.subscription != old.subscription:
                 self._begin()
             self._ahead.clear()  # it may be draining now
@@ -136,7 +145,8 @@ class Runner:
             for head in heads:
                 self._ahead.popleft()
                 self._position = head.n
-            attempt = Attempt(heads, False, channel.attempts if channel.ordered else 0)
+            before = channel.attempts if channel.ordered else 0
+            attempt = Attempt(heads, False, before, self._row)
         for delivered in attempt.matches:
             if attempt.again:
                 self._retrying.add(delivered.n)
@@ -164,17 +174,20 @@ class Runner:
     def _due_again(self, now: int) -> Attempt | None:
         if self._again_at is None or self._again_at > now:
             return None
+        removed = False
         due = self._mailbox.retries(self.channel, now, len(self._retrying) + 1)
         for n, before in due:
             if n not in self._retrying:
                 found = self._mailbox.at([n])
                 if found:
-                    return Attempt(found, True, before)
+                    return Attempt(found, True, before, self._row)
                 # Removed meanwhile: there is nothing left to deliver.
                 self._reports.post(Done(self.channel, now, 0, retried=(n,)))
+                removed = True
         self._again_at = self._mailbox.next_retry(self.channel)
         if self._again_at is not None and self._again_at <= now:
-            self._again_at = None  # on its way; its end looks again
+            # On its way: its end looks again. What was removed has none.
+            self._again_at = now + _SOON if removed else None
         return None
 
     def _heads(self) -> list[Delivered]:
@@ -191,10 +204,7 @@ class Runner:
     async def _attempt(self, channel: Channel, attempt: Attempt) -> None:
         numbers = [delivered.n for delivered in attempt.matches]
         try:
-            try:
-                sent = await self._sender.send(channel, attempt.matches, self._lane())
-            except Exception as error:  # whatever a receiver can provoke, others go on
-                sent = Sent(f"{type(error).__name__}: {error}")
+            sent = await outcome(self._sender.send(channel, attempt.matches, self._lane()))
             self._slow = sent.slow or sent.reason is not None
             current = self.channel.generation == channel.generation
             if sent.reason is None:
@@ -235,7 +245,7 @@ class Runner:
     def _succeeded(self, channel: Channel, attempt: Attempt, sent: Sent, current: bool) -> None:
         now = self._clock()
         done = [delivered.n for delivered in attempt.matches[: sent.count]]
-        self._failures = 0
+        self._failures = self._row = 0
         cursor = None
         if not attempt.again and current:
             if len(done) < len(attempt.matches):
@@ -267,21 +277,29 @@ class Runner:
         now = self._clock()
         assert sent.reason is not None
         self._failures += 1
+        if attempt.row == self._row:
+            self._row += 1
         since = self.channel.failing_since or now
         attempts = attempt.before + 1
+        later = attempt.again or not channel.ordered
+        # In order, the attempts of the match are failures in a row too, also before a restart.
         disabled = sent.gone or (
-            self._sender.gives_up and now - since >= self._settings.disable_after * MICROSECONDS
+            self._sender.gives_up
+            and now - since >= self._settings.disable_after * MICROSECONDS
+            and max(self._row, 0 if later else attempts) >= _IN_A_ROW
         )
         dead = self._sender.gives_up and (
             sent.hopeless or (attempts > len(self._settings.schedule) and not disabled)
         )
         next_try = now + round(max(self._delay(attempts), sent.wait) * MICROSECONDS)
-        later = attempt.again or not channel.ordered
         back = not later and not dead
         cursor = None
         if current and not attempt.again and not back:
             cursor = self._cursor(channel, [delivered.n for delivered in attempt.matches])
         pause = next_try if back else self._rest(now, sent)
+        if attempt.again and channel.ordered:
+            # The next match waits for its own failures, and as long as the receiver asks.
+            pause = max(self.channel.next_try, now + round(sent.wait * MICROSECONDS))
         for delivered in attempt.matches:
             match = delivered.match
             self._reports.post(
@@ -298,6 +316,7 @@ class Runner:
                     dead,
                     later,
                     cursor,
+                    attempt.again,
                 )
             )
         if disabled:
@@ -310,7 +329,7 @@ class Runner:
             self._position = attempt.matches[0].n - 1
         self.channel = replace(
             self.channel,
-            attempts=attempts if back else 0,
+            attempts=self.channel.attempts if attempt.again else attempts if back else 0,
             next_try=pause,
             failing_since=since,
             last_error=sent.reason,
@@ -352,7 +371,7 @@ class Runner:
         if not wanted or now < self._tell_at:
             return
         for event in self._mailbox.untold(self.channel, wanted):
-            sent = await self._sender.tell(self.channel, event)
+            sent = await outcome(self._sender.tell(self.channel, event))
             if sent.reason is not None and self._untold < _TELLING:
                 self._untold += 1
                 self._tell_at = now + round(self._delay(self._untold) * MICROSECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -50,6 +50,14 @@ class Sender(Protocol):
     def due(self, channel: Channel, first: Delivered) -> int:
         """When (µs) a channel's next matches may go, of which this is the first."""
         ...
+
+
+async def outcome(attempt: Awaitable[Sent]) -> Sent:
+    """What came of an attempt: whatever a receiver can provoke is a failure of this attempt alone."""
+    try:
+        return await attempt
+    except Exception as error:
+        return Sent(f"{type(error).__name__}: {error}")
 
 
 async def beside(work: Callable[[], T], name: str) -> T:

@@ -33,7 +33,7 @@ class DeliverySettings:
 
     `schedule` holds the delays before the second and later attempts; after the last the delivery is
     given up. Each is stretched at random by up to `jitter` of itself. A channel that has had
-    nothing but failures for `disable_after` is disabled.
+    nothing but failures for `disable_after`, at least five in a row, is disabled.
 
     `in_flight` requests at a time go out to all webhooks, `per_host` to one host.
     Retention: what is delivered goes after `delivered`; what is not becomes a dead letter after

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parseaddr
 from typing import Any
@@ -129,7 +129,7 @@ def _file(settings: Mapping[str, Any]) -> FileTarget:
     if "\0" in path:
         raise ValueError("path: a path holds no NUL")
     form = settings.get("format", "jsonl")
-    if form not in FORMATS:
+    if not isinstance(form, str) or form not in FORMATS:
         raise ValueError(f"format: one of {', '.join(FORMATS)}, not {form!r}")
     rotate = settings.get("rotate_bytes")
     if path == "-" and rotate is not None:
@@ -155,7 +155,7 @@ def _webhook(settings: Mapping[str, Any]) -> WebhookTarget:
     secret = _text(settings, "secret")
     check_secret(secret)
     events = settings.get("events", (MATCH,))
-    if isinstance(events, str) or not all(isinstance(event, str) for event in events):
+    if not _is_list(events) or not all(isinstance(event, str) for event in events):
         raise ValueError("events: a list of types, such as match and channel.disabled")
     if unknown := set(events) - {MATCH, *EVENTS}:
         raise ValueError(
@@ -196,8 +196,8 @@ def _check_header(name: object, value: object) -> None:
 
 def _mail(settings: Mapping[str, Any]) -> MailTarget:
     to = settings.get("to", ())
-    addresses: Iterable[object] = (to,) if isinstance(to, str) else to
-    checked = tuple(_address(address) for address in addresses)
+    addresses = (to,) if isinstance(to, str) else to
+    checked = tuple(_address(address) for address in addresses) if _is_list(addresses) else ()
     if not checked:
         raise ValueError("to: write one address or several")
     subject = settings.get("subject", "{count} of {subscription}")
@@ -226,6 +226,10 @@ def _address(address: object) -> str:
 
 def _pull(_: Mapping[str, Any]) -> PullTarget:
     return PullTarget()
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple)
 
 
 def _text(settings: Mapping[str, Any], name: str) -> str:

@@ -107,6 +107,9 @@ def retain(
     now: int,
 ) -> int:
     """See `Mailbox.retain`."""
+    with db.transaction() as tx:
+        # Of channels that are gone: nobody would try these again, and they keep their matches.
+        tx.execute("DELETE FROM retry WHERE channel NOT IN (SELECT number FROM channel)")
     if dead is not None:
         with db.transaction() as tx:
             forget_dead(tx, None, now - dead, None)

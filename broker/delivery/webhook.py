@@ -97,9 +97,10 @@ class WebhookSender:
         raw = [(name.encode(), value.encode()) for name, value in headers]
         try:
             async with (
-                asyncio.timeout(limit),
+                asyncio.timeout(limit) as answering,
                 self._connections.post(target, raw, body, limit) as response,
             ):
+                answering.reschedule(None)
                 shown = await self._body(response)
         except TimeoutError:
             return Sent(f"no answer within {limit:g} s")
@@ -122,7 +123,12 @@ class WebhookSender:
                     size += len(part)
                     if size > self._settings.max_response:
                         break
-        except (TimeoutError, httpcore.NetworkError, httpcore.ProtocolError):
+        except (
+            TimeoutError,
+            httpcore.TimeoutException,
+            httpcore.NetworkError,
+            httpcore.ProtocolError,
+        ):
             pass  # the status has been received, and that is what counts
         return bytes(shown)
 
@@ -181,7 +187,7 @@ def retry_after(text: str, now: float) -> float:
     else:
         try:
             moment = parsedate_to_datetime(text)
-        except ValueError:
+        except (ValueError, OverflowError):  # a day or a zone that no calendar has
             return 0.0
         seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
     return min(max(seconds, 0.0), DAY)

@@ -22,7 +22,7 @@ from broker.delivery.mailbox import Mailbox
 from broker.delivery.model import Event
 from broker.delivery.reports import Reports
 from broker.delivery.runner import Runner
-from broker.delivery.sending import Sender
+from broker.delivery.sending import Sender, outcome
 from broker.delivery.settings import DAY, DeliverySettings
 from broker.delivery.tables import MailboxError
 from broker.delivery.webhook import WebhookSender
@@ -34,8 +34,8 @@ _GATHER = 0.02
 """Seconds in which changes of channels are taken together."""
 _SET_BACK = 60 * MICROSECONDS
 """A clock that goes back by more was set."""
-_LONGEST = round(2 * DAY * MICROSECONDS)
-"""No delay is that long, whatever a receiver asks for."""
+_LONGEST = 2 * DAY
+"""Seconds. No delay is that long, whatever a receiver asks for, unless the schedule has a longer one."""
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,9 @@ class DeliveryWorker:
     def start(self) -> None:
         """Begin to deliver; returns when the thread runs."""
         assert self._thread is None, "started already"
-        self._mailbox.hurry(self._now() + _LONGEST)
+        stretched = max(self._settings.schedule, default=0.0) * (1 + self._settings.jitter)
+        longest = round(max(_LONGEST, stretched) * MICROSECONDS)
+        self._mailbox.hurry(self._now() + longest + _SET_BACK)
         _allow_connections(_FILES_PER_PLACE * self._settings.in_flight)
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
         self._thread.start()
@@ -110,7 +112,7 @@ class DeliveryWorker:
         event = Event(0, self._now(), "test", name, channel.subscription, "a test of this channel")
         began = time.monotonic()
         trying = asyncio.run_coroutine_threadsafe(
-            self._senders[channel.kind].tell(channel, event), self._loop
+            outcome(self._senders[channel.kind].tell(channel, event)), self._loop
         )
         try:
             sent = trying.result(timeout)

@@ -155,11 +155,13 @@ class Receiver(Threaded):
 
 
 @contextmanager
-def trickling(interval: float = 0.2) -> Iterator[int]:
-    """A server on all loopback addresses that answers byte by byte, and never ends; its port."""
+def trickling(interval: float = 0.2, head: bytes = b"") -> Iterator[int]:
+    """A server on all loopback addresses that answers byte by byte, after what it says at once, and
+    never ends; its port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            writer.write(head)
             while True:
                 writer.write(b"H")
                 await writer.drain()

@@ -237,11 +237,34 @@ def test_two_channels_do_not_share_a_file(mailbox: Mailbox, tmp_path: Path) -> N
     mailbox.put_channel("one", "file", settings={"path": str(tmp_path / "out"), "format": "xml"})
 
 
+def test_rotation_of_one_channel_does_not_reach_the_file_of_another(
+    mailbox: Mailbox, tmp_path: Path
+) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there")
+
+    def put(name: str, path: str, **more: int) -> None:
+        mailbox.put_channel(name, "file", settings={"path": str(tmp_path / path), **more})
+
+    put("one", "there/out", rotate_bytes=300, keep=2)
+    for path in ("there/out.1", "link/out.2"):
+        with pytest.raises(ValueError, match="rotation"):
+            put("two", path)
+    for path in ("there/out.0", "there/out.3", "there/out.01", "there/out.1.1", "out.1"):
+        put("two", path)
+    put("one", "there/out")
+    put("two", "there/out.1")
+    with pytest.raises(ValueError, match="rotation"):
+        put("one", "link/out", rotate_bytes=300)
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         ({}, "path"),
         ({"path": "out", "format": "csv"}, "format"),
+        ({"path": "out", "format": ["xml"]}, "format"),
+        ({"path": "out", "format": {}}, "format"),
         ({"path": "out", "rotate_bytes": 0}, "rotate_bytes"),
         ({"path": "out", "keep": -1}, "keep"),
         ({"path": "out", "keep": True}, "keep"),

@@ -324,6 +324,8 @@ def test_trying_a_channel_by_hand(mailbox: Mailbox, clock: Clock) -> None:
     [
         ({"to": []}, "to"),
         ({"to": "nobody"}, "to"),
+        ({"to": 5}, "to"),
+        ({"to": {"mara@tides.example": 1}}, "to"),
         ({"to": "a@b.example\r\nBcc: c@d.example"}, "to"),
         ({"to": ["a@b.example", 7]}, "to"),
         ({"subject": "a\r\nBcc: c@d.example"}, "subject"),

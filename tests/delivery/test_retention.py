@@ -67,6 +67,14 @@ def test_what_is_to_be_tried_again_stays(mailbox: Mailbox) -> None:
     assert places(mailbox) == [2]
 
 
+def test_what_was_to_be_tried_again_for_a_channel_that_is_gone_goes(mailbox: Mailbox) -> None:
+    mailbox.take(matches(0, 1), START)
+    with mailbox.db.transaction() as db:
+        db.execute("INSERT INTO retry VALUES (99, 1, 1, 0)")
+    assert mailbox.retain(DAY, now=NOW) == 1
+    assert mailbox.figures().retries == 0
+
+
 def test_the_undelivered_becomes_dead_letters_which_can_be_sent_again(tmp_path: Path) -> None:
     clock = Clock()
     down = True

@@ -23,6 +23,7 @@ from tests.delivery.support import (
     delivering,
     match,
     open_mailbox,
+    trickling,
     until,
 )
 
@@ -272,6 +273,7 @@ def test_retry_after_forms() -> None:
     assert retry_after(format_datetime(datetime.fromtimestamp(now + 60, UTC)), now) == 60
     assert retry_after("Sun Sep 99 nonsense", now) == 0
     assert retry_after("", now) == 0
+    assert retry_after("Mon, 01 Jan 2024 00:00:00 +99999999999999999999", now) == 0
 
 
 def test_an_unordered_channel_goes_on_past_a_match_that_fails(
@@ -326,6 +328,18 @@ def test_a_long_or_endless_answer_is_not_read_to_its_end(mailbox: Mailbox) -> No
         hook(mailbox, receiver)
         mailbox.take([match(0), match(1)])
         until(lambda: mailbox.channel("hook").cursor == 2)
+
+
+@pytest.mark.parametrize("interval", [0.1, 60.0], ids=["trickles", "stops"])
+def test_who_has_answered_has_answered_however_long_the_body_takes(
+    mailbox: Mailbox, interval: float
+) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+    with trickling(interval, head) as port, delivering(mailbox, timeout=0.5):
+        mailbox.put_channel("hook", "webhook", settings={"url": f"http://127.0.0.1:{port}/"})
+        mailbox.take([match(0)])
+        until(lambda: mailbox.figures().delivered or mailbox.figures().failed)
+        assert mailbox.figures().delivered == {"webhook": 1}
 
 
 @pytest.mark.parametrize(
@@ -391,6 +405,9 @@ def test_the_address_that_was_checked_is_the_one_connected_to(
         ({"url": "https://courier.example/", "headers": {"Webhook-Id": "x"}}, "headers"),
         ({"url": "https://courier.example/", "headers": {"X": "a\r\nY: b"}}, "headers"),
         ({"url": "https://courier.example/", "events": "match"}, "events"),
+        ({"url": "https://courier.example/", "events": 5}, "events"),
+        ({"url": "https://courier.example/", "events": {"match": True}}, "events"),
+        ({"url": "https://courier.example/", "events": [{}]}, "events"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(
