@@ -197,7 +197,7 @@ class Feeds(Section):
     """Which feeds are fetched, besides those added with `broker feeds add`."""
 
     urls: tuple[str, ...] = ()
-    """addresses of feeds"""
+    """addresses of feeds; all that they show at first is news, unlike with `broker feeds add`"""
     opml: tuple[Path, ...] = ()
     """OPML files that list feeds"""
     interval: Duration = 15 * _MINUTE

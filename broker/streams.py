@@ -8,7 +8,6 @@ from broker.shapes import Compiled
 from xscl.cycles import find_cycles
 from xscl.errors import Diagnostic, XsclError
 
-
 RESERVED = "broker."
 """How the names of the broker's own streams begin."""
 

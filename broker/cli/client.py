@@ -76,13 +76,20 @@ class Service:
             raise Wrong(f"{url}: not an address (write it as http://host:port)")
         if not token.isascii() or not token.isprintable():
             raise Wrong("the token is not one line of printable ASCII characters")
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=httpx.Timeout(60.0, connect=5.0),
-            # What listens on this machine is reached without a proxy, whatever the environment says.
-            trust_env=host not in ("127.0.0.1", "localhost", "::1"),
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=self.url,
+                headers={"Authorization": f"Bearer {token}"},
+                timeout=httpx.Timeout(60.0, connect=5.0),
+                # What listens on this machine is reached without a proxy, whatever the environment
+                # says.
+                trust_env=host not in ("127.0.0.1", "localhost", "::1"),
+            )
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            raise Wrong(
+                "the proxy that the environment names (ALL_PROXY, HTTP_PROXY, HTTPS_PROXY) cannot be "
+                f"used: {error}; name another one, or add {host} to NO_PROXY"
+            ) from None
 
     def close(self) -> None:
         self._http.close()
@@ -115,21 +122,31 @@ class Service:
                 return response
             raise self._refused(response, problem)
 
-    def get(self, path: str, **params: Any) -> Any:
-        """The JSON at a path."""
-        return json_of(self.ask("GET", path, params=params))
+    def get(self, path: str, **params: Any) -> dict[str, Any]:
+        """The object at a path."""
+        return object_of(self.ask("GET", path, params=params))
 
-    def post(self, path: str, body: Any = None, timeout: float | None = None) -> Any:
-        """Post JSON; the JSON that comes back, None if nothing does. Long work needs no timeout."""
+    def get_list(self, path: str, **params: Any) -> list[dict[str, Any]]:
+        """The objects at a path."""
+        return objects_of(self.ask("GET", path, params=params))
+
+    def post(self, path: str, body: Any = None, timeout: float | None = None) -> httpx.Response:
+        """Post JSON; the answer. Long work needs no timeout."""
         wait = httpx.Timeout(timeout, connect=5.0)
-        response = self.ask("POST", path, json=body, timeout=wait)
-        return json_of(response) if response.content else None
+        return self.ask("POST", path, json=body, timeout=wait)
+
+    def delete(self, path: str, **params: Any) -> None:
+        """Delete what is at a path."""
+        response = self.ask("DELETE", path, params=params)
+        if response.status_code != 204:
+            raise _no_broker(response, f"status {response.status_code}")
 
     @contextmanager
     def stream(
         self, path: str, headers: Mapping[str, str], **params: Any
     ) -> Iterator[httpx.Response]:
-        """An answer that goes on; silence of a minute means that the connection is lost."""
+        """An answer that goes on, of the type that `headers` accept; silence of a minute means that
+        the connection is lost."""
         options = {k: v for k, v in params.items() if v is not None}
         self._look()
         try:
@@ -137,6 +154,8 @@ class Service:
                 if not response.is_success:
                     response.read()
                     raise self._refused(response, _problem(response))
+                if not response.headers.get("content-type", "").startswith(headers["Accept"]):
+                    raise _no_broker(response, f"something that is no {headers['Accept']}")
                 self.patience.renew()
                 yield response
         except httpx.HTTPError as error:
@@ -187,15 +206,64 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
         found = response.json()
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    errors = found.get("errors")
+    listed = errors if isinstance(errors, list) else []
+    return found | {
+        "type": str(found.get("type", "")),
+        "errors": [error for error in listed if isinstance(error, dict)],
+    }
 
 
-def json_of(response: httpx.Response) -> Any:
-    """The JSON of an answer. Raises Failed where it is none."""
+class _Told(dict[str, Any]):
+    """An object in an answer: what it lacks it has not from a broker of this version."""
+
+    def __missing__(self, name: str) -> Any:
+        raise Failed(
+            f'what answers is no broker, or one of another version: "{name}" is missing in its answer'
+        )
+
+
+def object_of(response: httpx.Response) -> dict[str, Any]:
+    """The JSON object of an answer. Raises Failed where it is none, and where something is read in it
+    that it does not have."""
+    return _object(response, _json(response, response.text))
+
+
+def objects_of(response: httpx.Response) -> list[dict[str, Any]]:
+    """The objects of a JSON array, as `object_of`."""
+    found = _json(response, response.text)
+    if not isinstance(found, list):
+        raise _no_broker(response, "JSON of another form")
+    return [_object(response, each) for each in found]
+
+
+def lines_of(response: httpx.Response) -> list[dict[str, Any]]:
+    """The objects of lines of JSON, as `object_of`."""
+    return [line_of(response, line) for line in response.text.split("\n") if line]
+
+
+def line_of(response: httpx.Response, line: str) -> dict[str, Any]:
+    """The object of one line of JSON, as `object_of`."""
+    return _object(response, _json(response, line))
+
+
+def _json(response: httpx.Response, text: str) -> Any:
     try:
-        return response.json()
-    except ValueError:
-        raise Failed(f"{response.url} answers with something that is no JSON") from None
+        return json.loads(text, object_hook=_Told)
+    except (ValueError, RecursionError):
+        raise _no_broker(response, "something that is no JSON") from None
+
+
+def _object(response: httpx.Response, found: Any) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise _no_broker(response, "JSON of another form")
+    return found
+
+
+def _no_broker(response: httpx.Response, told: str) -> Failed:
+    return Failed(f"{response.url} answers with {told}, not as a broker does: look at the address")
 
 
 def retry_after(response: httpx.Response) -> float:

@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from broker.cli.client import Service, echo_json, format_option, part, say, with_service
+from broker.cli.client import (
+    Service,
+    echo_json,
+    format_option,
+    object_of,
+    part,
+    say,
+    with_service,
+)
 from broker.cli.shared import DurationType, Failed, console, for_each
 from broker.cli.tables import ago, moment, table, waiting
 from broker.output import FORMATS
@@ -121,7 +129,7 @@ def add(
         "settings": settings,
         "ordered": not unordered,
     }
-    made = service.ask("PUT", f"/v1/channels/{part(name)}", json=body).json()
+    made = object_of(service.ask("PUT", f"/v1/channels/{part(name)}", json=body))
     whose = subscription or "all subscriptions"
     say(f"{name}: {_target(made)}, for {whose}")
     if kind == "webhook" and not options["secret_file"]:
@@ -185,7 +193,7 @@ def _target(channel: dict[str, Any]) -> str:
 @with_service
 def list_channels(service: Service, form: str) -> None:
     """List the channels, with how far each has got and what went wrong last."""
-    found = service.get("/v1/channels")
+    found = service.get_list("/v1/channels")
     if form == "jsonl":
         for channel in found:
             echo_json(channel)
@@ -242,7 +250,7 @@ def remove(service: Service, names: tuple[str, ...]) -> None:
     """Remove channels; what they have not delivered stays in the log, and is not delivered there."""
 
     def one(name: str) -> str:
-        service.ask("DELETE", f"/v1/channels/{part(name)}")
+        service.delete(f"/v1/channels/{part(name)}")
         return f"{name}: removed"
 
     for_each(names, one)
@@ -255,8 +263,8 @@ def pause(service: Service, names: tuple[str, ...]) -> None:
     """Deliver nothing there until it is resumed; nothing is lost meanwhile."""
 
     def one(name: str) -> str:
-        service.post(f"/v1/channels/{part(name)}/pause")
-        return f"{name}: paused"
+        told = object_of(service.post(f"/v1/channels/{part(name)}/pause"))
+        return f"{told['name']}: paused"
 
     for_each(names, one)
 
@@ -268,8 +276,8 @@ def resume(service: Service, names: tuple[str, ...]) -> None:
     """Go on with channels that were paused, or disabled since their receiver failed; at once."""
 
     def one(name: str) -> str:
-        service.post(f"/v1/channels/{part(name)}/resume")
-        return f"{name}: goes on"
+        told = object_of(service.post(f"/v1/channels/{part(name)}/resume"))
+        return f"{told['name']}: goes on"
 
     for_each(names, one)
 
@@ -292,8 +300,8 @@ def reset(service: Service, names: tuple[str, ...], after: int) -> None:
     """
 
     def one(name: str) -> str:
-        service.post(f"/v1/channels/{part(name)}/reset", {"after": after})
-        return f"{name}: begins again behind match {after}"
+        told = object_of(service.post(f"/v1/channels/{part(name)}/reset", {"after": after}))
+        return f"{told['name']}: begins again behind match {after}"
 
     for_each(names, one)
 
@@ -303,7 +311,7 @@ def reset(service: Service, names: tuple[str, ...], after: int) -> None:
 @with_service
 def test(service: Service, name: str) -> None:
     """Send a test message there now, and say what the receiver answered; exit code 1 if it failed."""
-    told = service.post(f"/v1/channels/{part(name)}/test", timeout=120.0)
+    told = object_of(service.post(f"/v1/channels/{part(name)}/test", timeout=120.0))
     if not told["ok"]:
         raise Failed(f"{name}: {told['detail']}")
     say(f"{name}: {told['detail']}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from broker.cli.client import Service, echo_json, format_option, say, with_service
+from broker.cli.client import Service, echo_json, format_option, object_of, say, with_service
 from broker.cli.shared import Failed, console, for_each, plural
 from broker.cli.tables import moment, table
 
@@ -72,7 +72,7 @@ def _row(kind: str, letter: dict[str, Any]) -> tuple[object, ...]:
 
 def _letters(service: Service, kind: str, channel: str | None = None) -> Iterator[dict[str, Any]]:
     after = 0
-    while page := service.get(_PATHS[kind], after=after, limit=_PAGE):
+    while page := service.get_list(_PATHS[kind], after=after, limit=_PAGE):
         after = page[-1]["number"]
         yield from (letter for letter in page if channel in (None, letter.get("channel")))
 
@@ -96,15 +96,14 @@ def resend(
     _must_name(kind, numbers, every, channel)
     if kind == "deliveries":
         body = {"numbers": list(numbers) or None, "channel": channel}
-        count = service.post(f"{_PATHS[kind]}/resend", body)["count"]
+        count = object_of(service.post(f"{_PATHS[kind]}/resend", body))["count"]
     else:
         wanted = numbers or [letter["number"] for letter in _letters(service, kind)]
         count = 0
 
         def one(number: str) -> None:
             nonlocal count
-            service.post(f"{_PATHS['documents']}/{number}/resubmit")
-            count += 1
+            count += object_of(service.post(f"{_PATHS['documents']}/{number}/resubmit"))["accepted"]
 
         try:
             for_each(map(str, wanted), one)
@@ -133,7 +132,7 @@ def drop(
     _must_name(kind, numbers, every, channel)
     chosen = ",".join(map(str, numbers)) or None
     params = {"numbers": chosen, "channel": channel}
-    count = service.ask("DELETE", _PATHS[kind], params=params).json()["count"]
+    count = object_of(service.ask("DELETE", _PATHS[kind], params=params))["count"]
     say(f"dropped: {plural(count, *_NOUNS[kind])}")
 
 

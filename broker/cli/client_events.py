@@ -41,6 +41,6 @@ def events(service: Service, after: int, form: str) -> None:
 
 
 def _events(service: Service, after: int) -> Iterator[dict[str, Any]]:
-    while page := service.get("/v1/events", after=after, limit=_PAGE):
+    while page := service.get_list("/v1/events", after=after, limit=_PAGE):
         after = page[-1]["number"]
         yield from page

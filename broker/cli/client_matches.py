@@ -15,6 +15,8 @@ from broker.cli.client import (
     Refused,
     Service,
     Unreachable,
+    line_of,
+    lines_of,
     part,
     patience_option,
     say,
@@ -82,7 +84,7 @@ def matches(
     write = writer(form)
     count = 0
     cursor = after
-    for page, cursor in _pages(service, id, channel, after, limit):
+    for page, cursor in _pages(service, id, channel, after, limit, ack):
         for match in page:
             write(match)
         count += len(page)
@@ -93,23 +95,36 @@ def matches(
 
 
 def _pages(
-    service: Service, id: str | None, channel: str | None, after: int | None, limit: int | None
+    service: Service,
+    id: str | None,
+    channel: str | None,
+    after: int | None,
+    limit: int | None,
+    acknowledged: bool,
 ) -> Iterator[tuple[list[dict[str, Any]], int]]:
     """Pages of matches, each with the number of its last one, until there are no more."""
     left = limit
+    begun = False
     while left is None or left > 0:
-        answer = service.ask(
-            "GET",
-            "/v1/matches",
-            params={
-                "subscription": id,
-                "channel": channel,
-                "after": after,
-                "limit": _PAGE if left is None else min(left, _PAGE),
-            },
-        )
-        page = [json.loads(line) for line in answer.text.split("\n") if line]
-        after = int(answer.headers["next-cursor"])
+        asked = {
+            "subscription": id,
+            "channel": channel,
+            "after": after,
+            "limit": _PAGE if left is None else min(left, _PAGE),
+        }
+        try:
+            answer = service.ask("GET", "/v1/matches", params=asked)
+        except Refused as error:
+            # The channel of a dropped subscription goes with the last match that it had left.
+            if begun and acknowledged and error.status == 404:
+                return
+            raise
+        page = lines_of(answer)
+        begun = True
+        try:
+            after = int(answer.headers["next-cursor"])
+        except (KeyError, ValueError):
+            raise Failed(f"{answer.url} does not say Next-Cursor, as a broker does") from None
         yield page, after
         if not page:
             return
@@ -153,7 +168,7 @@ def tail(service: Service, id: str | None, after: int | None, form: str) -> None
                     say("connected again")
                 reached, pause = True, 0.0
                 if data is not None:
-                    write(json.loads(data))
+                    write(data)
             lost = "the service is stopping"
         except Failed as error:
             # Once it was there it is waited for however long it takes.
@@ -173,7 +188,7 @@ def tail(service: Service, id: str | None, after: int | None, form: str) -> None
 
 def _events(
     service: Service, id: str | None, last: int | None
-) -> Iterator[tuple[int | None, str | None]]:
+) -> Iterator[tuple[int | None, dict[str, Any] | None]]:
     """The number and the data of each event; first one without data, when the stream stands."""
     headers = {"Accept": "text/event-stream"}
     if last is not None:
@@ -189,7 +204,7 @@ def _events(
             elif name == "data":
                 data.append(value)
             elif not line:
-                yield last, "\n".join(data) if data else None
+                yield last, line_of(response, "\n".join(data)) if data else None
                 data = []
 
 

@@ -23,7 +23,7 @@ from broker.cli.client import (
     Refused,
     Service,
     Unreachable,
-    json_of,
+    object_of,
     part,
     patience_option,
     say,
@@ -82,6 +82,8 @@ class Sender:
                 if error.status not in (429, 503, 507) or not lasts:
                     raise self._refused(error, documents, status) from None
                 why, wait = str(error), max(pause, error.retry_after)
+            except Failed as error:
+                raise self.stopped(str(error), len(documents)) from None
             self._tell(status, f"{why}; trying again in {wait:.0f} s")
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -102,7 +104,7 @@ class Sender:
             timeout=httpx.Timeout(120.0, connect=5.0),
             wait=False,
         )
-        return int(json_of(answer).get("known", 0))
+        return int(object_of(answer)["known"])
 
     def _refused(self, error: Refused, documents: Sequence[Document], status: Status) -> Failed:
         """The error of a document; those before it are sent."""

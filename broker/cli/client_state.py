@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from broker.cli.client import Service, say, with_service
+from broker.cli.client import Service, object_of, say, with_service
 from broker.cli.shared import Failed, StateType, plural
 from broker.model import iso_time
 from broker.units import format_size
@@ -24,7 +24,7 @@ def backup(service: Service, directory: Path) -> None:
     \b
     broker backup /var/backups/broker/monday
     """
-    told = service.post("/v1/backup", {"directory": str(directory.absolute())})
+    told = object_of(service.post("/v1/backup", {"directory": str(directory.absolute())}))
     size = format_size(sum(told["files"].values()))
     say(f"{told['directory']}: {plural(len(told['files']), 'file')}, {size}, as of {told['at']}")
 
@@ -47,12 +47,13 @@ def restore(directory: Path, state: Path) -> None:
     broker restore /var/backups/broker/monday --state broker-state
     broker serve --state broker-state
     """
+    from broker.delivery import MailboxError
     from broker.service import backup as copies
     from broker.service.errors import ServiceError
 
     try:
         done = copies.restore(directory, state.absolute())
-    except ServiceError as error:
+    except (ServiceError, MailboxError) as error:
         raise Failed(str(error)) from None
     except OSError as error:
         raise Failed(f"{error.filename or state}: {error.strerror or error}") from None

@@ -10,7 +10,16 @@ from typing import Any
 import click
 
 import xscl
-from broker.cli.client import Service, echo_json, format_option, part, say, with_service
+from broker.cli.client import (
+    Service,
+    echo_json,
+    format_option,
+    object_of,
+    objects_of,
+    part,
+    say,
+    with_service,
+)
 from broker.cli.shared import DurationType, Wrong, console, for_each, plural, read_queries
 from broker.cli.tables import moment, table
 from broker.units import format_duration, parse_duration
@@ -126,11 +135,12 @@ def subscribe(
     }
     for path, file in queries:
         for text in _parts(path, file):
-            told = service.post("/v1/subscriptions", {"text": text, "name": str(path), **body})
+            sent = {"text": text, "name": str(path), **body}
+            answer = service.post("/v1/subscriptions", sent)
             if dry_run:
-                _tell_dry(told)
+                _tell_dry(object_of(answer))
                 continue
-            for each in told:
+            for each in objects_of(answer):
                 _tell_new(each)
                 if webhook:
                     name = f"{each['id']}.webhook"
@@ -174,6 +184,8 @@ def _tell_new(each: dict[str, Any]) -> None:
         "unchanged": "was there already, and goes on",
     }
     said = words.get(each["outcome"], each["outcome"])
+    if each["outcome"] == "unchanged" and each["status"] != "active":
+        said = f"was there already, and is {each['status']}: broker resume {each['id']}"
     if each.get("history"):
         found = plural(each["history"]["matches"], "match", "matches")
         said += f"; history: {plural(each['history']['documents'], 'document')}, {found}"
@@ -235,7 +247,7 @@ def unsubscribe(service: Service, ids: tuple[str, ...], pending: str) -> None:
     """
 
     def drop(id: str) -> str:
-        service.ask("DELETE", f"/v1/subscriptions/{part(id)}", params={"pending": pending})
+        service.delete(f"/v1/subscriptions/{part(id)}", pending=pending)
         return f"{id}: unsubscribed"
 
     for_each(ids, drop)
@@ -254,7 +266,7 @@ def pause(service: Service, ids: tuple[str, ...]) -> None:
     def one(id: str) -> str:
         path = f"/v1/subscriptions/{part(id)}"
         before = service.get(path)["status"]
-        now = service.post(f"{path}/pause")["status"]
+        now = object_of(service.post(f"{path}/pause"))["status"]
         return f"{id}: {now}" + (", as it was" if before == now else "")
 
     for_each(ids, one)
@@ -264,7 +276,8 @@ def pause(service: Service, ids: tuple[str, ...]) -> None:
 @ids_argument
 @with_service
 def resume(service: Service, ids: tuple[str, ...]) -> None:
-    """Let paused or suspended subscriptions go on, from the next document on.
+    """Let paused or suspended subscriptions go on, from the next document on as if they were new:
+    what came before joins nothing that comes now.
 
     \b
     broker resume same-page
@@ -274,7 +287,7 @@ def resume(service: Service, ids: tuple[str, ...]) -> None:
         path = f"/v1/subscriptions/{part(id)}"
         if service.get(path)["status"] == "active":
             return f"{id}: active, as it was"
-        told = service.post(f"{path}/resume")
+        told = object_of(service.post(f"{path}/resume"))
         return f"{id}: {told['status']}{_missed(told)}"
 
     for_each(ids, one)
@@ -285,11 +298,13 @@ def _missed(told: dict[str, Any]) -> str:
         return ""
     gap = told["gaps"][-1]
     first, behind = gap["first_doc"], gap["to_doc"]
-    missed = 0 if behind is None else behind - first
+    if behind is None:
+        return ""
+    said, missed = f"; it counts from document {behind:,} on, like a new one", behind - first
     if not missed:
-        return "; no document has passed it by"
+        return f"{said}; no document has passed it by"
     which = f"{first:,}" if missed == 1 else f"{first:,} to {behind - 1:,}"
-    return f"; it has not seen {plural(missed, 'document')}: {which} ({gap['reason']})"
+    return f"{said}; it has not seen {plural(missed, 'document')}: {which} ({gap['reason']})"
 
 
 # -- list ------------------------------------------------------------------------------------
@@ -335,7 +350,7 @@ def subscriptions(
     """All of them, page by page."""
     after = ""
     while True:
-        page = service.get(
+        page = service.get_list(
             "/v1/subscriptions", prefix=prefix, status=status, after=after, limit=_PAGE
         )
         yield from page

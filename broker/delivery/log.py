@@ -100,6 +100,27 @@ class Log:
             self._tell({match.query for match in matches})
         return len(rows)
 
+    def begin_behind(self, n: int) -> int | None:
+        """Where no number was ever decided, number matches and events above n; that n, None where they
+        have numbers already.
+
+        A file that was made anew knows nothing of the numbers that a lost one gave out.
+        """
+        with self.db.transaction() as db:
+            begun = db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'match'").fetchone()
+            if begun:
+                return None
+            # An event may have its number before that of matches is decided.
+            db.execute("DELETE FROM sqlite_sequence WHERE name = 'event' AND seq < ?", (n,))
+            db.execute("INSERT INTO sqlite_sequence VALUES ('match', ?)", (n,))
+            db.execute(
+                "INSERT INTO sqlite_sequence SELECT 'event', ? WHERE NOT EXISTS "
+                "(SELECT 1 FROM sqlite_sequence WHERE name = 'event')",
+                (n,),
+            )
+        self._last = n
+        return n
+
     def _committed(self) -> int:
         """The last place that was given, in the file."""
         ((last,),) = self.db.rows("SELECT max(seq) FROM sqlite_sequence WHERE name = 'match'")

@@ -37,7 +37,11 @@ def channel_spec(state: Path, body: ChannelBody | OwnChannelBody, name: str | No
     if body.kind == "file" and isinstance(path, str) and path != "-":
         if not Path(path).is_absolute():
             raise Invalid("give the whole path of the file, from / on", "settings.path")
-        if Path(path).resolve().is_relative_to(state.resolve()):
+        try:
+            written = Path(path).resolve()
+        except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+            raise Invalid(f"{path}: no file can be there ({error})", "settings.path") from None
+        if written.is_relative_to(state.resolve()):
             raise Invalid(
                 f"{path} is in the state directory, where only the service writes", "settings.path"
             )

@@ -95,13 +95,16 @@ async def matches(
 
     Who keeps that number misses nothing and gets nothing twice. With `wait` the request is answered
     as soon as there is a match. A page may hold fewer than `limit` where matches are large. A pull
-    channel keeps the number itself: see POST /v1/channels/{name}/ack.
+    channel keeps the number itself: see POST /v1/channels/{name}/ack. While it is paused its pages are
+    empty.
     """
     whose, begin = subscription, after
     if channel is not None:
         known = await api.read(partial(_pulled, api, channel))
         whose, begin = known.subscription, known.cursor if after is None else after
     read = partial(_page, api, whose, begin or 0, limit)
+    if channel is not None:
+        read = partial(_pulled_page, api, channel, begin or 0, limit)
     with api.waiting.watch(None if whose is None else [whose]) as watch:
         end = time.monotonic() + wait
         page = await api.read(read)
@@ -121,6 +124,14 @@ def _pulled(api: Context, name: str) -> Channel:
     if channel.kind != "pull":
         raise Conflict(f"{name} is a {channel.kind} channel: it delivers by itself")
     return channel
+
+
+def _pulled_page(api: Context, name: str, after: int, limit: int) -> Page:
+    """A page of a pull channel, as it is now: it may have been paused while its reader waited."""
+    channel = _pulled(api, name)
+    if channel.status != "active":
+        return Page([], [], after)
+    return _page(api, channel.subscription, after, limit)
 
 
 def _page(api: Context, subscription: str | None, after: int, limit: int) -> Page:

@@ -26,6 +26,9 @@ ATOM = "application/atom+xml"
 _MAX_AGE = 60
 """Seconds for which a feed reader need not ask again."""
 
+_SETTLED = 2
+"""Seconds after a match, whole ones, until no other of the same second can come into the log."""
+
 
 # -- Atom ------------------------------------------------------------------------------------------
 
@@ -49,7 +52,10 @@ _MAX_AGE = 60
                 name: {"description": text, "schema": {"type": "string"}}
                 for name, text in (
                     ("ETag", "Sent back as If-None-Match, it saves fetching what is the same."),
-                    ("Last-Modified", "When the newest match came into the log."),
+                    (
+                        "Last-Modified",
+                        "When the newest match came into the log, once that is over.",
+                    ),
                 )
             },
         },
@@ -89,12 +95,15 @@ async def atom_feed(
 
 
 def _feed(api: Context, subscription: str, url: str) -> tuple[bytes, datetime | None]:
-    """The feed, and when its newest match was taken."""
+    """The feed, and when its newest match was taken; None while another may come in that second,
+    since the time would then say of two feeds that they are the same."""
     mailbox = api.service.mailbox
+    now = mailbox.now() // 1_000_000  # before the feed is read
     newest = mailbox.latest(subscription, 1)
     since = None if newest else api.service.subscription(subscription).since
-    changed = datetime.fromtimestamp(newest[0].taken // 1_000_000, UTC) if newest else None
-    return atom(mailbox, subscription, url, since=since), changed
+    body = atom(mailbox, subscription, url, since=since)
+    taken = newest[0].taken // 1_000_000 if newest else now
+    return body, datetime.fromtimestamp(taken, UTC) if taken + _SETTLED <= now else None
 
 
 def _known(etag: str, changed: datetime | None, match: str | None, since: str | None) -> bool:

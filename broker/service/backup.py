@@ -1,4 +1,4 @@
-"""Copies of a state while it runs, and a new state from a copy.
+"""Copies of a state while it runs, one at a time, and a new state from a copy.
 
 A copy is a directory of the three files, the token, and a manifest that is written last and says
 what belongs to it: a copy without one was not finished, and one whose files are not as it says was
@@ -16,14 +16,17 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import shutil
+import threading
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from broker.delivery import Mailbox
 from broker.disk import free, sync, write_private
-from broker.service.core import Core
+from broker.service.core import RESTORING, Core
 from broker.service.errors import Conflict, DiskFull, Invalid
 from broker.service.results import BackedUp
 
@@ -32,6 +35,8 @@ FILES = ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")
 TOKEN = "token"
 _FORM = 1
 """Of the manifest."""
+_ONE_AT_A_TIME = threading.Lock()
+"""Held from the look whether a directory is empty until what is written there is complete."""
 
 
 def back_up(core: Core, directory: Path) -> BackedUp:
@@ -41,10 +46,11 @@ def back_up(core: Core, directory: Path) -> BackedUp:
     meanwhile is taken, but not matched until the copy is there.
     """
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if any(directory.iterdir()):
-            raise Conflict(f"{directory}: not empty; a backup needs a directory of its own")
-        return _copied(core, directory)
+        with _ONE_AT_A_TIME:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if any(directory.iterdir()):
+                raise Conflict(f"{directory}: not empty; a backup needs a directory of its own")
+            return _copied(core, directory)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise DiskFull(f"{directory}: no room for a backup") from None
@@ -76,33 +82,64 @@ def _copied(core: Core, directory: Path) -> BackedUp:
 
 
 def restore(directory: Path, state: Path) -> BackedUp:
-    """Make a new state from a copy. It is there entirely, or not at all.
+    """Make a new state from a copy. It is there entirely, or not at all: killed while it moves files
+    into a directory that was there, it leaves one that no service starts on.
 
     Raises Conflict where the state exists and is not empty, Invalid for what is no whole copy.
     """
     manifest = _manifest(directory)
-    if state.exists() and (not state.is_dir() or any(state.iterdir())):
+    state = Path(os.path.realpath(state))  # of a link it is the directory that is filled
+    there = state.exists()
+    if there and not (state.is_dir() and all(path.name == RESTORING for path in state.iterdir())):
         raise Conflict(f"{state}: not empty; restore into a directory of its own")
     for name, entry in manifest["files"].items():
         path = directory / name
         if not path.is_file() or _described(path) != entry:
             raise Invalid(f"{path}: not as it was written; the backup is damaged")
-    growing = state.with_name(f"{state.name}.restoring")
+    # A directory that is there may be where a volume is mounted, or all that its owner may write to:
+    # it is neither replaced, nor is anything put beside it.
+    growing = state / RESTORING if there else state.with_name(f"{state.name}{RESTORING}")
     shutil.rmtree(growing, ignore_errors=True)
+    try:
+        _grow(directory, growing, manifest["files"])
+        if there:
+            _move_up(growing, state)
+        else:
+            growing.rename(state)
+            sync(state.parent)
+    except BaseException:
+        shutil.rmtree(growing, ignore_errors=True)
+        raise
+    sizes = {name: entry["bytes"] for name, entry in manifest["files"].items()}
+    return BackedUp(directory, manifest["at"], sizes)
+
+
+def _grow(directory: Path, growing: Path, names: Iterable[str]) -> None:
+    """Make a state from the files of a copy, in a new directory."""
     growing.mkdir(parents=True, mode=0o700)
-    for name in manifest["files"]:
+    for name in names:
         shutil.copy(directory / name, growing / name)
         sync(growing / name)
     # Clients know numbers that the log gave out after the copy.
     with Mailbox(growing / "mailbox.sqlite") as mailbox:
         mailbox.leap()
     sync(growing)
-    if state.exists():
-        state.rmdir()
-    growing.rename(state)
-    sync(state.parent)
-    sizes = {name: entry["bytes"] for name, entry in manifest["files"].items()}
-    return BackedUp(directory, manifest["at"], sizes)
+
+
+def _move_up(growing: Path, state: Path) -> None:
+    """Move what is in a directory into the one that holds it; all of it, or nothing."""
+    sync(state)  # from here on it is known that this is no state yet, also after a power cut
+    moved: list[Path] = []
+    try:
+        for path in sorted(growing.iterdir()):
+            moved.append(path.rename(state / path.name))
+        sync(state)
+    except BaseException:
+        for path in moved:
+            path.unlink()
+        raise
+    growing.rmdir()
+    sync(state)
 
 
 def _manifest(directory: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from broker.delivery import Mailbox
 from broker.engine import Engine, steady_time
 from broker.model import Limit, Match
 from broker.settings import Settings
-from broker.store import Store
+from broker.store import StateError, Store
 from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
 from feeds.rows import DocumentRow
 from feeds.spool import Spool, seq_after, sources
@@ -36,6 +36,9 @@ _log = structlog.get_logger(__name__)
 
 _OUTBOX = 1_000
 """Matches that are handed over at once."""
+
+RESTORING = ".restoring"
+"""In a state directory: the files of a backup on their way into it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,11 @@ class Core:
         settings = self.settings
         limits = settings.limits
         limit = None if limits.matches is None else Limit(limits.matches, limits.period)
+        if (self.state / RESTORING).exists():
+            raise StateError(
+                f"{self.state}: a backup was being restored here, and not all of it is: empty the "
+                "directory and restore again"
+            )
         store = Store(self.state)
         try:
             return Engine(
@@ -104,10 +112,14 @@ class Core:
             raise
 
     def _agree(self) -> None:
-        """Numbers of the spool go on where the engine is, also where one of the files was lost."""
+        """Numbers of the spool and of matches go on, also where one of the files was lost."""
         engine = self.engine
         # A state from before the engine knew the position of the log knows it by source.
         self.position = engine.position or engine.applied(sources(self.spool.path))
+        # Who reads matches on behind a number of a lost mailbox must miss none. No log has ever given
+        # out a number for each microsecond since 1970, nor has one that began at an earlier such time.
+        if self.mailbox.begin_behind(self.now() if self.position else 0):
+            _log.warning("mailbox.new", applied=self.position, numbers_above=self.mailbox.last())
         last = self.spool.last_seq()
         if last < self.position:
             _log.warning("spool.behind", last=last, applied=self.position)

@@ -20,7 +20,7 @@ from feeds.identity import ALL
 from feeds.listing import Listings
 from feeds.login import split_login
 from feeds.poll import Wave
-from feeds.state import FeedState
+from feeds.state import FeedState, Status
 
 _log = structlog.get_logger(__name__)
 
@@ -115,28 +115,34 @@ class FeedOperations:
         except BadFeed as error:
             raise Invalid(str(error), "url") from None
         with self.watching.changing() as books:
-            books.typed([url], ALL)
-        return self._feed(split_login(url)[0])
+            books.typed([url.strip()], ALL)
+        return self._feed(_named(url))
 
     def remove_feed(self, url: str) -> None:
         """Watch a feed no more. What it brought stays, and is not news if it is added again."""
         with self.watching.changing() as books:
-            if not books.remove(url):
-                raise NotFound("feed", url)
+            if not books.remove(_named(url)):
+                raise NotFound("feed", _named(url))
 
     def pause_feed(self, url: str) -> FeedState:
-        if not self.core.spool.set_status(url, "paused"):
-            raise NotFound("feed", url)
-        return self._feed(url)
+        return self._set_status(url, "paused")
 
     def resume_feed(self, url: str) -> FeedState:
         """Fetch a feed again that was paused, or that was gone."""
-        if not self.core.spool.set_status(url, "active"):
-            raise NotFound("feed", url)
-        return self._feed(url)
+        return self._set_status(url, "active")
+
+    def _set_status(self, url: str, status: Status) -> FeedState:
+        if not self.core.spool.set_status(_named(url), status):
+            raise NotFound("feed", _named(url))
+        return self._feed(_named(url))
 
     def _feed(self, url: str) -> FeedState:
         found = [state for state in self.core.spool.feeds() if state.url == url]
         if not found:
             raise NotFound("feed", url)
         return found[0]
+
+
+def _named(url: str) -> str:
+    """The feed that somebody means: as it is listed, without blanks around it and without its login."""
+    return split_login(url.strip())[0]

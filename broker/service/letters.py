@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.model import DeadLetter
+from broker.rows import document_key
 from broker.service.core import Core
 from broker.service.errors import Conflict, NotFound
 from broker.service.intake import Intake
@@ -33,8 +34,9 @@ class LetterOperations:
     def resubmit(self, number: int) -> Accepted:
         """Send one on its way again, as it was: it is late no more if more lateness is allowed now.
 
-        It is no dead letter from then on, unless it becomes one again. Raises NotFound, Conflict, and
-        what `publish` raises.
+        Where a document of its id is there, it takes the place of that as a revision. It is no dead
+        letter from then on, unless it becomes one again. Raises NotFound, Conflict, and what `publish`
+        raises.
         """
         core = self.core
         with core.lock:  # it cannot become one again before it is forgotten
@@ -51,10 +53,20 @@ class LetterOperations:
                 timestamp=letter.timestamp,
                 dated=True,
                 seq=None,
-                revision=False,
+                # Of an id that was known only revisions are kept aside, and anything else would be
+                # dropped, with nothing left of it.
+                revision=self._there(letter),
                 xml=letter.xml,
                 place=letter.place,
             )
             accepted = self.intake.take([row])
             core.engine.forget_letters([number])
         return accepted
+
+    def _there(self, letter: DeadLetter) -> bool:
+        """Whether the state knows a document of a letter's identity. Under the lock."""
+        found = self.core.engine.store.rows(
+            "SELECT 1 FROM documents WHERE key = ? AND source = ? AND id = ?",
+            [document_key(letter.source, letter.id), letter.source, letter.id],
+        )
+        return bool(found)

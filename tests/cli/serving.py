@@ -164,7 +164,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 @contextmanager
 def answering(answer: Callable[[Request], Answer | None]) -> Iterator[tuple[str, list[Request]]]:
-    """A server that answers POST and GET as the function says; None breaks the connection off.
+    """A server that answers requests as the function says; None breaks the connection off.
 
     Its address, and what it was asked so far.
     """
@@ -187,7 +187,7 @@ def answering(answer: Callable[[Request], Answer | None]) -> Iterator[tuple[str,
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST
+        do_GET = do_PUT = do_DELETE = do_POST
 
         def log_message(self, format: str, *args: object) -> None:
             pass

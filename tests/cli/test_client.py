@@ -72,19 +72,6 @@ def test_the_token_comes_from_the_state_a_file_or_the_environment(
     assert "not as the service writes it" in run("list", "--state", tmp_path).stderr
 
 
-def test_what_is_no_broker() -> None:
-    with answering(lambda _: (200, {}, b"<html/>")) as (url, _):
-        done = run("status", "--url", url, token="x")
-        assert done.returncode == 1
-        assert "something that is no JSON" in done.stderr
-    with answering(lambda _: (502, {}, b"oops")) as (url, _):
-        done = run("status", "--url", url, token="x")
-        assert (done.returncode, done.stderr) == (
-            1,
-            f"broker: {url} answers with status 502, not as a broker does\n",
-        )
-
-
 # -- subscriptions ---------------------------------------------------------------------------
 
 
@@ -112,8 +99,12 @@ def test_a_subscription_from_beginning_to_end(service: Serving, tmp_path: Path) 
     assert service.done("pause", "life-a") == "life-a: paused\n"
     assert service.done("pause", "life-a") == "life-a: paused, as it was\n"
     assert "life-a: paused: " in service.done("list", "life-", "--status", "paused")
+    there = "life-a: was there already, and is paused: broker resume life-a\n"
+    assert service.done("subscribe", path) == there
     assert "no subscriptions like that" in service.done("list", "life-", "--status", "active")
-    assert "life-a: active; no document has passed it by" in service.done("resume", "life-a")
+    resumed = service.done("resume", "life-a")
+    assert "life-a: active; it counts from document " in resumed
+    assert "on, like a new one; no document has passed it by" in resumed
     assert service.done("resume", "life-a") == "life-a: active, as it was\n"
 
     path.write_text("life-a: SELECT t FROM LifeA//post[./title->t];\n")

@@ -99,7 +99,7 @@ def test_publishing_waits_where_it_is_told_to_and_doubles_nothing(tmp_path: Path
                 taken.extend(ids)
                 return None
         taken.extend(ids)
-        return 202, {"Content-Type": "application/json"}, b"{}"
+        return 202, {"Content-Type": "application/json"}, b'{"known": 0}'
 
     path = tmp_path / "many.jsonl"
     path.write_text("\n".join(map(book, "abcde")))
@@ -120,7 +120,7 @@ def test_publishing_says_how_far_it_got(tmp_path: Path) -> None:
     def answer(_: Request) -> Answer:
         if next(count, None) is None:
             return problem("disk-full", 507)
-        return 202, {}, b"{}"
+        return 202, {}, b'{"known": 0}'
 
     path = tmp_path / "many.jsonl"
     path.write_text("\n".join(book(str(n)) for n in range(600)))
@@ -231,3 +231,16 @@ def test_a_pull_channel_keeps_the_place(service: Serving, tmp_path: Path) -> Non
     assert service.broker(*pull, "--ack").stdout == ""
     assert service.broker("matches", "--ack").returncode == 2
     assert service.broker("matches", "pull", "--channel", "puller").returncode == 2
+
+
+def test_a_pull_channel_that_goes_with_its_last_match(service: Serving, tmp_path: Path) -> None:
+    service.done("subscribe", queries(tmp_path, "last: SELECT t FROM Last//book[./title->t];\n"))
+    service.done("channels", "add", "laster", "--pull", "--subscription", "last")
+    service.done("publish", "Last", "-", stdin="\n".join(map(book, "ab")))
+    service.matched("last", 2)
+    service.done("unsubscribe", "last")
+    pull = ("matches", "--channel", "laster", "--format", "jsonl", "--ack")
+    done = service.broker(*pull)
+    assert (done.returncode, done.stderr) == (0, "2 matches\n")
+    assert len(done.stdout.splitlines()) == 2
+    assert service.broker(*pull).returncode == 1

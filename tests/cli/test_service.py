@@ -291,6 +291,11 @@ def damaged_backup(folder: Path) -> str:
     return run("restore", folder / "backup", "--state", folder / "new").stderr
 
 
+def half_restored(folder: Path) -> str:
+    (folder / "state" / ".restoring").mkdir(parents=True)
+    return run("serve", "--state", folder / "state").stderr
+
+
 SITUATIONS: dict[str, Callable[[Path], str]] = {
     "no service runs on": none_there,
     "no service answers at": none_answers,
@@ -306,6 +311,7 @@ SITUATIONS: dict[str, Callable[[Path], str]] = {
     "free on the disk": disk_full,
     "the service is stopping": stopping,
     "not empty; a backup needs a directory of its own": backup_into_what_is_there,
+    "a backup was being restored here": half_restored,
     "the backup is damaged": damaged_backup,
 }
 

@@ -273,3 +273,21 @@ def test_feeds_are_added_and_removed(running: Running) -> None:
     problem(running.http.post("/v1/feeds", json={"url": "/etc/passwd"}), 422, "invalid")
     assert running.http.delete("/v1/feeds", params={"url": url}).status_code == 204
     problem(running.http.delete("/v1/feeds", params={"url": url}), 404, "not-found")
+
+
+def test_a_feed_is_meant_by_its_address_as_it_was_added(running: Running) -> None:
+    typed, url = " http://me:secret@127.0.0.1:9/feed.xml ", "http://127.0.0.1:9/feed.xml"
+    added = running.http.post("/v1/feeds", json={"url": typed})
+    assert (added.status_code, added.json()["url"]) == (201, url)
+    assert running.service.pause_feed(typed).status == "paused"
+    assert running.service.resume_feed(typed).status == "active"
+    assert running.http.delete("/v1/feeds", params={"url": typed}).status_code == 204
+    again = running.http.delete("/v1/feeds", params={"url": typed})
+    assert "secret" not in problem(again, 404, "not-found")["detail"]
+
+
+def test_a_file_where_none_can_be(running: Running, tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    body = {"kind": "file", "settings": {"path": str(tmp_path / "circle" / "x")}}
+    told = problem(running.http.put("/v1/channels/file", json=body), 422, "invalid")
+    assert told["errors"][0]["where"] == "settings.path"

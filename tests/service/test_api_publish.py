@@ -226,6 +226,18 @@ def test_what_was_kept_aside_may_be_published_again_under_its_id(running: Runnin
     assert known(running, {"id": "1", "xml": "<a/>"}) == 1
 
 
+def test_a_revision_that_was_kept_aside_is_sent_again_as_one(running: Running) -> None:
+    known(running, {"id": "1", "xml": "<a/>"})
+    known(running, {"id": "1", "xml": "<a", "revision": True})
+    matched(running)
+    (letter,) = running.http.get("/v1/dead-letters").json()
+    running.http.post(f"/v1/dead-letters/{letter['number']}/resubmit").raise_for_status()
+    matched(running)
+    (again,) = running.http.get("/v1/dead-letters").json()  # torn as it was, and not lost
+    assert (again["id"], again["xml"]) == ("1", "<a")
+    assert again["number"] > letter["number"]
+
+
 def test_what_is_known_stays_so_over_a_restart(tmp_path: Path) -> None:
     with serving(tmp_path / "state") as running:
         assert known(running, {"id": "1", "xml": "<a/>"}) == 0

@@ -9,6 +9,8 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ import httpx
 import pytest
 
 from broker.service import api_matches
+from broker.service.service import Service
+from broker.settings import Settings
 from feeds.adapter import parse_feed
-from tests.service.api_harness import PAIR, PATIENCE, Running, lines, serving, until
+from tests.service.api_harness import PAIR, PATIENCE, Running, answering, lines, serving, until
 
 
 @pytest.fixture
@@ -202,6 +206,35 @@ def test_a_poll_ends_without_a_match_when_its_time_is_over(running: Running) -> 
     assert (answer.status_code, answer.content, answer.headers["next-cursor"]) == (200, b"", "7")
 
 
+def test_a_paused_pull_channel_gives_out_nothing_until_it_is_resumed(running: Running) -> None:
+    made = running.http.put("/v1/channels/desk", json={"kind": "pull", "subscription": "pair"})
+    assert made.status_code == 200, made.text
+    found: list[httpx.Response] = []
+
+    def poll() -> None:
+        asked = {"wait": 60, "channel": "desk"}
+        headers = dict(running.http.headers)
+        url = f"{running.url}/v1/matches"
+        found.append(httpx.get(url, params=asked, headers=headers, timeout=PATIENCE))
+
+    polling = threading.Thread(target=poll)
+    polling.start()
+    until(lambda: len(running.api.waiting) == 1)
+    running.http.post("/v1/channels/desk/pause").raise_for_status()
+    running.match("Tide")
+    until(lambda: len(running.matches()) == 1)
+    for after in ({}, {"after": 0}):
+        answer = running.http.get("/v1/matches", params={"channel": "desk", **after})
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["next-cursor"] == "0"
+    assert not found
+    running.http.post("/v1/channels/desk/resume").raise_for_status()
+    assert len(running.matches(channel="desk")) == 1
+    running.match("Clerk")
+    polling.join(PATIENCE)
+    assert [match["values"]["t"] for match in lines(found[0])] == [["Tide"], ["Clerk"]]
+
+
 def test_a_thousand_clients_wait_without_a_thread_each(running: Running) -> None:
     """While they wait, others are served; when there is a match, all are told."""
     count = 1_000
@@ -283,6 +316,7 @@ def test_a_polite_feed_reader_is_told_that_nothing_changed(running: Running) -> 
     path = atom_path(running)
     running.match("Tide")
     assert lines(running.http.get("/v1/matches", params={"wait": 30}))
+    until(lambda: "last-modified" in running.http.get(path).headers)
     first = running.http.get(path)
     assert re.fullmatch(r'"[0-9a-f]+"', first.headers["etag"])
     assert "max-age" in first.headers["cache-control"]
@@ -297,3 +331,26 @@ def test_a_polite_feed_reader_is_told_that_nothing_changed(running: Running) -> 
     running.match("Clerk")
     until(lambda: len(running.matches()) == 2)
     assert running.http.get(path, headers=same).status_code == 200
+
+
+def test_a_second_that_is_not_over_says_nothing_of_what_changed(tmp_path: Path) -> None:
+    now = 1_800_000_000.2
+    service = Service(Settings.load(None, {"state": str(tmp_path / "state")}), clock=lambda: now)
+    service.start()
+    with answering(service) as running:
+        running.subscribe()
+        path = atom_path(running)
+        running.match("Tide")
+        until(lambda: len(running.matches()) == 1)
+        assert "last-modified" not in running.http.get(path).headers
+        since = {
+            "If-Modified-Since": format_datetime(datetime.fromtimestamp(now, UTC), usegmt=True)
+        }
+        now += 0.5
+        running.match("Clerk")
+        until(lambda: len(running.matches()) == 2)
+        answer = running.http.get(path, headers=since)
+        assert (answer.status_code, answer.text.count("<entry>")) == (200, 2)
+        now += 2
+        assert running.http.get(path, headers=since).status_code == 304
+    assert service.stop(drain=False)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from broker.delivery import MailboxError
 from broker.service.backup import MANIFEST, restore
+from broker.service.core import RESTORING
 from broker.service.errors import Conflict, Invalid
-from broker.service.results import ChannelSpec
-from tests.service.data import ORDERS, Publisher, applied, found, order, serving, until
+from broker.service.results import BackedUp, ChannelSpec
+from broker.service.service import Service
+from broker.store import StateError
+from tests.service.data import ORDERS, Publisher, applied, found, order, serving, settings, until
 
 
 def test_a_copy_made_while_documents_flow_is_a_state_that_goes_on(tmp_path: Path) -> None:
@@ -77,3 +85,70 @@ def test_what_is_no_whole_copy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=r"spool\.sqlite: not as it was written"):
         restore(copy, state)
     assert not state.exists()
+
+
+def test_of_copies_made_at_once_in_one_place_one_is_made_and_is_whole(tmp_path: Path) -> None:
+    count = 4
+    with serving(tmp_path / "state") as service, ThreadPoolExecutor(count) as pool:
+        service.subscribe(ORDERS)
+        for n in range(3):
+            copy, begin = tmp_path / f"copy{n}", threading.Barrier(count)
+
+            def back_up(copy: Path = copy, begin: threading.Barrier = begin) -> BackedUp | None:
+                begin.wait()
+                try:
+                    return service.backup(copy)
+                except Conflict:
+                    return None
+
+            done = [future.result() for future in [pool.submit(back_up) for _ in range(count)]]
+            assert len([each for each in done if each]) == 1
+            restore(copy, tmp_path / f"new{n}")
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_directory_that_is_there_is_filled_and_not_replaced(tmp_path: Path, linked: bool) -> None:
+    """It may be where a volume is mounted, or behind a link."""
+    copy, state, link = tmp_path / "copy", tmp_path / "new", tmp_path / "link"
+    with serving(tmp_path / "state") as service:
+        service.subscribe(ORDERS)
+        applied(service, service.publish("S", [order(1, id="one")]).last)
+        service.backup(copy)
+    state.mkdir()
+    link.symlink_to(state)
+    before = state.stat().st_ino
+    (state / RESTORING).mkdir()  # as if it had been killed while it copied
+    restore(copy, link if linked else state)
+    assert state.stat().st_ino == before
+    assert link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "link", "new", "state"]
+    assert not (state / RESTORING).exists()
+    with serving(state) as restored:
+        assert found(restored, "orders") == [["one"]]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_copy_that_cannot_be_restored_leaves_nothing_behind(tmp_path: Path, there: bool) -> None:
+    """Its files are as the manifest says, and one is none of ours."""
+    copy, state = tmp_path / "copy", tmp_path / "new"
+    with serving(tmp_path / "state") as service:
+        service.backup(copy)
+    if there:
+        state.mkdir()
+    other = b"no mailbox"
+    (copy / "mailbox.sqlite").write_bytes(other)
+    manifest = json.loads((copy / MANIFEST).read_bytes())
+    digest = hashlib.sha256(other).hexdigest()
+    manifest["files"]["mailbox.sqlite"] = {"bytes": len(other), "sha256": digest}
+    (copy / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(MailboxError, match="not a database"):
+        restore(copy, state)
+    assert state.exists() == there
+    assert not list(tmp_path.rglob(f"*{RESTORING}"))
+    assert not there or not list(state.iterdir())
+
+
+def test_no_service_starts_where_not_all_is_restored(tmp_path: Path) -> None:
+    (tmp_path / "state" / RESTORING).mkdir(parents=True)
+    with pytest.raises(StateError, match="empty the directory and restore again"):
+        Service(settings(tmp_path / "state")).start()

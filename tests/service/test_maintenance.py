@@ -193,3 +193,32 @@ def test_a_state_that_lost_what_it_had_committed_says_so(tmp_path: Path) -> None
     again = Core(settings(state))
     assert len(again.mailbox.events()) == 1
     again.close()
+
+
+def test_no_number_that_a_lost_mailbox_gave_out_comes_again(tmp_path: Path, clock: Clock) -> None:
+    state = tmp_path / "state"
+
+    def session(*documents: Posted) -> tuple[list[int], int]:
+        """The numbers of the matches that are there then, and that of an event."""
+        core = Core(settings(state), clock, clock.steady)
+        if not core.engine.figures().subscriptions:
+            subscribe(core, ORDERS)
+        publish(core, *documents)
+        found = [each.n for each in core.mailbox.matches(None, 0, 9)]
+        told = core.mailbox.tell("test", "a test").number
+        core.close()
+        return found, told
+
+    # A file that was there when nothing had been found yet is not taken for a new one.
+    assert session(Posted(b"<nothing/>")) == ([], 1)
+    assert session(order(1)) == ([1], 2)
+    last, told = 1, 2
+    for n in range(2):
+        for file in state.glob("mailbox.sqlite*"):
+            file.unlink()
+        clock.seconds += 1
+        (number,), event = session(order(f"lost {n}"))
+        assert number > last
+        assert event > told
+        ((_, last), told) = session(order(f"kept {n}"))
+        assert (last, told) == (number + 1, event + 1)
