@@ -64,10 +64,11 @@ def list_letters(service: Service, kind: str | None, channel: str | None, form: 
 
 
 def _row(kind: str, letter: dict[str, Any]) -> tuple[object, ...]:
-    if kind == "documents":
-        return letter["number"], moment(letter["timestamp"]), letter["place"], letter["reason"]
-    found = (letter["channel"], letter["subscription"], letter["n"], letter["reason"])
-    return letter["number"], moment(letter["at"]), *found
+    found = [letter["place"]]
+    if kind == "deliveries":
+        found = [letter["channel"], letter["subscription"], str(letter["n"])]
+    # Numbers as they are to be typed.
+    return str(letter["number"]), moment(letter["at"]), *found, letter["reason"]
 
 
 def _letters(service: Service, kind: str, channel: str | None = None) -> Iterator[dict[str, Any]]:
@@ -111,6 +112,7 @@ def resend(
             if count:
                 say(f"sent again: {plural(count, 'document')}")
             raise
+    _must_be_there(kind, numbers, count)
     say(f"sent again: {plural(count, *_NOUNS[kind])}")
 
 
@@ -133,7 +135,14 @@ def drop(
     chosen = ",".join(map(str, numbers)) or None
     params = {"numbers": chosen, "channel": channel}
     count = object_of(service.ask("DELETE", _PATHS[kind], params=params))["count"]
+    _must_be_there(kind, numbers, count)
     say(f"dropped: {plural(count, *_NOUNS[kind])}")
+
+
+def _must_be_there(kind: str, numbers: tuple[int, ...], count: int) -> None:
+    if numbers and not count:
+        listed = ", ".join(map(str, numbers))
+        raise Failed(f"no {kind} were given up under {listed}: broker deadletters list {kind}")
 
 
 def _must_name(kind: str, numbers: tuple[int, ...], every: bool, channel: str | None) -> None:

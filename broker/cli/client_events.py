@@ -33,9 +33,12 @@ def events(service: Service, after: int, form: str) -> None:
         for event in found:
             echo_json(event)
         return
-    rows = [(e["number"], moment(e["at"]), e["kind"], e["text"]) for e in found]
+    rows = [
+        (str(e["number"]), moment(e["at"]), e["kind"], e["channel"] or e["subscription"], e["text"])
+        for e in found
+    ]
     if rows:
-        table(("NUMBER", "TIME", "KIND", "WHAT"), rows)
+        table(("NUMBER", "TIME", "KIND", "OF", "WHAT"), rows)
     else:
         console.print("no events")
 

@@ -179,6 +179,7 @@ def _letter(letter: DeadLetter) -> LetterReply:
         id=letter.id,
         place=letter.place,
         reason=letter.reason,
+        at=None if letter.at is None else iso_time(letter.at),
         timestamp=iso_time(letter.timestamp),
         streams=list(letter.streams),
         xml=letter.xml.decode("utf-8", "replace"),

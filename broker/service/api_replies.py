@@ -185,7 +185,8 @@ class LetterReply(BaseModel):
     id: str
     place: str = Field(description="where it came from, for people")
     reason: str = Field(description="why it was not processed")
-    timestamp: Time
+    at: Time | None = Field(description="when it was kept aside")
+    timestamp: Time = Field(description="its own time")
     streams: list[str]
     xml: str = Field(description="what came; bytes that are no UTF-8 are replaced")
 

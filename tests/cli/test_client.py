@@ -161,7 +161,9 @@ def test_throttles_and_limits(service: Serving, tmp_path: Path) -> None:
     assert "suspended: thr" in service.done("status")
     (event,) = map(json.loads, service.done("events", "--format", "jsonl").splitlines())
     assert (event["kind"], event["subscription"]) == ("subscription.suspended", "thr")
-    assert event["text"] in service.done("events")
+    listed = service.done("events")
+    assert event["text"] in listed
+    assert f" subscription.suspended  thr  {event['text']}" in listed
     assert service.broker("events", "--after", event["number"]).stdout == ""
     assert "thr: active" in service.done("resume", "thr")
     said = service.done("subscribe", path, "--throttle", "t:1 h", "--limit", "5:1 h")
@@ -297,7 +299,12 @@ def test_documents_that_were_kept_aside(service: Serving) -> None:
     shown = service.broker("deadletters", "list", "documents", "--format", "jsonl").stdout
     (letter,) = [x for x in map(json.loads, shown.splitlines()) if x["id"] == "torn"]
     assert letter["xml"] == "<book>"
-    assert "not well-formed" in service.done("deadletters", "list")
+    listed = service.done("deadletters", "list")
+    assert "not well-formed" in listed
+    assert letter["at"][:16] in listed, "when it was kept aside, whatever its own time"
+    none = service.broker("deadletters", "drop", "documents", 10**9)
+    assert (none.returncode, none.stdout) == (1, "")
+    assert "no documents were given up under 1000000000" in none.stderr
     assert service.done("deadletters", "resend", "documents", letter["number"]) == (
         "sent again: 1 document\n"
     )
@@ -332,6 +339,8 @@ def test_deliveries_that_were_given_up(tmp_path: Path) -> None:
         dead = shown.splitlines()
         assert {json.loads(line)["channel"] for line in dead} == {"q.webhook"}
         assert "2 deliveries given up" in service.done("status")
+        none = service.broker("deadletters", "resend", "deliveries", 99)
+        assert (none.returncode, none.stdout) == (1, "")
         number = json.loads(dead[0])["number"]
         assert service.done("deadletters", "drop", "deliveries", number) == "dropped: 1 delivery\n"
         answers["status"] = 204

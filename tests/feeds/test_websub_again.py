@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from feeds.hubs import Subscription
 from feeds.websub import Subscriber
 from tests.feeds.odd_server import OddServer
 from tests.feeds.test_websub import World, until
@@ -59,12 +60,17 @@ def test_what_became_of_a_subscription_while_others_were_asked_stays(world: Worl
     assert world.subscription() == replaced
 
 
-def test_hubs_are_told_a_new_address_at_once(world: World) -> None:
+def subscribed(world: World) -> Subscription:
+    """A subscription that the hub has verified, of a subscriber that is gone."""
     world.write("1")
     with world.subscriber:
         world.poller.wave()
         world.hub.did("verified")
-    before = world.subscription()
+    return world.subscription()
+
+
+def test_hubs_are_told_a_new_address_at_once(world: World) -> None:
+    before = subscribed(world)
     with Subscriber(world.spool, world.fetcher) as moved:
         assert moved._callback != world.subscriber._callback
         until(lambda: world.subscription() != before)
@@ -76,11 +82,7 @@ def test_hubs_are_told_a_new_address_at_once(world: World) -> None:
 
 
 def test_hubs_are_not_asked_again_at_the_same_address(world: World) -> None:
-    world.write("1")
-    with world.subscriber:
-        world.poller.wave()
-        world.hub.did("verified")
-    before = world.subscription()
+    before = subscribed(world)
     with Subscriber(world.spool, world.fetcher, callback=world.subscriber._callback) as again:
         assert again.tend() == 0
     assert world.subscription() == before
