@@ -8,8 +8,9 @@ match per document: a few subscriptions with a keyword and an author, of those t
 few that give it, and for the rest people who wait for one title to be told again. Beside it is the
 floor: parsing alone, and as many bytes as the documents have in a file, synced batch by batch; and
 what two cores give at best: two brokers that share nothing, each with all the subscriptions and
-documents, which do not see each other's. `--spark` adds the pipeline over the same documents. The steps are microseconds of CPU time a
-document; `stage 1` is all that is outside the engine, parsing above all.
+documents, which do not see each other's. `--spark` adds the pipeline over the same documents. The
+steps are microseconds of CPU time a document; `stage 1` is all that is outside the engine, parsing
+above all.
 """
 
 from __future__ import annotations

@@ -109,11 +109,19 @@ class Admission:
             self.keys.add(keys)
             return {}
         self.keys.add(set(keys).difference(seen))
+        return self._stored(seen)
+
+    def _stored(self, keys: list[int]) -> dict[tuple[int, str, str], int]:
         found = self.store.rows(
             "SELECT key, source, id, doc FROM documents WHERE key IN (SELECT unnest(?::UBIGINT[]))",
-            [seen],
+            [keys],
         )
         return {(key, source, id): doc for key, source, id, doc in found}
+
+    def knows(self, source: str, id: str) -> bool:
+        """Whether a document of this identity came in, so that another is a revision or dropped."""
+        key = document_key(source, id)
+        return (key, source, id) in self._stored([key])
 
     def write(self) -> None:
         """Write down how far the batch went."""

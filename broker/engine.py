@@ -26,7 +26,7 @@ from broker.listing import Listing
 from broker.model import DeadLetter, Limit, Match, Registered, Status, Subscribed, Suspension
 from broker.outbox import Outbox
 from broker.registry import Registry
-from broker.results import Result, as_document, results
+from broker.results import Result, as_document, in_order, results
 from broker.retention import Retained, Retention
 from broker.rows import Admitted, documents_table, witness_rows
 from broker.shapes import Compiled
@@ -201,7 +201,7 @@ class Engine:
                 for piece in self.limits.pieces(run):
                     found += self._cascade(self._process(piece, arrivals.rows, now), now)
                     self._halt(now)
-            matches = _in_order(found)
+            matches = in_order(found)
             self.outbox.post(matches)
             self._advance()
             self.clock.lap("store")
@@ -216,7 +216,7 @@ class Engine:
         self.joiner.refresh()
         with self.store.transaction():
             self._begin()
-            matches = _in_order(self._process(run, rows, None))
+            matches = in_order(self._process(run, rows, None))
             self._halt(None)
         self.limits.commit(None)
         return matches
@@ -390,13 +390,6 @@ class Engine:
         many there were."""
         self._ready()
         return self.letters_kept.forget(numbers, before)
-
-
-def _in_order(found: list[Result]) -> list[Match]:
-    """The matches, for people in the order of their ends, of their documents, and of the nodes in
-    those."""
-    found.sort(key=lambda f: (f.match.end, f.match.start, f.docs, f.match.nodes, f.number))
-    return [f.match for f in found]
 
 
 def _runs(admitted: list[Admitted]) -> list[list[Admitted]]:

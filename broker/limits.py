@@ -170,7 +170,7 @@ class Limits:
                     suspects[canonical.number] = (canonical, over)
         for canonical, over in suspects.values():
             own = [candidate for c, candidate in candidates if c is canonical]
-            own.sort(key=self._completed_by)
+            own.sort(key=self._last_in)
             known = intervals({doc for candidate in own for doc in candidate.docs})
             for subscription in over:
                 left = self._left(subscription.number, now)
@@ -187,7 +187,7 @@ class Limits:
         left: int,
     ) -> int | None:
         """The document whose matches are more than what is left; None where none is."""
-        for doc, group in groupby(candidates, key=self._completed_by):
+        for doc, group in groupby(candidates, key=self._last_in):
             for candidate in group:
                 documents = [known[d] for d in candidate.docs]
                 base = min(d.base for d in documents)
@@ -196,7 +196,7 @@ class Limits:
                     return doc
         return None
 
-    def _completed_by(self, candidate: Candidate) -> int:
+    def _last_in(self, candidate: Candidate) -> int:
         return self._completing(candidate.docs)
 
     def _stop(self, subscription: Subscription, at: int) -> None:
@@ -235,10 +235,7 @@ class Limits:
         return [
             (canonical, candidate)
             for canonical, candidate in candidates
-            if any(
-                self.cuts.get(number, UNBOUNDED) > self._completed_by(candidate)
-                for number in canonical.subscribers
-            )
+            if any(self.heard(number, candidate.docs) for number in canonical.subscribers)
         ]
 
     def heard(self, number: int, docs: Iterable[int]) -> bool:

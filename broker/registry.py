@@ -268,7 +268,7 @@ class Registry:
     def _leave(self, ids: Sequence[str]) -> None:
         left: list[Subscription] = []
         self.store.undo(partial(self._return, left))
-        for id in ids:
+        for id in ids:  # one by one: what went is returned also where the next one fails
             left.append(self.catalog.remove(id))
 
     def _return(self, left: list[Subscription]) -> None:

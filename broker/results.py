@@ -62,6 +62,13 @@ def results(
     return found
 
 
+def in_order(found: list[Result]) -> list[Match]:
+    """The matches, for people in the order of their ends, of their documents, and of the nodes in
+    those."""
+    found.sort(key=lambda f: (f.match.end, f.match.start, f.docs, f.match.nodes, f.number))
+    return [f.match for f in found]
+
+
 def as_document(match: Match) -> Arrival:
     """What a match publishes, as a document of its own stream."""
     assert match.stream is not None

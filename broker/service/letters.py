@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.model import DeadLetter
-from broker.rows import document_key
 from broker.service.core import Core
 from broker.service.errors import Conflict, NotFound
 from broker.service.intake import Intake
@@ -55,18 +54,10 @@ class LetterOperations:
                 seq=None,
                 # Of an id that was known only revisions are kept aside, and anything else would be
                 # dropped, with nothing left of it.
-                revision=self._there(letter),
+                revision=core.engine.admission.knows(letter.source, letter.id),
                 xml=letter.xml,
                 place=letter.place,
             )
             accepted = self.intake.take([row])
             core.engine.forget_letters([number])
         return accepted
-
-    def _there(self, letter: DeadLetter) -> bool:
-        """Whether the state knows a document of a letter's identity. Under the lock."""
-        found = self.core.engine.store.rows(
-            "SELECT 1 FROM documents WHERE key = ? AND source = ? AND id = ?",
-            [document_key(letter.source, letter.id), letter.source, letter.id],
-        )
-        return bool(found)
