@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import xscl
 from bench.measure import finish, parser
 from broker import Broker, Document
-from broker.shapes import compile_query
-from xscl.document import parse_document
-from xscl.filters import compile_filter
+from broker.query.prepared import compile_query
+from xscl.stage1.document import parse_document
+from xscl.stage1.filters import compile_filter
 
 DOCUMENTS = 2_000
 BATCH = 500

@@ -34,7 +34,7 @@ from bench.measure import CpuClock, finish, parser
 from bench.pipeline import run_spark
 from bench.workload import Constant, Documents, Query
 from broker import Broker, Document
-from xscl.document import parse_document
+from xscl.stage1.document import parse_document
 
 SIZE = 2_000
 _BROAD = 100

@@ -26,7 +26,7 @@ from bench.measure import CpuClock
 from bench.pipeline import run_spark
 from broker import Broker
 from broker.cli.replay import batches
-from broker.sql import UNBOUNDED
+from broker.model import UNBOUNDED
 from feeds.archive import replay
 from feeds.rows import DocumentRow
 from xscl import ast

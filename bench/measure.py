@@ -27,7 +27,7 @@ from typing import Protocol, runtime_checkable
 
 from bench.exact import Exact
 from bench.workload import Batch, Documents, Query, Workload
-from broker.clock import Clock
+from broker.stopwatch import Clock
 
 BROKER = "this broker"
 """The name of the broker's own join in the tables."""

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bench.workload import Batch, Query, Workload
-from broker.catalog import Canonical
-from broker.hits import Hits, span
-from broker.plan import Plan
-from broker.postings import Postings
-from broker.records import Reader, Record, bounds_of, packed
-from broker.signatures import Signatures, Verdict
-from broker.sql import UNBOUNDED
-from xscl.template import Template
+from broker.join.pair_query import Plan
+from broker.join.postings import Postings
+from broker.join.records import Reader, Record, bounds_of, packed
+from broker.join.signatures import Signatures, Verdict
+from broker.join.time_lists import Hits, span
+from broker.model import UNBOUNDED
+from broker.query.catalog import Canonical
+from xscl.normal.template import Template
 
 
 class Ours:

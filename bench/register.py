@@ -26,8 +26,9 @@ from collections.abc import Callable
 
 import xscl
 from bench.measure import finish, parser, resident
-from broker import Broker, shapes
-from broker.shapes import run_passes
+from broker import Broker
+from broker.query import prepared
+from broker.query.prepared import run_passes
 from xscl.growth import growing
 
 AT_ONCE = 10_000
@@ -77,7 +78,7 @@ def register(name: str, count: int, state: str) -> str:
     """Everything but the restart, as the first columns of the row."""
     query = WORKLOADS[name]
     alone = by_itself(query)
-    shapes.forget()
+    prepared.forget()
     before = resident()
     parsing = checking = registering = 0.0
     with Broker(state) as broker:
@@ -89,7 +90,7 @@ def register(name: str, count: int, state: str) -> str:
                 parsed = time.process_time()
                 program = xscl.check([file])
                 checked = time.process_time()
-                broker.engine.subscribe([shapes.compile_query(q) for q in program.queries])
+                broker.engine.subscribe([prepared.compile_query(q) for q in program.queries])
                 parsing += parsed - begin
                 checking += checked - parsed
                 registering += time.process_time() - checked

@@ -21,12 +21,13 @@ from collections.abc import Callable, Iterator, Sequence
 from lxml import etree
 
 from bench.measure import parser, resident
-from broker.wire import rows_from_witnesses
+from broker.documents.arrow import rows_from_witnesses
 from xscl import ast
-from xscl.document import parse_document
 from xscl.errors import Source, Span
-from xscl.stage1 import Edge, Matcher
-from xscl.treepattern import Definition
+from xscl.normal.treepattern import Definition
+from xscl.stage1.document import parse_document
+from xscl.stage1.matcher import Matcher
+from xscl.stage1.witness import Edge
 
 SPAN = Span(Source("", "bench"), 0, 0)
 SYLLABLES = ("ba", "ko", "ri", "tan", "mel", "sor", "vi", "dun", "pa", "lek", "un", "esh")

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.document import value_code
+from xscl.stage1.document import value_code
 
 Integers = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint64]

@@ -11,18 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 
+from broker.documents.admitted import Admitted, witness_rows
+from broker.documents.arrow import Arrival, rows_from_witnesses, witness_document
 from broker.engine import Engine
-from broker.model import Limit, Match
-from broker.rows import Admitted, witness_rows
-from broker.shapes import Compiled
-from broker.sql import UNBOUNDED
-from broker.store import Store
-from broker.wire import Arrival, rows_from_witnesses, witness_document
+from broker.model import UNBOUNDED, Limit, Match
+from broker.query.prepared import Compiled
+from broker.state.store import Connection, Store
 from xscl.errors import Diagnostic, XsclError
-from xscl.stage1 import Matcher
+from xscl.stage1.matcher import Matcher
 
 _BATCH = 500
 
@@ -160,14 +158,14 @@ def _refuse_nested(queries: Sequence[Compiled]) -> None:
         raise XsclError(problems)
 
 
-def _first(connection: duckdb.DuckDBPyConnection, since: int) -> int | None:
+def _first(connection: Connection, since: int) -> int | None:
     (found,) = connection.execute(
         'SELECT min(doc) FROM documents WHERE "end" >= ? AND xml IS NOT NULL', [since]
     ).fetchall()
     return None if found[0] is None else int(found[0])
 
 
-def _stored(connection: duckdb.DuckDBPyConnection, first: int) -> Iterator[list[Admitted]]:
+def _stored(connection: Connection, first: int) -> Iterator[list[Admitted]]:
     """The stored documents in the order of their arrival, some at a time."""
     while True:
         rows = connection.execute(

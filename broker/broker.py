@@ -9,15 +9,15 @@ from types import TracebackType
 
 import xscl
 from broker.backfill import Backfilled, backfill, dry_run
+from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
 from broker.engine import LATENESS, Engine
-from broker.join import MEMORY
+from broker.join.joiner import MEMORY
 from broker.model import DeadLetter, Document, Limit, Match, to_microseconds
-from broker.shapes import Compiled, compile_query
-from broker.store import Store
-from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
-from xscl.document import encode_text
+from broker.query.prepared import Compiled, compile_query
+from broker.state.store import Store
 from xscl.growth import growing
-from xscl.stage1 import Witness
+from xscl.stage1.document import encode_text
+from xscl.stage1.witness import Witness
 
 
 class Broker:

@@ -15,26 +15,33 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from broker.admission import Admission
-from broker.clock import Clock
-from broker.fetch import intervals
-from broker.figures import Figures, figures
-from broker.join import MEMORY, Joiner
-from broker.letters import Letters
-from broker.limits import Limits
-from broker.listing import Listing
-from broker.model import DeadLetter, Limit, Match, Registered, Status, Subscribed, Suspension
-from broker.outbox import Outbox
-from broker.registry import Registry
-from broker.results import Result, as_document, in_order, results
+from broker.documents.admission import Admission
+from broker.documents.admitted import Admitted, documents_table, witness_rows
+from broker.documents.arrow import Arrivals, rows_from_witnesses, witness_document
+from broker.documents.dead_letters import Letters
+from broker.documents.watermark import WallClock, Watermark
+from broker.join.joiner import MEMORY, Joiner
+from broker.model import (
+    UNBOUNDED,
+    DeadLetter,
+    Limit,
+    Match,
+    Registered,
+    Status,
+    Subscribed,
+    Suspension,
+)
+from broker.query.prepared import Compiled
+from broker.results.matches import Result, as_document, in_order, results
+from broker.results.stored import intervals
 from broker.retention import Retained, Retention
-from broker.rows import Admitted, documents_table, witness_rows
-from broker.shapes import Compiled
-from broker.sql import UNBOUNDED
-from broker.store import Store
-from broker.watermark import WallClock, Watermark
-from broker.wire import Arrivals, rows_from_witnesses, witness_document
-from xscl.stage1 import Witness
+from broker.state.outbox import Outbox
+from broker.state.store import Store
+from broker.stopwatch import Clock
+from broker.subscriptions.limits import Limits
+from broker.subscriptions.listing import Listing
+from broker.subscriptions.registry import Registry
+from xscl.stage1.witness import Witness
 
 LATENESS = 7 * 86_400 * 1_000_000
 """Allowed lateness by default, in microseconds."""
@@ -54,7 +61,7 @@ def steady_time() -> int:
 class Engine:
     """The catalog of subscriptions over a store, and the processing of batches.
 
-    `lateness`, `lateness_of` (by stream) and `idle` are in microseconds, see `broker/watermark.py`;
+    `lateness`, `lateness_of` (by stream) and `idle` are in microseconds, see `broker/documents/watermark.py`;
     `memory` is the number of documents whose values are held in memory; `limit` is what each
     subscription may match, unless it has a limit of its own. Times named `now` are microseconds of
     the wall clock, and None where nobody knows it. `steady` is a clock in microseconds that never
@@ -183,7 +190,7 @@ class Engine:
         How documents are cut into batches changes no match. On an exception nothing of the batch
         has happened. A document dated after `now` is kept as it is, but does not move the watermark
         beyond it: one wrong date must not make all others late. A subscription that goes over its
-        limit is suspended, see `broker/limits.py`.
+        limit is suspended, see `broker/subscriptions/limits.py`.
 
         With `position` all documents are of one log, whatever their source, their `seq` numbers are
         those of its rows, and up to there it has been applied with this batch.
@@ -358,10 +365,6 @@ class Engine:
         """How many documents are in memory."""
         self.joiner.refresh()
         return len(self.joiner.postings.records)
-
-    def figures(self) -> Figures:
-        """How much there is of everything; cheap."""
-        return figures(self)
 
     # -- delivery ----------------------------------------------------------------------------
 

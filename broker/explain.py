@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from broker.catalog import Catalog
-from broker.plan import decider
-from broker.shapes import Compiled, windows_of
-from broker.sql import UNBOUNDED, conjunctive_query, operators, parameter_table
+from broker.join.pair_query import decider
+from broker.model import UNBOUNDED
+from broker.query.catalog import Catalog
+from broker.query.conjunctive import conjunctive_query, operators, parameter_table
+from broker.query.prepared import Compiled, windows_of
 from xscl.errors import Span
-from xscl.printer import format_expression
-from xscl.treepattern import PatternNode, TreePattern, children
+from xscl.normal.treepattern import PatternNode, TreePattern, children
+from xscl.syntax.printer import format_expression
 
 
 def ast_stage(query: Compiled, catalog: Catalog) -> str:

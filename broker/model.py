@@ -16,6 +16,10 @@ from functools import lru_cache
 from typing import Any, Literal
 
 MICROSECONDS = 1_000_000
+UNBOUNDED = 2**62
+"""A window that no duration reaches, in microseconds."""
+RESERVED = "broker."
+"""How the names of the broker's own streams begin."""
 _LARGEST = 2**60 / MICROSECONDS
 """Seconds; a timestamp and the widest window still add up in 64 bits."""
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker.admission import Admission
-from broker.catalog import Catalog
-from broker.join import Joiner
-from broker.sql import UNBOUNDED
-from broker.store import Store
+from broker.documents.admission import Admission
+from broker.join.joiner import Joiner
+from broker.model import UNBOUNDED
+from broker.query.catalog import Catalog
+from broker.state.store import Store
 
 
 class Retained(NamedTuple):

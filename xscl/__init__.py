@@ -15,11 +15,11 @@ have a code (`CODES`), a message, a place and often a hint, and render themselve
 from __future__ import annotations
 
 from xscl import ast
-from xscl.check import Program, ResolvedQuery, check
+from xscl.check.program import Program, ResolvedQuery, check
 from xscl.codes import CODES
 from xscl.errors import Diagnostic, Source, Span, XsclError
-from xscl.parser import parse
-from xscl.printer import format_file
+from xscl.syntax.parser import parse
+from xscl.syntax.printer import format_file
 
 __all__ = [
     "CODES",

@@ -13,10 +13,8 @@ import os
 import signal
 import sys
 import threading
-from types import FrameType
-from typing import Any
 
-_INTERRUPTED = "broker: interrupted"
+from broker.cli.leaving import INTERRUPTED, leave
 
 
 def main() -> None:
@@ -33,13 +31,6 @@ def main() -> None:
     finally:
         if interruptible:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def leave(_: int, __: FrameType | None) -> Any:
-    """Ctrl-C during imports: there is nothing to tidy up, and some modules turn KeyboardInterrupt
-    into errors of their own. The command itself gets KeyboardInterrupt, as usual."""
-    os.write(2, f"{_INTERRUPTED}\n".encode())
-    os._exit(130)
 
 
 def _run() -> int:
@@ -60,11 +51,11 @@ def _tell(error: BaseException) -> int:
         error.show()
         return error.exit_code
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        click.echo(_INTERRUPTED, err=True)
+        click.echo(INTERRUPTED, err=True)
         return 130
     from broker.cli.shared import Failed
-    from broker.output import ReaderGone
-    from broker.visible import visible_lines
+    from broker.text.formats import ReaderGone
+    from broker.text.printable import visible_lines
     from xscl.errors import XsclError
 
     match error:

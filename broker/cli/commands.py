@@ -10,7 +10,7 @@ from importlib import import_module
 
 import click
 
-from broker.cli import leave
+from broker.cli.leaving import leave
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Try it": {
@@ -23,32 +23,32 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "The service": {
         "serve": ("serve", "Run the service"),
-        "status": ("client_status", "Show how the service is doing"),
+        "status": ("remote.status", "Show how the service is doing"),
         "events": (
-            "client_events",
+            "remote.events",
             "List what owners of subscriptions and channels should hear of",
         ),
         "config": ("config", "Check and show the settings of the service"),
-        "backup": ("client_state", "Copy the state of the running service into DIRECTORY"),
-        "restore": ("client_state", "Make a state directory from the backup in DIRECTORY"),
+        "backup": ("remote.state", "Copy the state of the running service into DIRECTORY"),
+        "restore": ("remote.state", "Make a state directory from the backup in DIRECTORY"),
     },
     "What the service finds": {
         "subscribe": (
-            "client_subscriptions",
+            "remote.subscriptions",
             "Add the subscriptions in query files to the service",
         ),
-        "unsubscribe": ("client_subscriptions", "Drop subscriptions"),
-        "pause": ("client_subscriptions", "Let subscriptions find nothing until they are resumed"),
-        "resume": ("client_subscriptions", "Let paused or suspended subscriptions go on"),
-        "list": ("client_subscriptions", "List the subscriptions"),
-        "matches": ("client_matches", "Show the matches that the service holds"),
-        "tail": ("client_matches", "Show matches as they are found"),
-        "channels": ("client_channels", "Say where matches are brought"),
+        "unsubscribe": ("remote.subscriptions", "Drop subscriptions"),
+        "pause": ("remote.subscriptions", "Let subscriptions find nothing until they are resumed"),
+        "resume": ("remote.subscriptions", "Let paused or suspended subscriptions go on"),
+        "list": ("remote.subscriptions", "List the subscriptions"),
+        "matches": ("remote.matches", "Show the matches that the service holds"),
+        "tail": ("remote.matches", "Show matches as they are found"),
+        "channels": ("remote.channels", "Say where matches are brought"),
     },
     "What the service reads": {
-        "publish": ("client_publish", "Publish documents to a STREAM"),
+        "publish": ("remote.publish", "Publish documents to a STREAM"),
         "feeds": ("feeds", "Add, remove and look after the feeds that a broker watches"),
-        "deadletters": ("client_deadletters", "List, resend and drop what was given up"),
+        "deadletters": ("remote.deadletters", "List, resend and drop what was given up"),
     },
     "Without the service": {
         "run": ("run", "Run the subscriptions in QUERIES over documents and feeds"),
@@ -80,7 +80,7 @@ class Lazy(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from xscl.nearest import did_you_mean
+            from xscl.syntax.nearest import did_you_mean
 
             near = did_you_mean(args[0], self.list_commands(ctx))
             if near is None:

@@ -12,8 +12,8 @@ import click
 from pydantic import SecretStr
 
 from broker.cli.shared import Wrong, console
-from broker.layers import Layers, leaves
-from broker.settings import Settings, SettingsError
+from broker.settings.schema import Settings, SettingsError
+from broker.settings.sources import Layers, leaves
 
 config_argument = click.argument(
     "file",

@@ -16,8 +16,7 @@ import feeds
 from broker.cli.polling import Polling
 from broker.cli.run import pipe
 from broker.cli.shared import Delivery, StateType, console, open_broker, plural
-from broker.model import Match
-from broker.sql import UNBOUNDED
+from broker.model import UNBOUNDED, Match
 from feeds.opml import read_opml
 from feeds.server import FeedServer
 

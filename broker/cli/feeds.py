@@ -23,9 +23,9 @@ from broker.cli.feedbooks import (
 )
 from broker.cli.shared import DurationType, Failed, StateType, console, for_each, plural
 from broker.cli.tables import table
+from broker.model import UNBOUNDED
 from broker.service.books import Books, address_of, listed_in
-from broker.sql import UNBOUNDED
-from broker.visible import visible
+from broker.text.printable import visible
 from feeds.adapter import Channel
 from feeds.discovery import discover as find_feeds
 from feeds.discovery import with_scheme

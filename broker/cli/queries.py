@@ -10,7 +10,7 @@ import xscl
 from broker.broker import Broker
 from broker.cli.shared import query_files, read_queries
 from broker.explain import STAGES
-from broker.shapes import compile_query
+from broker.query.prepared import compile_query
 
 
 @click.command()

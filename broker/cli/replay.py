@@ -23,10 +23,11 @@ from broker.cli.shared import (
     state_option,
     tell_dead_letters,
 )
-from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
 from feeds.archive import replay as archive_rows
 from feeds.rows import DocumentRow
-from xscl.stage1 import Matcher, Witness
+from xscl.stage1.matcher import Matcher
+from xscl.stage1.witness import Witness
 
 BATCH = 500
 """Items in a batch."""

@@ -28,7 +28,7 @@ from broker.cli.shared import (
     state_option,
     tell_dead_letters,
 )
-from broker.output import ReaderGone
+from broker.text.formats import ReaderGone
 
 if TYPE_CHECKING:
     from broker.spark.pipeline import Summary

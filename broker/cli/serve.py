@@ -21,7 +21,7 @@ from broker.cli.shared import Failed, StateType
 
 if TYPE_CHECKING:
     from broker.service.service import Service
-    from broker.settings import Settings
+    from broker.settings.schema import Settings
 
 _WAYS_OUT = {
     errno.EADDRINUSE: "; give another --port (server.port), 0 for any that is free",
@@ -90,7 +90,7 @@ def serve(
         "logs.format": log_format,
     }
     settings = load_settings(file, overrides)
-    from broker import logs
+    from broker.text import logs
 
     logs.configure(settings.logs.level, settings.logs.format)
     os.umask(0o077)  # documents, matches and secrets are its owner's
@@ -128,7 +128,7 @@ def _until_signalled() -> Iterator[threading.Event]:
 @contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
     """The address is taken before the state is opened, so that a wrong one is told at once."""
-    from broker.service.api_server import listen
+    from broker.service.api.server import listen
 
     host, port = settings.server.host.strip("[]"), settings.server.port
     try:
@@ -146,7 +146,7 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
 def _started(settings: Settings, stack: ExitStack) -> Service:
     from broker.delivery import MailboxError
     from broker.service.service import Service
-    from broker.store import StateError
+    from broker.state.store import StateError
     from feeds.spool import SpoolError
 
     # Documents in the window are very many objects that stay. Python's own thresholds have the
@@ -164,8 +164,8 @@ def _started(settings: Settings, stack: ExitStack) -> Service:
 @contextmanager
 def _serving(service: Service, listening: socket.socket, stop: threading.Event) -> Iterator[None]:
     """The HTTP API, which answers when the block begins; a service that nobody can ask is none."""
-    from broker.service.api import Api
-    from broker.service.api_server import ServerError, answering
+    from broker.service.api.app import Api
+    from broker.service.api.server import ServerError, answering
 
     try:
         with answering(Api(service), listening, on_end=stop.set):
@@ -179,7 +179,7 @@ def _announced(settings: Settings, listening: socket.socket) -> Iterator[None]:
     """The file by which commands find the process."""
     import structlog
 
-    from broker.disk import write_private
+    from broker.state.disk import write_private
 
     path = settings.state / "service.json"
     url = _url(settings, listening)

@@ -12,9 +12,9 @@ import click
 from rich.console import Console
 
 import xscl
-from broker.output import FORMATS, Output
-from broker.units import parse_duration
-from broker.visible import visible_lines
+from broker.text.formats import FORMATS, Output
+from broker.text.printable import visible_lines
+from broker.text.units import parse_duration
 from xscl.errors import Source, Span
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def open_broker(
     With `backfill`, new ones begin that long (in microseconds) before the newest stored document.
     """
     from broker.broker import Broker
-    from broker.store import StateError
+    from broker.state.store import StateError
 
     if state is not None and (state / "mailbox.sqlite").exists():
         # Its subscriptions would go, and what is found here would never come to its channels.

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import click
 
-from broker.visible import visible
+from broker.text.printable import visible
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

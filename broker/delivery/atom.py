@@ -14,7 +14,7 @@ from lxml import etree
 from broker.delivery.mailbox import Mailbox
 from broker.delivery.model import Delivered
 from broker.model import Match, iso_time
-from broker.output import as_text, shorten, titles
+from broker.text.formats import as_text, shorten, titles
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _LONGEST_TITLE = 200

@@ -21,8 +21,8 @@ from broker.delivery.model import Channel, Delivered, Event
 from broker.delivery.sending import Sent, beside
 from broker.delivery.targets import FileTarget, target
 from broker.delivery.webhook import encoded
-from broker.disk import sync
-from broker.output import FORMATS
+from broker.state.disk import sync
+from broker.text.formats import FORMATS
 
 _BATCH = 500
 

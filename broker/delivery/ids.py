@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from broker.rows import Keys
+from broker.state.known_keys import Keys
 
 REMEMBERED = 2_000_000
 """How many ids are looked for; eight bytes of memory and twenty of the file each."""

@@ -25,7 +25,7 @@ from broker.delivery.sending import Sent, beside
 from broker.delivery.settings import Smtp
 from broker.delivery.targets import MailTarget, target
 from broker.model import MICROSECONDS
-from broker.output import as_text
+from broker.text.formats import as_text
 
 _CONNECTIONS = 4
 _SHOWN = 2_000

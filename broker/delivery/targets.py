@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from broker.delivery.model import HIDDEN, Kind
-from broker.output import FORMATS
+from broker.text.formats import FORMATS
 
 MATCH = "match"
 """The type of the event that a webhook gets for each match."""

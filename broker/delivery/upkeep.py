@@ -15,8 +15,8 @@ from pathlib import Path
 from broker.delivery import channels, ids
 from broker.delivery.model import Channel, Event, Figures
 from broker.delivery.tables import Database, MailboxError
-from broker.disk import sync
 from broker.model import Match
+from broker.state.disk import sync
 
 _CHUNK = 1_000
 """Rows per transaction."""

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from broker.delivery import Mailbox
-from broker.disk import free, sync, write_private
-from broker.service.core import RESTORING, Core
-from broker.service.errors import Conflict, DiskFull, Invalid
-from broker.service.results import BackedUp
+from broker.service.core.answers import BackedUp
+from broker.service.core.core import RESTORING, Core
+from broker.service.core.errors import Conflict, DiskFull, Invalid
+from broker.state.disk import free, sync, write_private
 
 MANIFEST = "backup.json"
 FILES = ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")

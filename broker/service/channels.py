@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from broker.delivery import Channel, Dead, Delivered, Event, Mailbox
-from broker.service.core import Core
-from broker.service.errors import Conflict, Invalid, NotFound
-from broker.service.results import ChannelSpec
+from broker.service.core.answers import ChannelSpec
+from broker.service.core.core import Core
+from broker.service.core.errors import Conflict, Invalid, NotFound
 
 
 class ChannelOperations:

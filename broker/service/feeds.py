@@ -11,10 +11,10 @@ from urllib.request import getproxies
 import structlog
 
 from broker.service.books import BadFeed, Books, must_be_fetchable
-from broker.service.core import Core
-from broker.service.errors import Invalid, NotFound
+from broker.service.core.answers import FeedFigures
+from broker.service.core.core import Core
+from broker.service.core.errors import Invalid, NotFound
 from broker.service.polling import Polling, Push
-from broker.service.results import FeedFigures
 from feeds.fetch import local_path
 from feeds.identity import ALL
 from feeds.listing import Listings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.service.results import ServiceFigures
-from broker.units import format_size
+from broker.service.core.answers import ServiceFigures
+from broker.text.units import format_size
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ import re
 import uuid
 from collections.abc import Callable, Sequence
 
-from broker.disk import free
-from broker.service.core import Core
-from broker.service.errors import Busy, DiskFull, Draining, Invalid, TooLarge
-from broker.service.results import Accepted, Posted
+from broker.model import RESERVED
+from broker.service.core.answers import Accepted, Posted
+from broker.service.core.core import Core
+from broker.service.core.errors import Busy, DiskFull, Draining, Invalid, TooLarge
 from broker.spark.documents import json_object, microseconds
-from broker.streams import RESERVED
+from broker.state.disk import free
 from feeds.rows import DocumentRow
 from feeds.spool import SpoolFull
-from xscl.document import encode_text
+from xscl.stage1.document import encode_text
 
 MAX_DOCUMENT_BYTES = 128 << 20
 """A document has to fit in memory several times over."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.model import DeadLetter
-from broker.service.core import Core
-from broker.service.errors import Conflict, NotFound
+from broker.service.core.answers import Accepted
+from broker.service.core.core import Core
+from broker.service.core.errors import Conflict, NotFound
 from broker.service.intake import Intake
-from broker.service.results import Accepted
 from feeds.rows import DocumentRow
 
 

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-import duckdb
 import structlog
 
-from broker.service.background import Background
-from broker.service.core import Core
-from broker.store import StateError
+from broker.service.core.background import Background
+from broker.service.core.core import Core
+from broker.state.store import DatabaseError, StateError
 
 _log = structlog.get_logger(__name__)
 
@@ -72,7 +71,7 @@ class Maintenance(Background):
             if self._problems.get(task.name) != reason:
                 _log.error("maintenance.failed", task=task.name, reason=reason, exc_info=error)
             self._problems[task.name] = reason
-            with suppress(duckdb.Error, StateError):  # as long as it cannot be opened either
+            with suppress(DatabaseError, StateError):  # as long as it cannot be opened either
                 self.core.mend()
         else:
             self._problems.pop(task.name, None)

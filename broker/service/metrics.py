@@ -33,8 +33,8 @@ from broker import delivery
 from broker.delivery.model import Kind
 from broker.figures import Figures as EngineFigures
 from broker.model import MICROSECONDS
-from broker.service.errors import ServiceError
-from broker.service.results import ServiceFigures
+from broker.service.core.answers import ServiceFigures
+from broker.service.core.errors import ServiceError
 
 # When each series began is a gauge more for each, and of use to nobody who scrapes them.
 disable_created_metrics()  # type: ignore[no-untyped-call]

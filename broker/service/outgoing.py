@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.delivery import DeliverySettings, Smtp
-from broker.settings import Settings
+from broker.settings.schema import Settings
 
 _SECOND = 1_000_000
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
-from broker.service.background import Background
 from broker.service.books import BadFeed, Books, must_be_fetchable
+from broker.service.core.background import Background
 from feeds.events import event_rows
 from feeds.fetch import Fetcher, local_path
 from feeds.poll import Poller, Wave

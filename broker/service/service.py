@@ -17,28 +17,16 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import duckdb
 import structlog
 
 from broker.delivery import Event, Mailbox
 from broker.delivery.worker import DeliveryWorker
-from broker.disk import free, write_private
 from broker.engine import Engine
 from broker.figures import Figures as EngineFigures
+from broker.figures import figures as engine_figures
 from broker.service.backup import TOKEN, back_up
 from broker.service.channels import ChannelOperations
-from broker.service.core import Core
-from broker.service.driver import Driver, Pipeline, Watch
-from broker.service.errors import Conflict, NotFound, Starting
-from broker.service.events import event_row
-from broker.service.feeds import FeedOperations, Watching
-from broker.service.intake import Intake
-from broker.service.letters import LetterOperations
-from broker.service.local import LocalPipeline
-from broker.service.maintenance import Maintenance
-from broker.service.metrics import Metrics
-from broker.service.outgoing import delivery_settings
-from broker.service.results import (
+from broker.service.core.answers import (
     Accepted,
     BackedUp,
     Posted,
@@ -46,9 +34,21 @@ from broker.service.results import (
     SpoolFigures,
     State,
 )
+from broker.service.core.core import Core
+from broker.service.core.errors import Conflict, NotFound, Starting
+from broker.service.events import event_row
+from broker.service.feeds import FeedOperations, Watching
+from broker.service.intake import Intake
+from broker.service.letters import LetterOperations
+from broker.service.maintenance import Maintenance
+from broker.service.metrics import Metrics
+from broker.service.outgoing import delivery_settings
+from broker.service.pipeline.driver import Driver, Pipeline, Watch
+from broker.service.pipeline.local import LocalPipeline
 from broker.service.subscriptions import SubscriptionOperations
-from broker.settings import Settings
-from broker.store import StateError
+from broker.settings.schema import Settings
+from broker.state.disk import free, write_private
+from broker.state.store import DatabaseError, StateError
 from feeds.spool import Spool, SpoolError, taken
 from feeds.turns import TurnLock
 
@@ -67,7 +67,7 @@ _SHOWN = 100
 class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedOperations):
     """A service over the state directory of its settings. Nothing is opened before `start`.
 
-    `clock` gives seconds since the epoch. Operations raise the errors of `broker.service.errors`, and
+    `clock` gives seconds since the epoch. Operations raise the errors of `broker.service.core.errors`, and
     XsclError for what is wrong in a query.
     """
 
@@ -120,7 +120,7 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
         local = LocalPipeline(core, settings.batch)
         if settings.kind == "local":
             return local
-        from broker.spark.serving import SparkPipeline
+        from broker.service.pipeline.spark import SparkPipeline
 
         return SparkPipeline(core, settings.batch, settings.master, local)
 
@@ -265,8 +265,8 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
         with core.lock.within(_GLANCE) as got:
             if got:
                 # A database that has given up is opened again by others; its state is told by them.
-                with suppress(duckdb.Error, StateError):
-                    figures = core.engine.figures()
+                with suppress(DatabaseError, StateError):
+                    figures = engine_figures(core.engine)
                     ids: tuple[str, ...] = ()
                     if figures.suspended:
                         found = core.engine.registered(status="suspended", limit=_SHOWN)

@@ -16,13 +16,12 @@ import structlog
 import xscl
 from broker import backfill
 from broker.delivery import Mailbox, Throttle
-from broker.model import Limit, Registered, Status
+from broker.model import UNBOUNDED, Limit, Registered, Status
+from broker.query.prepared import Compiled, compile_query
 from broker.service.channels import check_channel, put_channel
-from broker.service.core import Core
-from broker.service.errors import Invalid, NotFound
-from broker.service.results import Bounds, ChannelSpec, History, Outcome, Pending, Subscribed
-from broker.shapes import Compiled, compile_query
-from broker.sql import UNBOUNDED
+from broker.service.core.answers import Bounds, ChannelSpec, History, Outcome, Pending, Subscribed
+from broker.service.core.core import Core
+from broker.service.core.errors import Invalid, NotFound
 from xscl.errors import Diagnostic
 from xscl.growth import growing
 

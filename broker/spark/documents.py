@@ -20,10 +20,10 @@ from typing import Any
 import pyarrow as pa
 from lxml import etree
 
+from broker.documents.arrow import DOCUMENTS
 from broker.spark.worker import settle
-from broker.wire import DOCUMENTS
-from xscl.dates import date
-from xscl.document import DocumentError, parse_document, string_value
+from xscl.functions.dates import date
+from xscl.stage1.document import DocumentError, parse_document, string_value
 
 MAX_DOCUMENT_BYTES = 128 << 20
 """Larger files and lines are set aside: a row has to fit in memory several times over."""

@@ -33,14 +33,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from broker.clock import Clock
+from broker.documents.arrow import WITNESSED, Arrivals, arrivals_from_table, matcher_for, stage1
 from broker.model import Match
 from broker.spark.arrow import ArrowMap, reread, signed
 from broker.spark.documents import ORDER
 from broker.spark.failure import PipelineError, reason
 from broker.spark.sources import Source, union
 from broker.spark.worker import keep, settle
-from broker.wire import WITNESSED, Arrivals, arrivals_from_table, matcher_for, stage1
+from broker.stopwatch import Clock
 
 _POLL_SECONDS = 0.25
 _SPARK_ERRORS = (PySparkException, Py4JError)

@@ -25,10 +25,10 @@ from bench.generate import (
 )
 from bench.shapes import fit
 from bench.workload import Documents, Workload, flat, nested
-from broker.catalog import Catalog
-from broker.shapes import compile_query
-from xscl.document import parse_document
-from xscl.stage1 import Matcher
+from broker.query.catalog import Catalog
+from broker.query.prepared import compile_query
+from xscl.stage1.document import parse_document
+from xscl.stage1.matcher import Matcher
 
 
 def test_five_leaves_give_1545_canonical_queries() -> None:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.layers import fields, leaves, line_of
-from broker.settings import Settings, SettingsError
-from broker.units import FOREVER, format_duration, format_size, parse_duration, parse_size
+from broker.settings.schema import Settings, SettingsError
+from broker.settings.sources import fields, leaves, line_of
+from broker.text.units import FOREVER, format_duration, format_size, parse_duration, parse_size
 from tests.cli.test_queries import broker
 
 DAY = 86_400_000_000

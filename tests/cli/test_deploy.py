@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.layers import fields
-from broker.settings import Settings
+from broker.settings.schema import Settings
+from broker.settings.sources import fields
 from tests.docs.markdown import ROOT, Fence, parts
 from tests.docs.test_examples import check_options
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from broker import logs
+from broker.text import logs
 
 
 @pytest.fixture

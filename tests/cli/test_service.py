@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 
-from broker.layers import fields, leaves
-from broker.service.problems import KINDS
-from broker.settings import Settings
+from broker.service.api.problems import KINDS
+from broker.settings.schema import Settings
+from broker.settings.sources import fields, leaves
 from tests.cli.serving import answering, queries, run, serving
 from tests.docs.markdown import ROOT, Fence, code, codes, section, tables
 from tests.docs.test_examples import check_options

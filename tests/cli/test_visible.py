@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.model import DocumentRef, Match
-from broker.output import FORMATS
-from broker.visible import visible, visible_lines
+from broker.text.formats import FORMATS
+from broker.text.printable import visible, visible_lines
 from tests.cli.serving import Serving, queries
 from tests.feeds.site import Site
 

@@ -21,7 +21,7 @@ from broker import Broker, Document, Match, XsclError
 from tests.conformance import xpath
 from tests.conformance.cases import At, Case, Expected, Nodes, Unsaid, Value, Wrong
 from tests.conformance.translate import Reason, Writer, at_root, kind_of
-from xscl.document import (
+from xscl.stage1.document import (
     ELEMENT_BITS,
     ELEMENT_MASK,
     TEXT_NODE,
@@ -30,7 +30,7 @@ from xscl.document import (
     node_text,
     parse_document,
 )
-from xscl.printer import format_number, quoted
+from xscl.syntax.printer import format_number, quoted
 
 MINUTES = 1
 """What processing one document may take."""

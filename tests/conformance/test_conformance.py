@@ -16,7 +16,7 @@ from lxml import etree
 from tests.conformance import cases, xpath
 from tests.conformance.evaluate import Outcome, Trial, judge, run, trial
 from tests.conftest import Golden
-from xscl.document import parse_document
+from xscl.stage1.document import parse_document
 
 REPORT = Path(__file__).parent / "report.txt"
 

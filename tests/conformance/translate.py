@@ -13,8 +13,8 @@ from typing import Literal as Choice
 
 from tests.conformance import xpath
 from tests.conformance.xpath import ANYWHERE, Expr, Path, Step
-from xscl.functions import FUNCTIONS
-from xscl.printer import quoted
+from xscl.functions.table import FUNCTIONS
+from xscl.syntax.printer import quoted
 
 COMPARISONS = frozenset(["=", "!=", "<", "<=", ">", ">="])
 ARITHMETIC = frozenset(["+", "-", "*", "div", "mod"])

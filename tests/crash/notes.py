@@ -17,7 +17,7 @@ from typing import Any
 def take_notes(path: str) -> None:
     """From now on, in this process. A line is written at once, and stays when the process is killed."""
     from broker import backfill
-    from broker.service.core import Core
+    from broker.service.core.core import Core
 
     begin, look_back = Core.__init__, backfill.backfill
 

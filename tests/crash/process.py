@@ -33,7 +33,7 @@ _IMPORTED = [
     "broker.cli.serve",
     "broker.cli.commands",
     "broker.service.service",
-    "broker.service.api",
+    "broker.service.api.app",
     "uvicorn",
     "uvicorn.protocols.http.h11_impl",
     "uvicorn.lifespan.on",

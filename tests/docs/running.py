@@ -14,8 +14,8 @@ from lxml import etree
 
 import xscl
 from broker import Broker, Document, Match
-from broker.shapes import compile_query
-from xscl.document import ELEMENT_BITS, TEXT_NODE, attribute_name, node_element, node_text
+from broker.query.prepared import compile_query
+from xscl.stage1.document import ELEMENT_BITS, TEXT_NODE, attribute_name, node_element, node_text
 
 START = datetime(2026, 10, 5, 9)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from broker.explain import STAGES
-from broker.sql import parameter_table
-from broker.store import Store
+from broker.query.conjunctive import parameter_table
+from broker.state.store import Store
 from tests.docs.markdown import PAGES, ROOT
 
 PAGE = ROOT / "docs" / "notation.md"
@@ -38,7 +38,7 @@ def test_names_exist(name: str) -> None:
 def test_a_name_that_does_not_exist_is_seen() -> None:
     assert len(NAMES) > 15
     with pytest.raises(AttributeError):
-        resolve("broker.sql.conjunctive_queries")
+        resolve("broker.query.conjunctive.conjunctive_queries")
 
 
 def test_tables_and_stages_exist() -> None:

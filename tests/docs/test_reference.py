@@ -14,9 +14,9 @@ from tests.docs.markdown import ROOT, Fence, Table, code, codes, section, tables
 from tests.docs.running import compile_all, matched, read_documents, selected
 from xscl import CODES, XsclError
 from xscl.codes import WARNINGS
-from xscl.durations import UNITS
-from xscl.functions import FUNCTIONS
-from xscl.parser_query import RESERVED
+from xscl.functions.table import FUNCTIONS
+from xscl.syntax.durations import UNITS
+from xscl.syntax.parser_query import RESERVED
 
 PAGE = ROOT / "docs" / "language.md"
 ANY = Document("d", xml="<a/>")

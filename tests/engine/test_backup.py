@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker import Broker
-from broker.store import StateError
+from broker.state.store import StateError
 from tests.engine.test_state import PAIR, item, pairs
 
 

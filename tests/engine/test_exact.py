@@ -12,9 +12,9 @@ from itertools import groupby
 import pytest
 
 from broker import Broker, Document
-from broker.postings import Postings
-from broker.records import Layout, Record
-from broker.signatures import Signatures
+from broker.join.postings import Postings
+from broker.join.records import Layout, Record
+from broker.join.signatures import Signatures
 from tests.oracle.asking import doc, pairs
 from tests.oracle.generate import WEEK, Batch, Case, Event, Subscribe, Unsubscribe
 from tests.oracle.generate_hard import Restart

@@ -17,6 +17,7 @@ import duckdb
 import pytest
 
 from broker import Broker
+from broker.figures import figures
 from broker.model import Limit, Match
 from tests.engine.test_state import PAIR, item, pairs
 
@@ -124,11 +125,11 @@ class Twin:
     @staticmethod
     def _seen(broker: Broker) -> object:
         engine = broker.engine
-        figures = replace(engine.figures(), canonical=0, templates=0, variables=0)
+        seen = replace(figures(engine), canonical=0, templates=0, variables=0)
         counts = [(c.windows(), c.first_doc()) for c in engine.catalog.canonical.values()]
         return (
             engine.registered(),
-            figures,
+            seen,
             sorted(counts),
             engine.catalog.published,
             dict(+engine.catalog.read),

@@ -12,8 +12,9 @@ from unittest.mock import patch
 import pytest
 
 from broker import Broker
+from broker.figures import figures
 from broker.model import Limit, Match, Suspension
-from broker.publish import Publisher
+from broker.results.publisher import Publisher
 from tests.engine.test_state import PAIR, item
 from tests.oracle.generate import Batch, Subscribe, steady
 from tests.properties.harness import _document
@@ -58,7 +59,7 @@ def test_a_cross_product_is_suspended_at_an_exact_document(size: int, tmp_path: 
         assert one.reason == "over its limit of 20 matches in 1 h"
         told = broker.engine.take_suspensions()
         assert told == [Suspension("every", one.reason, None)]
-        assert broker.engine.figures().suspended == 1
+        assert figures(broker.engine).suspended == 1
     with limited(tmp_path) as broker:
         # Who took them has not come back to say that the owners know.
         assert broker.engine.take_suspensions() == told

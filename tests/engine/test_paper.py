@@ -8,8 +8,8 @@ import pytest
 
 import xscl
 from broker import Broker, Document
-from broker.shapes import compile_query
-from xscl.document import parse_document
+from broker.query.prepared import compile_query
+from xscl.stage1.document import parse_document
 
 D1 = """<book>
   <author>Danny Ayers</author>

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from broker import Broker, XsclError
+from broker.figures import figures
 from broker.model import Gap, Match
-from broker.shapes import compile_query
+from broker.query.prepared import compile_query
 from tests.engine.test_state import PAIR, item, pairs
 from tests.oracle.generate import Batch, Subscribe, steady
 from tests.properties.harness import _document
@@ -134,7 +135,7 @@ def test_a_query_with_one_in_its_from_is_paused_with_it() -> None:
     assert len(broker.engine.catalog.subscriptions) == 2
     assert broker.subscriptions.keys() == {"o"}
     assert [r.id for r in broker.engine.registered()] == ["o"]
-    assert broker.engine.figures().subscriptions == 1
+    assert figures(broker.engine).subscriptions == 1
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -187,7 +188,7 @@ def test_subscriptions_are_listed_in_pages(tmp_path: Path) -> None:
             ("b2", "paused"),
             ("b3", "active"),
         ]
-        told = broker.engine.figures()
+        told = figures(broker.engine)
         assert (told.subscriptions, told.paused, told.suspended) == (5, 1, 0)
 
 

@@ -9,15 +9,15 @@ from unittest.mock import patch
 
 import pytest
 
-from broker import hot as hot_module
-from broker import postings as module
-from broker.catalog import Canonical
-from broker.hits import singly, within
-from broker.plan import Plan
-from broker.postings import Postings
-from broker.records import Layout, Record
-from broker.signatures import Signatures
-from xscl.template import Template
+from broker.join import frequent as hot_module
+from broker.join import postings as module
+from broker.join.pair_query import Plan
+from broker.join.postings import Postings
+from broker.join.records import Layout, Record
+from broker.join.signatures import Signatures
+from broker.join.time_lists import singly, within
+from broker.query.catalog import Canonical
+from xscl.normal.template import Template
 
 TOP = 100
 

@@ -9,17 +9,18 @@ from random import Random
 import pytest
 
 import xscl
-from broker import Broker, Document, Match, XsclError, shapes
-from broker import registry as registry_module
-from broker.catalog import Canonical
-from broker.shapes import Compiled, compile_query, compile_text
-from broker.wire import matcher_for
+from broker import Broker, Document, Match, XsclError
+from broker.documents.arrow import matcher_for
+from broker.query import prepared
+from broker.query.catalog import Canonical
+from broker.query.prepared import Compiled, compile_query, compile_text
+from broker.subscriptions import registry as registry_module
 from tests.oracle.generate import Subscribe, case
-from xscl.check import ResolvedQuery
-from xscl.document import parse_document
-from xscl.holes import cut
-from xscl.stage1 import Matcher
-from xscl.treepattern import Definition
+from xscl.check.program import ResolvedQuery
+from xscl.normal.holes import cut
+from xscl.normal.treepattern import Definition
+from xscl.stage1.document import parse_document
+from xscl.stage1.matcher import Matcher
 
 STRINGS = ("'a'", "'b'", '"it\'s"', "'50 %s'", "''", "' 5 '", "'x [7 s]'", "'(3'", "'z'")
 NUMBERS = ("0", "1", "-1", "2.5", "-0", "100000000000000000000", "0.0001")
@@ -29,9 +30,9 @@ WINDOWS = ("0 s", "1 day", "2 days", "90 s", "1.5 ms", "7 weeks", "36 h")
 @pytest.fixture(autouse=True)
 def no_shapes() -> Iterator[None]:
     """Each test starts as a process does."""
-    shapes.forget()
+    prepared.forget()
     yield
-    shapes.forget()
+    prepared.forget()
 
 
 def checked(text: str) -> list[ResolvedQuery]:
@@ -64,9 +65,9 @@ def content(query: Compiled) -> object:
 
 
 def alone(query: ResolvedQuery) -> Compiled:
-    shapes.forget()
+    prepared.forget()
     compiled = compile_query(query)
-    shapes.forget()
+    prepared.forget()
     return compiled
 
 
@@ -124,7 +125,7 @@ def test_a_shared_shape_gives_what_the_query_by_itself_gives() -> None:
             except XsclError:  # a constant that is no regular expression, for one
                 continue
         expected = [content(alone(query)) for query in queries]
-        shapes.forget()
+        prepared.forget()
         for query, content_alone in zip(queries, expected, strict=True):
             compiled = compile_query(query)
             assert content(compiled) == content_alone
@@ -208,17 +209,17 @@ def test_matches_do_not_depend_on_sharing_nor_on_a_restart(tmp_path: Path) -> No
     """The same ids and results from a query compiled by itself, by a shape, and restored."""
     expected = []
     for number in range(5):
-        shapes.forget()
+        prepared.forget()
         broker = Broker()
         broker.subscribe(author(number))
         (match,) = broker.process(documents(number))
         assert f"<n>for {number}: of w{number}</n>" in match.result
         expected.append((match.id, match.result))
-    shapes.forget()
+    prepared.forget()
     with Broker(tmp_path) as broker:
         broker.subscribe("\n".join(map(author, range(5))))
         texts = broker.subscriptions
-    shapes.forget()
+    prepared.forget()
     with Broker(tmp_path) as broker:
         assert broker.subscriptions == texts
         found = [match for n in range(5) for match in broker.process(documents(n, 10.0 * n))]

@@ -10,7 +10,8 @@ import pytest
 
 from broker import Broker, Document
 from broker.engine import Engine
-from broker.store import Store
+from broker.figures import figures
+from broker.state.store import Store
 from tests.engine.test_state import PAIR, item, pairs
 
 HOUR = 3_600_000_000
@@ -60,7 +61,7 @@ def test_identities_go_after_their_documents_and_never_within_the_lateness() -> 
 
 
 def test_what_memory_knows_of_documents_shrinks_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.admission._SPARE", 100)
+    monkeypatch.setattr("broker.documents.admission._SPARE", 100)
     broker = Broker(lateness=0)
     broker.subscribe(PAIR)
     for start in range(0, 40_000, 2_000):
@@ -153,9 +154,9 @@ def test_the_numbers_of_a_log_count_for_all_its_sources(tmp_path: Path) -> None:
     def put(broker: Broker, *seqs: int, position: int | None = None) -> int:
         documents = [item(n, f"t{n}", seq=n, source=f"source {n % 2}") for n in seqs]
         arrivals = broker.arrivals(documents)
-        before = broker.engine.figures().documents
+        before = figures(broker.engine).documents
         broker.engine.apply(arrivals, position=position)
-        return broker.engine.figures().documents - before
+        return figures(broker.engine).documents - before
 
     with Broker(tmp_path) as broker:
         assert put(broker, 1, 2, 3) == 3  # by source, as a state of before has it
@@ -164,7 +165,7 @@ def test_the_numbers_of_a_log_count_for_all_its_sources(tmp_path: Path) -> None:
         assert put(broker, 4, 6, 7, position=7) == 1
     with Broker(tmp_path) as broker:
         assert broker.engine.position == 7
-        assert broker.engine.figures().applied == {"source 0": 2, "source 1": 3}
+        assert figures(broker.engine).applied == {"source 0": 2, "source 1": 3}
         assert put(broker, 4, 7, 8, position=9) == 1
         assert put(broker, position=12) == 0
         assert broker.engine.position == 12

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from broker import Broker, Document, XsclError
-from broker.output import Output
-from broker.store import StateError
-from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
-from xscl.document import encode_text
+from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.state.store import StateError
+from broker.text.formats import Output
+from xscl.stage1.document import encode_text
 
 PAIR = "pair: S//i->x[./t->t] FOLLOWED BY {t = u, 1 h} S//i->y[./t->u];"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.watermark import WallClock
+from broker.documents.watermark import WallClock
 from tests.oracle.oracle import Arrival
 from tests.properties.test_time import Running
 

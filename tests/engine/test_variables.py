@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from broker import Broker, Document, variables
+from broker import Broker, Document
+from broker.query import variables
 
 
 def author(name: str, number: int) -> str:

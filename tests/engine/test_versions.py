@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 from broker import Broker, Document
-from broker.migrations import VERSION
-from broker.store import StateError
+from broker.state.migrations import VERSION
+from broker.state.store import StateError
 from tests.engine.test_state import PAIR, item
 
 STATES = Path(__file__).parent / "states"
@@ -72,7 +72,7 @@ def test_a_change_of_version_that_fails_has_not_happened(
 ) -> None:
     state = rebuilt(name, tmp_path / "state")
     with monkeypatch.context() as patched:
-        patched.setattr("broker.store.SCHEMA", "CREATE TABLE of_no_columns ();")
+        patched.setattr("broker.state.store.SCHEMA", "CREATE TABLE of_no_columns ();")
         with pytest.raises(StateError):
             Broker(state)
     with duckdb.connect(str(state / "broker.duckdb")) as connection:

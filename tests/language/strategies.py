@@ -14,9 +14,9 @@ from typing import TypeVar
 from hypothesis import strategies as st
 
 from xscl import ast
-from xscl.durations import LONGEST
 from xscl.errors import Source, Span
-from xscl.parser_query import RESERVED
+from xscl.syntax.durations import LONGEST
+from xscl.syntax.parser_query import RESERVED
 
 NOWHERE = Span(Source("<generated>", ""), 0, 0)
 

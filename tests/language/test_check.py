@@ -7,7 +7,7 @@ import re
 import pytest
 
 from xscl import Program, XsclError, ast, check, parse
-from xscl.cycles import find_cycles
+from xscl.check.cycles import find_cycles
 
 
 def program(*texts: str) -> Program:

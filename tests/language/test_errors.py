@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Golden
-from xscl import CODES, Diagnostic, XsclError, check, foreign, parse
+from xscl import CODES, Diagnostic, XsclError, check, parse
 from xscl.codes import WARNINGS
+from xscl.syntax import foreign
 
 CASES = sorted((Path(__file__).parent / "errors").glob("*.xscl"))
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from xscl.dates import date
-from xscl.functions import FUNCTIONS, Value, convert, to_number, to_string
-from xscl.texts import url, words
+from xscl.functions.dates import date
+from xscl.functions.table import FUNCTIONS, Value, convert, to_number, to_string
+from xscl.functions.texts import url, words
 
 INF = math.inf
 NAN = math.nan

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from xscl import XsclError, ast, parse
-from xscl.printer import format_expression, format_pattern
+from xscl.syntax.printer import format_expression, format_pattern
 
 
 def query(text: str) -> ast.Query:

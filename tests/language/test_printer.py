@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.language import strategies
 from xscl import ast, format_file, parse
-from xscl.printer import format_number
+from xscl.syntax.printer import format_number
 
 CANONICAL = {
     # layout, comments, the default stream, arrows, relative paths, the case of keywords

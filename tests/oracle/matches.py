@@ -17,7 +17,7 @@ from tests.oracle.patterns import Embedding, embeddings, path_nodes
 from tests.oracle.trees import Node, Tree, canonical
 from tests.oracle.values import Paths, truth
 from xscl import ast
-from xscl.normal import nested_query
+from xscl.normal.normalize import nested_query
 
 
 class Resolved(Protocol):

@@ -1,6 +1,6 @@
 """The witness of the whole system: brute force over all combinations of documents.
 
-In go registered queries (resolved, as `xscl.check` gives them) and documents in order of arrival;
+In go registered queries (resolved, as `xscl.check.program` gives them) and documents in order of arrival;
 out come the matches that the language's definition asks for, each when the last of its documents
 arrives. No automaton, no relations, no batches: a document is tried with every stored one, in
 every position, by every query. Slow, and so plain that it can be read against the language page.
@@ -22,7 +22,7 @@ from tests.oracle import queries
 from tests.oracle.matches import Found, Match, Resolved, Standing, Stored, matches
 from tests.oracle.trees import Tree
 from xscl import ast
-from xscl.normal import nested_query
+from xscl.normal.normalize import nested_query
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ from unittest.mock import patch
 from lxml import etree
 
 import xscl
-from broker import Broker, Document, engine, hot, postings
+from broker import Broker, Document, engine
+from broker.join import frequent as hot
+from broker.join import postings
 from broker.model import Match
 from tests.oracle.generate import Batch, Case, Event, Subscribe
 from tests.oracle.generate_documents import STREAMS

@@ -16,13 +16,13 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from broker import results
-from broker.history import History
-from broker.hot import HotLists
-from broker.join import Joiner
-from broker.plan import Plan
-from broker.signatures import Signatures
-from broker.templates import Templates
+from broker.join.evicted import History
+from broker.join.frequent import HotLists
+from broker.join.joiner import Joiner
+from broker.join.pair_query import Plan
+from broker.join.signatures import Signatures
+from broker.join.template_runner import Templates
+from broker.results import matches as results
 from tests.oracle.generate_hard import hard_case
 from tests.properties.harness import flat, observed
 

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given
 
 from broker import engine
+from broker.documents.arrow import Arrival as Wired
+from broker.documents.arrow import Arrivals, rows_from_witnesses, witness_document
 from broker.engine import Engine
 from broker.model import Match
-from broker.shapes import compile_query
-from broker.store import Store
-from broker.wire import Arrival as Wired
-from broker.wire import Arrivals, rows_from_witnesses, witness_document
+from broker.query.prepared import compile_query
+from broker.state.store import Store
 from tests.oracle.generate import WEEK, Batch, Case, Subscribe, documents, steady
 from tests.oracle.generate_documents import STREAMS, Level
 from tests.oracle.oracle import Arrival
 from tests.properties.test_engine import law, randoms
 from xscl import check, parse
-from xscl.document import encode_text
+from xscl.stage1.document import encode_text
 
 SECOND = 1_000_000
 

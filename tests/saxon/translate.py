@@ -18,7 +18,7 @@ from typing import Protocol
 
 from tests.saxon.expressions import Expressions, Unsupported, conjuncts, literal, variables
 from xscl import ast
-from xscl.normal import nested_query
+from xscl.normal.normalize import nested_query
 
 FUNCTIONS = Path(__file__).with_name("functions.xq").read_text(encoding="utf-8")
 

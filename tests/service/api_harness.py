@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import uvicorn
 
-from broker.service.api import Api
-from broker.service.api_server import answering as serve
-from broker.service.api_server import listen
+from broker.service.api.app import Api
+from broker.service.api.server import answering as serve
+from broker.service.api.server import listen
 from broker.service.service import Service
-from broker.settings import Settings
+from broker.settings.schema import Settings
 
 PAIR = "pair: S//book->b[./title->t] FOLLOWED BY {t = u, 7 days} S//blog->p[./title->u]"
 

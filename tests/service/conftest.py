@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker import logs
+from broker.text import logs
 
 
 @pytest.fixture(autouse=True, scope="package")

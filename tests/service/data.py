@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from broker.service.results import Posted
+from broker.service.core.answers import Posted
 from broker.service.service import Service
-from broker.settings import Settings
+from broker.settings.schema import Settings
 
 PAIR = """
 pair: S//order->o[./part->p][./site->s]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.service.problems import KINDS, MEDIA_TYPE, PREFIX, ProblemDetails
+from broker.service.api.problems import KINDS, MEDIA_TYPE, PREFIX, ProblemDetails
 from tests.service.api_harness import Running, serving
 
 # Of every route below /v1.

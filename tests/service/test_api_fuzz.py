@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.service.problems import MEDIA_TYPE, PREFIX, ProblemDetails
+from broker.service.api.problems import MEDIA_TYPE, PREFIX, ProblemDetails
 from tests.service.api_harness import Running, serving
 
 # Parts of an address, as they stand on the wire.

@@ -7,9 +7,10 @@ import json
 import pytest
 
 import xscl
-from broker.service import errors, problems
-from broker.service.api_guard import feed_key, own_hosts, same
-from broker.service.problems import KINDS, PREFIX, ProblemDetails
+from broker.service.api import problems
+from broker.service.api.guard import feed_key, own_hosts, same
+from broker.service.api.problems import KINDS, PREFIX, ProblemDetails
+from broker.service.core import errors
 
 EXAMPLES = {
     errors.Busy: errors.Busy("too much waits", 2.1),

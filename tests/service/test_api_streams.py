@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
-from broker.service import api_matches
+from broker.service.api import matches as api_matches
 from broker.service.service import Service
-from broker.settings import Settings
+from broker.settings.schema import Settings
 from feeds.adapter import parse_feed
 from tests.service.api_harness import PAIR, PATIENCE, Running, answering, lines, serving, until
 

@@ -12,11 +12,11 @@ import pytest
 
 from broker.delivery import MailboxError
 from broker.service.backup import MANIFEST, restore
-from broker.service.core import RESTORING
-from broker.service.errors import Conflict, Invalid
-from broker.service.results import BackedUp, ChannelSpec
+from broker.service.core.answers import BackedUp, ChannelSpec
+from broker.service.core.core import RESTORING
+from broker.service.core.errors import Conflict, Invalid
 from broker.service.service import Service
-from broker.store import StateError
+from broker.state.store import StateError
 from tests.service.data import ORDERS, Publisher, applied, found, order, serving, settings, until
 
 

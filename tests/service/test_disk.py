@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker import disk
+from broker.state import disk
 
 
 def test_a_private_file_is_written_whole_or_not_at_all(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.service.errors import NotFound
-from broker.service.results import ChannelSpec, Pending
+from broker.service.core.answers import ChannelSpec, Pending
+from broker.service.core.errors import NotFound
 from broker.service.service import Service
 from tests.service.data import ORDERS, order, settings, until
 

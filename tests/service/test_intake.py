@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.service.core import Core
-from broker.service.errors import Busy, DiskFull, Draining, Invalid, TooLarge
+from broker.service.core.answers import Posted
+from broker.service.core.core import Core
+from broker.service.core.errors import Busy, DiskFull, Draining, Invalid, TooLarge
 from broker.service.intake import MAX_DOCUMENT_BYTES, Intake, read_lines
-from broker.service.results import Posted
 from feeds.spool import read_rows
 from tests.service.data import order, settings
 

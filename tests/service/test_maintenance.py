@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
 from broker.engine import Engine
-from broker.service.core import Core
+from broker.service.core.answers import Posted
+from broker.service.core.core import Core
 from broker.service.intake import Intake
 from broker.service.maintenance import Maintenance
-from broker.service.results import Posted
 from broker.service.service import Service
-from broker.store import Store
-from broker.wire import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.state.store import Store
 from feeds.spool import Spool, read_rows
 from tests.feeds.test_spool import posted
 from tests.service.data import HOUR, ORDERS, PAIR, order, settings, until
@@ -59,7 +59,7 @@ def publish(core: Core, *documents: Posted) -> None:
 
 def subscribe(core: Core, text: str) -> None:
     import xscl
-    from broker.shapes import compile_query
+    from broker.query.prepared import compile_query
 
     program = xscl.check([xscl.parse(text)])
     core.engine.subscribe([compile_query(query) for query in program.queries], core.now())

@@ -212,8 +212,8 @@ def test_no_label_holds_what_users_name(running: Running) -> None:
 
 
 def test_what_can_be_told_is_told_before_the_state_is_open() -> None:
-    from broker.service.errors import Starting
-    from broker.service.results import ServiceFigures
+    from broker.service.core.answers import ServiceFigures
+    from broker.service.core.errors import Starting
 
     def starting() -> ServiceFigures:
         raise Starting("the state is not open")

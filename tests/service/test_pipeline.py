@@ -11,15 +11,15 @@ import duckdb
 import pytest
 
 import xscl
+from broker.documents.arrow import Arrivals
 from broker.model import Match
-from broker.service.core import Core
-from broker.service.driver import Driver, Watch
+from broker.query.prepared import compile_query
+from broker.service.core.answers import Posted
+from broker.service.core.core import Core
 from broker.service.intake import Intake
-from broker.service.local import LocalPipeline
 from broker.service.metrics import Metrics
-from broker.service.results import Posted
-from broker.shapes import compile_query
-from broker.wire import Arrivals
+from broker.service.pipeline.driver import Driver, Watch
+from broker.service.pipeline.local import LocalPipeline
 from tests.service.data import ORDERS, PAIR, order, receipt, settings, until
 
 
@@ -118,7 +118,7 @@ def test_it_goes_on_where_the_engine_is(tmp_path: Path) -> None:
 def test_it_does_not_wait_for_documents_once_it_is_told_to_stop(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.service.local._LOOK", 3_600.0)
+    monkeypatch.setattr("broker.service.pipeline.local._LOOK", 3_600.0)
     stop, news = threading.Event(), running.core.news
     clear = news.clear
 

@@ -13,10 +13,10 @@ import pytest
 
 from broker.delivery import Throttle
 from broker.model import Limit
-from broker.service.errors import Draining, Invalid, NotFound, Starting
-from broker.service.results import ChannelSpec, Posted
+from broker.service.core.answers import ChannelSpec, Posted
+from broker.service.core.errors import Draining, Invalid, NotFound, Starting
 from broker.service.service import Service
-from broker.store import StateError
+from broker.state.store import StateError
 from tests.feeds.data import rss
 from tests.feeds.site import Site
 from tests.service.data import (

@@ -87,7 +87,7 @@ def test_subscriptions_change_and_a_jvm_dies_while_documents_flow(tmp_path: Path
 POISONED = """
 import sys
 from pathlib import Path
-from broker import logs
+from broker.text import logs
 from broker.service.service import Service
 from tests.service.data import ORDERS, order, settings, until
 

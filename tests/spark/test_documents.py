@@ -24,7 +24,7 @@ from broker.spark.documents import (
     xml_batches,
     xml_rows,
 )
-from xscl.document import parse_document
+from xscl.stage1.document import parse_document
 
 SECOND = 1_000_000
 MODIFIED = 5 * SECOND

@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker import Broker, Document, Match
+from broker.documents.arrow import Arrivals
 from broker.spark.failure import PipelineError
 from broker.spark.pipeline import STAGES, run_pipeline, stop_on_signals
 from broker.spark.sources import json_source, union, xml_source
-from broker.wire import Arrivals
 from tests.spark.conftest import PAIR, Running, blog, book
 
 

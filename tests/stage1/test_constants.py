@@ -7,10 +7,11 @@ import random
 import pytest
 
 from tests.stage1.test_matcher import edge
-from xscl.constants import atom_of
-from xscl.document import parse_document
-from xscl.filters import compile_filter
-from xscl.stage1 import Matcher, Tried
+from xscl.stage1.constants import atom_of
+from xscl.stage1.document import parse_document
+from xscl.stage1.filters import compile_filter
+from xscl.stage1.groups import Tried
+from xscl.stage1.matcher import Matcher
 
 TEXTS = ["", "a", "b", "ab", "abc", "A", " a ", "1", "1.0", "2", "-3", "x1", "bc"]
 

@@ -9,10 +9,11 @@ from lxml import etree
 
 from tests.stage1.test_matcher import edge, random_document, random_path, variables
 from xscl import parse
-from xscl.document import node_element, parse_document
-from xscl.nfa import _PATCHED
-from xscl.stage1 import Edge, Matcher, Witness
-from xscl.treepattern import Definition
+from xscl.normal.treepattern import Definition
+from xscl.stage1.document import node_element, parse_document
+from xscl.stage1.matcher import Matcher
+from xscl.stage1.nfa import _PATCHED
+from xscl.stage1.witness import Edge, Witness
 
 FILTERS = (
     *("[@x = '1']", "[b]", "[. = '1']", "[contains(., 't')]", "[b > 1]", "[@y < 2]", "[.//c]"),

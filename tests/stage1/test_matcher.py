@@ -8,7 +8,8 @@ import pytest
 from lxml import etree
 
 from xscl import parse
-from xscl.document import (
+from xscl.normal.treepattern import Definition, definition, tree_pattern
+from xscl.stage1.document import (
     DOCUMENT_NODE,
     DocumentError,
     encode_text,
@@ -17,8 +18,8 @@ from xscl.document import (
     parse_document,
     value_code,
 )
-from xscl.stage1 import Edge, Matcher, Witness
-from xscl.treepattern import Definition, definition, tree_pattern
+from xscl.stage1.matcher import Matcher
+from xscl.stage1.witness import Edge, Witness
 
 TAGS = "abc"
 

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from xscl import runs
-from xscl.runs import Bounds, Keywords
+from xscl.stage1 import runs
+from xscl.stage1.runs import Bounds, Keywords
 
 RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 

@@ -1,0 +1,317 @@
+"""`broker channels`: where matches are brought, and whether they arrive."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from broker.cli.remote.client import (
+    Service,
+    echo_json,
+    format_option,
+    object_of,
+    part,
+    say,
+    with_service,
+)
+from broker.cli.shared import DurationType, Failed, console, for_each
+from broker.cli.tables import ago, moment, table, waiting
+from broker.text.formats import FORMATS
+from broker.text.units import parse_size
+
+name_argument = click.argument("name")
+names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=True)
+
+
+class SizeType(click.ParamType[int]):
+    """A size as 100 MB, in bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_size(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.group()
+def channels() -> None:
+    """Say where matches are brought: files, webhooks, mail, or programs that fetch them.
+
+    A channel has one subscription, or all of them. It remembers how far it has got, so that a
+    receiver that was away gets everything when it is back.
+    """
+
+
+@channels.command()
+@name_argument
+@click.option("--subscription", metavar="ID", help="Whose matches; without it those of all.")
+@click.option("--webhook", metavar="URL", help="Post each match there, by Standard Webhooks.")
+@click.option("--file", "path", metavar="PATH", help="Append to a file of the service's machine.")
+@click.option("--mail", "to", metavar="ADDRESS", multiple=True, help="Mail digests there.")
+@click.option(
+    "--pull", is_flag=True, help="Wait for a program: broker matches --channel NAME --ack."
+)
+@click.option(
+    "--unordered",
+    is_flag=True,
+    help="Let a match that cannot be delivered hold up none of those behind it.",
+)
+@click.option(
+    "--secret-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --webhook: file with the secret to sign with, whsec_…; else one is made.",
+)
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME:VALUE", help="With --webhook: sent along."
+)
+@click.option(
+    "--event",
+    "events",
+    multiple=True,
+    metavar="KIND",
+    help="With --webhook: what it is told; match unless given. Others are for instance "
+    "subscription.suspended and channel.disabled.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(list(FORMATS)), help="With --file: jsonl unless given."
+)
+@click.option(
+    "--rotate", type=SizeType(), metavar="SIZE", help="With --file: begin a new one then."
+)
+@click.option("--keep", type=click.IntRange(0), help="With --file: how many old ones to keep.")
+@click.option(
+    "--every", type=DurationType(), help="With --mail: how often, at most; 1 day unless given."
+)
+@click.option("--subject", help="With --mail: {count} and {subscription} are filled in.")
+@with_service
+def add(
+    service: Service,
+    /,
+    name: str,
+    subscription: str | None,
+    webhook: str | None,
+    path: str | None,
+    to: tuple[str, ...],
+    pull: bool,
+    unordered: bool,
+    **options: Any,
+) -> None:
+    """Make the channel NAME, or change it; a new one begins with what is found from now on.
+
+    \b
+    broker channels add desk --subscription same-page --webhook https://example.org/hook
+    broker channels add log --file /var/log/matches.jsonl --rotate "100 MB" --keep 9
+    broker channels add digest --subscription same-page --mail me@example.org --every "1 day"
+    broker channels add batch --pull
+    """
+    kinds = {"webhook": webhook, "file": path, "mail": to, "pull": pull}
+    given = [kind for kind, value in kinds.items() if value]
+    if len(given) != 1:
+        raise click.UsageError("give one of --webhook, --file, --mail and --pull")
+    (kind,) = given
+    settings = _settings(kind, options)
+    if kind == "webhook":
+        settings["url"] = webhook
+    elif kind == "file":
+        settings["path"] = path if path == "-" else str(Path(str(path)).absolute())
+    elif kind == "mail":
+        settings["to"] = list(to)
+    body = {
+        "kind": kind,
+        "subscription": subscription,
+        "settings": settings,
+        "ordered": not unordered,
+    }
+    made = object_of(service.ask("PUT", f"/v1/channels/{part(name)}", json=body))
+    whose = subscription or "all subscriptions"
+    say(f"{name}: {_target(made)}, for {whose}")
+    if kind == "webhook" and not options["secret_file"]:
+        say(f"  what it signs with: broker channels show {name} --secrets")
+
+
+_OPTIONS = {
+    "webhook": {"secret_file": "secret", "headers": "headers", "events": "events"},
+    "file": {"form": "format", "rotate": "rotate_bytes", "keep": "keep"},
+    "mail": {"every": "every", "subject": "subject"},
+    "pull": {},
+}
+"""Of each kind: the options that go with it, and what the API calls them."""
+
+
+def _settings(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Raises click.UsageError for an option of another kind."""
+    settings: dict[str, Any] = {}
+    for option, value in options.items():
+        if value in (None, ()):
+            continue
+        if option not in _OPTIONS[kind]:
+            other = next(k for k, known in _OPTIONS.items() if option in known)
+            shown = (
+                option.removesuffix("s").replace("_", "-")
+                if value.__class__ is tuple
+                else option.replace("_", "-")
+            )
+            raise click.UsageError(f"--{shown} goes with --{other}, not with --{kind}")
+        if option == "secret_file":
+            value = value.read_text(encoding="utf-8").strip()
+        elif option == "headers":
+            value = dict(_header(header) for header in value)
+        elif option == "events":
+            value = list(value)
+        settings[_OPTIONS[kind][option]] = value
+    return settings
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise click.BadParameter(f"{text!r}: write NAME:VALUE", param_hint="--header")
+    return name.strip(), value.strip()
+
+
+def _target(channel: dict[str, Any]) -> str:
+    """Where a channel goes, in a few words."""
+    settings = channel["settings"]
+    to = settings.get("to", "")
+    where = {
+        "webhook": settings.get("url"),
+        "file": settings.get("path"),
+        "mail": to if isinstance(to, str) else ", ".join(to),
+    }.get(channel["kind"])
+    return f"{channel['kind']} {where}" if where else str(channel["kind"])
+
+
+@channels.command("list")
+@format_option
+@with_service
+def list_channels(service: Service, form: str) -> None:
+    """List the channels, with how far each has got and what went wrong last."""
+    found = service.get_list("/v1/channels")
+    if form == "jsonl":
+        for channel in found:
+            echo_json(channel)
+        return
+    if not found:
+        console.print("no channels; make one with broker channels add")
+        return
+    header = ("NAME", "STATUS", "SUBSCRIPTION", "DELIVERED", "WAITING", "LAST SUCCESS", "TO")
+    table(header, [_row(channel) for channel in found])
+    for channel in found:
+        if problem := channel["reason"] or channel["last_error"]:
+            again = channel["next_try"]
+            next_try = (
+                f"; next attempt at {moment(again)}"
+                if again and channel["status"] == "active"
+                else ""
+            )
+            say(f"{channel['name']}: {problem}{next_try}")
+
+
+def _row(channel: dict[str, Any]) -> tuple[object, ...]:
+    status = channel["status"]
+    if status == "active" and channel["attempts"]:
+        status = "failing"
+    if channel["draining"]:
+        status += ", then gone"
+    success = "" if channel["kind"] == "pull" else ago(channel["last_success"])
+    return (
+        channel["name"],
+        status,
+        channel["subscription"] or "(all)",
+        channel["delivered"],
+        waiting(channel["waiting"]),
+        success,
+        _target(channel),
+    )
+
+
+@channels.command()
+@name_argument
+@click.option("--secrets", is_flag=True, help="Also what a webhook signs with.")
+@with_service
+def show(service: Service, name: str, secrets: bool) -> None:
+    """Show all of a channel as JSON."""
+    shown = "true" if secrets else None
+    found = service.get(f"/v1/channels/{part(name)}", secrets=shown)
+    click.echo(json.dumps(found, ensure_ascii=False, indent=2))
+
+
+@channels.command()
+@names_argument
+@with_service
+def remove(service: Service, names: tuple[str, ...]) -> None:
+    """Remove channels; what they have not delivered stays in the log, and is not delivered there."""
+
+    def one(name: str) -> str:
+        service.delete(f"/v1/channels/{part(name)}")
+        return f"{name}: removed"
+
+    for_each(names, one)
+
+
+@channels.command()
+@names_argument
+@with_service
+def pause(service: Service, names: tuple[str, ...]) -> None:
+    """Deliver nothing there until it is resumed; nothing is lost meanwhile."""
+
+    def one(name: str) -> str:
+        told = object_of(service.post(f"/v1/channels/{part(name)}/pause"))
+        return f"{told['name']}: paused"
+
+    for_each(names, one)
+
+
+@channels.command()
+@names_argument
+@with_service
+def resume(service: Service, names: tuple[str, ...]) -> None:
+    """Go on with channels that were paused, or disabled since their receiver failed; at once."""
+
+    def one(name: str) -> str:
+        told = object_of(service.post(f"/v1/channels/{part(name)}/resume"))
+        return f"{told['name']}: goes on"
+
+    for_each(names, one)
+
+
+@channels.command()
+@names_argument
+@click.option(
+    "--after",
+    type=click.IntRange(min=0),
+    required=True,
+    metavar="N",
+    help="Number of the match behind which they begin; 0 for all that is in the log.",
+)
+@with_service
+def reset(service: Service, names: tuple[str, ...], after: int) -> None:
+    """Begin channels again at an earlier or a later match; what lies behind it is delivered again.
+
+    \b
+    broker channels reset desk --after 0
+    """
+
+    def one(name: str) -> str:
+        told = object_of(service.post(f"/v1/channels/{part(name)}/reset", {"after": after}))
+        return f"{told['name']}: begins again behind match {after}"
+
+    for_each(names, one)
+
+
+@channels.command()
+@name_argument
+@with_service
+def test(service: Service, name: str) -> None:
+    """Send a test message there now, and say what the receiver answered; exit code 1 if it failed."""
+    told = object_of(service.post(f"/v1/channels/{part(name)}/test", timeout=120.0))
+    if not told["ok"]:
+        raise Failed(f"{name}: {told['detail']}")
+    say(f"{name}: {told['detail']}")

@@ -1,0 +1,49 @@
+"""`broker events`: what owners of subscriptions and channels should hear of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from broker.cli.remote.client import Service, echo_json, format_option, with_service
+from broker.cli.shared import console
+from broker.cli.tables import moment, table
+
+_PAGE = 1_000
+
+
+@click.command()
+@click.option("--after", type=click.IntRange(0), default=0, help="Only those of a higher number.")
+@format_option
+@with_service
+def events(service: Service, after: int, form: str) -> None:
+    """List what owners of subscriptions and channels should hear of, the oldest first.
+
+    Subscriptions that were suspended, channels that were disabled or have recovered, deliveries that
+    were given up. The newest ten thousand are kept.
+
+    \b
+    broker events
+    broker events --after 12 --format jsonl
+    """
+    found = _events(service, after)
+    if form == "jsonl":
+        for event in found:
+            echo_json(event)
+        return
+    rows = [
+        (str(e["number"]), moment(e["at"]), e["kind"], e["channel"] or e["subscription"], e["text"])
+        for e in found
+    ]
+    if rows:
+        table(("NUMBER", "TIME", "KIND", "OF", "WHAT"), rows)
+    else:
+        console.print("no events")
+
+
+def _events(service: Service, after: int) -> Iterator[dict[str, Any]]:
+    while page := service.get_list("/v1/events", after=after, limit=_PAGE):
+        after = page[-1]["number"]
+        yield from page

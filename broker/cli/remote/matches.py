@@ -1,0 +1,265 @@
+"""`broker matches` and `broker tail`: what the service has found, and what it finds."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import click
+import httpx
+
+from broker.cli.remote.client import (
+    Refused,
+    Service,
+    Unreachable,
+    line_of,
+    lines_of,
+    part,
+    patience_option,
+    say,
+    with_service,
+)
+from broker.cli.shared import Failed, plural
+from broker.model import DocumentRef, Match, to_microseconds
+from broker.text.formats import FORMATS, ReaderGone
+
+_PAGE = 1_000
+_LONGEST_PAUSE = 30.0
+"""Seconds between attempts to reach a service that is gone."""
+
+Writer = Callable[[dict[str, Any]], None]
+
+id_argument = click.argument("id", required=False)
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    default="text",
+    show_default=True,
+    help="For people, result documents, or JSON lines as the API has them.",
+)
+
+
+# -- matches ---------------------------------------------------------------------------------
+
+
+@click.command()
+@id_argument
+@click.option("--after", type=click.IntRange(0), help="Only matches numbered above it.")
+@click.option("--limit", type=click.IntRange(1), help="How many at most.")
+@click.option(
+    "--channel",
+    metavar="NAME",
+    help="What a pull channel has not acknowledged yet, instead of those of subscription ID.",
+)
+@click.option("--ack", is_flag=True, help="Acknowledge, with --channel, what was written.")
+@format_option
+@patience_option("30 s")
+@with_service
+def matches(
+    service: Service,
+    id: str | None,
+    after: int | None,
+    limit: int | None,
+    channel: str | None,
+    ack: bool,
+    form: str,
+) -> None:
+    """Show the matches that the service holds: of subscription ID, or all.
+
+    They are numbered; the number of the last is said at the end, for --after of the next time.
+
+    \b
+    broker matches same-page
+    broker matches same-page --after 1200 --format jsonl
+    broker matches --channel desk --ack --format jsonl
+    """
+    if channel is not None and id is not None:
+        raise click.UsageError("a channel has its own subscription: give --channel or ID")
+    if ack and channel is None:
+        raise click.UsageError("--ack needs --channel")
+    write = writer(form)
+    count = 0
+    cursor = after
+    for page, cursor in _pages(service, id, channel, after, limit, ack):
+        for match in page:
+            write(match)
+        count += len(page)
+        if ack and page:
+            service.post(f"/v1/channels/{part(str(channel))}/ack", {"n": cursor})
+    going_on = "" if channel else f"; what comes later: --after {cursor or 0}"
+    say(f"{plural(count, 'match', 'matches')}{going_on}")
+
+
+def _pages(
+    service: Service,
+    id: str | None,
+    channel: str | None,
+    after: int | None,
+    limit: int | None,
+    acknowledged: bool,
+) -> Iterator[tuple[list[dict[str, Any]], int]]:
+    """Pages of matches, each with the number of its last one, until there are no more."""
+    left = limit
+    begun = False
+    while left is None or left > 0:
+        asked = {
+            "subscription": id,
+            "channel": channel,
+            "after": after,
+            "limit": _PAGE if left is None else min(left, _PAGE),
+        }
+        try:
+            answer = service.ask("GET", "/v1/matches", params=asked)
+        except Refused as error:
+            # The channel of a dropped subscription goes with the last match that it had left.
+            if begun and acknowledged and error.status == 404:
+                return
+            raise
+        page = lines_of(answer)
+        begun = True
+        try:
+            after = int(answer.headers["next-cursor"])
+        except (KeyError, ValueError):
+            raise Failed(f"{answer.url} does not say Next-Cursor, as a broker does") from None
+        yield page, after
+        if not page:
+            return
+        if left is not None:
+            left -= len(page)
+
+
+# -- tail ------------------------------------------------------------------------------------
+
+
+@click.command()
+@id_argument
+@click.option(
+    "--after",
+    type=click.IntRange(0),
+    help="Begin behind the match of this number, 0 for all that are held; else with the next found.",
+)
+@format_option
+@patience_option("30 s")
+@with_service
+def tail(service: Service, id: str | None, after: int | None, form: str) -> None:
+    """Show matches as they are found: of subscription ID, or all.
+
+    If the service is restarted it is waited for, and no match is missed. Ctrl-C ends it.
+
+    \b
+    broker tail
+    broker tail same-page --format jsonl
+    """
+    write = writer(form)
+    last = after
+    pause = 0.0
+    reached = False
+    while True:
+        try:
+            for number, data in _events(service, id, last):
+                last = number
+                if not reached:
+                    say(f"following {id or 'all subscriptions'}; stop with Ctrl-C")
+                elif pause:
+                    say("connected again")
+                reached, pause = True, 0.0
+                if data is not None:
+                    write(data)
+            lost = "the service is stopping"
+        except Failed as error:
+            # Once it was there it is waited for however long it takes.
+            passes = isinstance(error, Unreachable) or (
+                isinstance(error, Refused) and error.kind in ("draining", "starting")
+            )
+            lost = str(error)
+            if not passes or (not reached and not service.patience.lasts(lost)):
+                raise
+            if not reached:
+                continue
+        if not pause:
+            say(f"{lost}; trying again")
+        pause = min(_LONGEST_PAUSE, pause * 2 or 0.5)
+        time.sleep(pause)
+
+
+def _events(
+    service: Service, id: str | None, last: int | None
+) -> Iterator[tuple[int | None, dict[str, Any] | None]]:
+    """The number and the data of each event; first one without data, when the stream stands."""
+    headers = {"Accept": "text/event-stream"}
+    if last is not None:
+        headers["Last-Event-ID"] = str(last)
+    with service.stream("/v1/matches/stream", headers, subscription=id) as response:
+        yield last, None
+        data: list[str] = []
+        for line in _lines(response):
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            if name == "id" and value.isdigit():
+                last = int(value)
+            elif name == "data":
+                data.append(value)
+            elif not line:
+                yield last, line_of(response, "\n".join(data)) if data else None
+                data = []
+
+
+def _lines(response: httpx.Response) -> Iterator[str]:
+    """Lines that end with a line feed: what else Unicode takes for an end may stand in a match."""
+    rest = b""
+    for chunk in response.iter_bytes():
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.rstrip(b"\r").decode("utf-8", "replace")
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def writer(form: str) -> Writer:
+    """Writes matches to standard output, each at once."""
+    shown = FORMATS[form]
+
+    def write(match: dict[str, Any]) -> None:
+        text = json.dumps(match, ensure_ascii=False) if form == "jsonl" else shown(as_match(match))
+        if match.get("left_out") and form == "text":
+            text += f"    ({plural(match['left_out'], 'match', 'matches')} left out before it)\n"
+        try:
+            click.echo(text)
+        except BrokenPipeError:
+            raise ReaderGone from None
+
+    return write
+
+
+def as_match(told: dict[str, Any]) -> Match:
+    """A match as the API tells it, as the library has it."""
+    try:
+        return Match(
+            id=told["id"],
+            query=told["query"],
+            stream=told["stream"],
+            start=_time(told["start"]),
+            end=_time(told["end"]),
+            documents=tuple(
+                DocumentRef(d["id"], d["stream"], _time(d["timestamp"])) for d in told["documents"]
+            ),
+            values=told["values"],
+            nodes=(),
+            result=told["result"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Failed(
+            f"the service tells a match in another form than this command reads: {error!r}"
+        ) from None
+
+
+def _time(iso: str) -> int:
+    try:
+        return to_microseconds(datetime.fromisoformat(iso))
+    except ValueError:
+        return to_microseconds(float(iso))

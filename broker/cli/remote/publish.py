@@ -1,0 +1,273 @@
+"""`broker publish`: documents to a stream, each accepted by the service before it is forgotten here.
+
+In: XML files, files of JSON lines, standard input. Out: requests, one after the other. Every document
+has an id before it is sent, so a request of which no answer came is simply sent again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import click
+import httpx
+from rich.status import Status
+
+from broker.cli.remote.client import (
+    Refused,
+    Service,
+    Unreachable,
+    object_of,
+    part,
+    patience_option,
+    say,
+    with_service,
+)
+from broker.cli.shared import Failed, console, plural
+
+_MOST_LINES = 500
+_MOST_BYTES = 2_000_000
+_LINES_SUFFIXES = {".jsonl", ".ndjson"}
+_LONGEST_PAUSE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document to send: a line of JSON, or XML with the headers that go with it."""
+
+    data: bytes
+    place: str
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class Sender:
+    """Sends documents to a stream. `done` counts those that need not be sent again: accepted now or
+    before. A service that does not answer is waited for, `patience` seconds."""
+
+    def __init__(self, service: Service, stream: str, patience: float, done: int = 0) -> None:
+        self.service = service
+        self.path = f"/v1/streams/{part(stream)}/documents"
+        self.patience = patience
+        self.accepted = 0
+        self.known = 0
+        self._before = done
+
+    def send(self, documents: Sequence[Document], status: Status) -> None:
+        """Send some until they are accepted. Raises Failed, which says how far it got."""
+        end = time.monotonic() + self.patience
+        pause = 0.5
+        again = False
+        while True:
+            try:
+                known = self._post(documents)
+                break
+            except Unreachable as error:
+                again = True
+                if time.monotonic() >= end:
+                    raise self.stopped(str(error), len(documents)) from None
+                why, wait = str(error), pause
+            except Refused as error:
+                if error.status == 413 and len(documents) > 1:
+                    half = len(documents) // 2
+                    self.send(documents[:half], status)
+                    return self.send(documents[half:], status)
+                # A service that is behind catches up: it is waited for, however long it takes.
+                lasts = error.status == 429 or time.monotonic() < end
+                if error.status not in (429, 503, 507) or not lasts:
+                    raise self._refused(error, documents, status) from None
+                why, wait = str(error), max(pause, error.retry_after)
+            except Failed as error:
+                raise self.stopped(str(error), len(documents)) from None
+            self._tell(status, f"{why}; trying again in {wait:.0f} s")
+            time.sleep(wait)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        self.accepted += len(documents)
+        # What an attempt without an answer has brought there is no repetition of the user's.
+        self.known += 0 if again else known
+        self._tell(status)
+        return None
+
+    def _post(self, documents: Sequence[Document]) -> int:
+        """How many of them were known before."""
+        kind = b"application/xml" if documents[0].headers else b"application/x-ndjson"
+        answer = self.service.ask(
+            "POST",
+            self.path,
+            content=b"\n".join(document.data for document in documents),
+            headers=[("Content-Type", kind), *documents[0].headers],
+            timeout=httpx.Timeout(120.0, connect=5.0),
+            wait=False,
+        )
+        return int(object_of(answer)["known"])
+
+    def _refused(self, error: Refused, documents: Sequence[Document], status: Status) -> Failed:
+        """The error of a document; those before it are sent."""
+        bad, why = 0, str(error)
+        line = error.errors[0].get("line") if error.errors else None
+        if isinstance(line, int) and 1 <= line <= len(documents):
+            bad, why = line - 1, str(error.errors[0].get("message"))
+        if bad:
+            self.send(documents[:bad], status)
+        about = error.errors[0].get("where") if error.errors else None
+        located = error.status in (413, 422) and about != "stream"
+        return self.stopped(f"{documents[bad].place}: {why}" if located else why, code=error.code)
+
+    def _tell(self, status: Status, waits: str = "") -> None:
+        text = self.count()
+        status.update(f"{text}: {waits}" if waits else text)
+        if waits and not sys.stderr.isatty():
+            say(f"{text}: {waits}")
+
+    def count(self) -> str:
+        """How many were accepted, and how many of those bring nothing new."""
+        text = plural(self.accepted, "document") + " accepted"
+        if not self.known:
+            return text
+        which = "" if self.known == self.accepted else f"{self.known:,} of them "
+        return f"{text}, {which}known already"
+
+    def stopped(self, why: str, unknown: int = 0, code: int = 1) -> Failed:
+        """Why it goes no further, how far it got, and how to go on."""
+        done = self._before + self.accepted
+        text = f"{why}\n{self.count()}"
+        if unknown:
+            text += f", of {unknown:,} more it is not known (with --key, sending them again adds nothing)"
+        failed = Failed(f"{text}; to go on behind them: --skip {done}" if done else text)
+        failed.code = code
+        return failed
+
+
+@click.command()
+@click.argument("stream")
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+)
+@click.option(
+    "--key",
+    help="Make the ids of documents that have none from KEY, the name of the file and the line, so "
+    "that publishing them once more under this key adds nothing.",
+)
+@click.option(
+    "--skip",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Leave out the first N documents, which were accepted before.",
+)
+@click.option("--revision", is_flag=True, help="They replace the documents of the same ids.")
+@patience_option("1 min")
+@with_service
+def publish(
+    service: Service,
+    stream: str,
+    files: tuple[str, ...],
+    key: str | None,
+    skip: int,
+    revision: bool,
+) -> None:
+    """Publish documents to a STREAM.
+
+    A FILE is one XML document, or, where its name ends with .jsonl or .ndjson, a document a line:
+    {"xml", "id", "timestamp", "revision"}, of which only "xml" must be there. - is standard input,
+    of either kind. What was counted as accepted is safe; if it stops, it says how to go on.
+
+    \b
+    broker publish S story.xml
+    broker publish S archive.jsonl --key archive-2026
+    producer | broker publish S -
+    """
+    sender = Sender(service, stream, service.patience.seconds, skip)
+    pending: list[Document] = []
+    with console.status("publishing") as status:
+        try:
+            for pending in _batches(_documents(files, key, revision), skip):
+                sender.send(pending, status)
+                pending = []
+        except KeyboardInterrupt:
+            say(str(sender.stopped("interrupted", len(pending))))
+            raise
+        except OSError as error:
+            raise sender.stopped(f"{error.filename or 'input'}: {error.strerror}") from None
+    left_out = f", {skip:,} left out" if skip else ""
+    say(f"{sender.count()}{left_out}")
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def _batches(documents: Iterator[Document], skip: int) -> Iterator[list[Document]]:
+    """What is sent at once: lines together, an XML document alone."""
+    batch: list[Document] = []
+    size = 0
+    for number, document in enumerate(documents):
+        if number < skip:
+            continue
+        full = len(batch) >= _MOST_LINES or size + len(document.data) > _MOST_BYTES
+        if batch and (full or document.headers):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += len(document.data)
+        if document.headers:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _documents(files: Iterable[str], key: str | None, revision: bool) -> Iterator[Document]:
+    for name in files:
+        if name == "-":
+            head: list[bytes] = []
+            while not head or (head[-1] and not head[-1].strip()):
+                head.append(sys.stdin.buffer.readline())
+            if head[-1].lstrip(b"\xef\xbb\xbf \t").startswith(b"<"):
+                data = b"".join(head) + sys.stdin.buffer.read()
+                yield _xml(data, "standard input", key, revision)
+            else:
+                lines = chain(head, sys.stdin.buffer)
+                yield from _lines(lines, "standard input", key, revision)
+        elif Path(name).suffix in _LINES_SUFFIXES:
+            with Path(name).open("rb") as file:
+                yield from _lines(file, name, key, revision)
+        else:
+            yield _xml(Path(name).read_bytes(), name, key, revision)
+
+
+def _xml(data: bytes, name: str, key: str | None, revision: bool) -> Document:
+    id = str(uuid.uuid4()) if key is None else f"{key}/{Path(name).name}"
+    headers = [("Document-Id", id.encode("utf-8", "surrogateescape"))]
+    if revision:
+        headers.append(("Document-Revision", b"true"))
+    return Document(data, name, tuple(headers))
+
+
+def _lines(file: Iterable[bytes], name: str, key: str | None, revision: bool) -> Iterator[Document]:
+    """Each line, with an id; what is no JSON goes as it is, for the service to say what is wrong."""
+    for number, line in enumerate(file, 1):
+        data = line.strip(b"\r\n \t")
+        if not data:
+            continue
+        try:
+            entry = json.loads(data.decode("utf-8-sig"))
+        except (ValueError, RecursionError):
+            entry = None
+        if isinstance(entry, dict) and (entry.get("id") is None or revision):
+            if entry.get("id") is None:
+                entry["id"] = (
+                    str(uuid.uuid4()) if key is None else f"{key}/{Path(name).name}:{number}"
+                )
+            if revision:
+                entry["revision"] = True
+            data = json.dumps(entry).encode()
+        yield Document(data, f"{name}:{number}")

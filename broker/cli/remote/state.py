@@ -1,0 +1,60 @@
+"""`broker backup` and `broker restore`: copies of a state directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from broker.cli.remote.client import Service, object_of, say, with_service
+from broker.cli.shared import Failed, StateType, plural
+from broker.model import iso_time
+from broker.text.units import format_size
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@with_service
+def backup(service: Service, directory: Path) -> None:
+    """Copy the state of the running service into DIRECTORY, which is new or empty.
+
+    It is the service that writes it, on its own machine. It goes on accepting documents meanwhile.
+    The copy holds the token: keep it as safe as the state itself.
+
+    \b
+    broker backup /var/backups/broker/monday
+    """
+    told = object_of(service.post("/v1/backup", {"directory": str(directory.absolute())}))
+    size = format_size(sum(told["files"].values()))
+    say(f"{told['directory']}: {plural(len(told['files']), 'file')}, {size}, as of {told['at']}")
+
+
+@click.command()
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--state",
+    required=True,
+    type=StateType(),
+    help="The state directory to make; it is new or empty.",
+)
+def restore(directory: Path, state: Path) -> None:
+    """Make a state directory from the backup in DIRECTORY; no service need be running.
+
+    A backup that was not finished, or is damaged, is refused. What was delivered after it was made
+    may be delivered again, under the same ids.
+
+    \b
+    broker restore /var/backups/broker/monday --state broker-state
+    broker serve --state broker-state
+    """
+    from broker.delivery import MailboxError
+    from broker.service import backup as copies
+    from broker.service.core.errors import ServiceError
+
+    try:
+        done = copies.restore(directory, state.absolute())
+    except (ServiceError, MailboxError) as error:
+        raise Failed(str(error)) from None
+    except OSError as error:
+        raise Failed(f"{error.filename or state}: {error.strerror or error}") from None
+    say(f"{state}: as of {iso_time(done.at)}; start it with broker serve --state {state}")

@@ -1,0 +1,359 @@
+"""`broker subscribe`, `unsubscribe`, `pause`, `resume`, `list`: the subscriptions of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+import xscl
+from broker.cli.remote.client import (
+    Service,
+    echo_json,
+    format_option,
+    object_of,
+    objects_of,
+    part,
+    say,
+    with_service,
+)
+from broker.cli.shared import DurationType, Wrong, console, for_each, plural, read_queries
+from broker.cli.tables import moment, table
+from broker.text.units import format_duration, parse_duration
+
+QueryFile = tuple[Path, xscl.ast.File]
+
+_PAGE = 1_000
+_LONGEST = 900_000
+"""Bytes of a text that is sent at once."""
+
+
+class PeriodType(click.ParamType[dict[str, Any]]):
+    """Something and a period, as "author:1 h" or "100:1 min"."""
+
+    name = "period"
+
+    def __init__(self, key: str, *, number: bool = False) -> None:
+        self.key = key
+        self.number = number
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        first, colon, period = str(value).rpartition(":")
+        if self.number and not (colon and first.strip().isdigit() and int(first)):
+            self.fail(f"{value!r}: write a number and a period, for instance 100:1 min", param, ctx)
+        try:
+            text = format_duration(parse_duration(period))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        told: Any = int(first) if self.number else first.strip() or None
+        return {self.key: told, "period": text}
+
+
+# -- subscribe -------------------------------------------------------------------------------
+
+
+def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> list[QueryFile]:
+    """Errors are told before anybody is asked. Raises XsclError."""
+    files = read_queries(paths)
+    program = xscl.check(files)
+    for warning in program.warnings:
+        say(warning.render())
+    if not program.queries:
+        raise Wrong("the query files hold no query")
+    return list(zip(paths, files, strict=True))
+
+
+@click.command()
+@click.argument(
+    "queries",
+    nargs=-1,
+    required=True,
+    callback=_checked,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Only show what they would have matched in stored history."
+)
+@click.option(
+    "--backfill",
+    type=DurationType(),
+    metavar="DURATION",
+    help="Match stored history as well, that long before its newest document; INFINITY: all of it.",
+)
+@click.option(
+    "--throttle",
+    type=PeriodType("variable"),
+    metavar="[VAR:]PERIOD",
+    help="At most one match per value of a variable and period, as author:1 h; without a variable "
+    "at most one per period.",
+)
+@click.option(
+    "--limit",
+    type=PeriodType("matches", number=True),
+    metavar="N:PERIOD",
+    help="Suspend a subscription that finds more, as 1000:1 h; else limits.matches of the settings.",
+)
+@click.option(
+    "--webhook",
+    metavar="URL",
+    help="Bring matches there, signed. More ways are in broker channels add.",
+)
+@with_service
+def subscribe(
+    service: Service,
+    queries: list[QueryFile],
+    dry_run: bool,
+    backfill: int | None,
+    throttle: dict[str, Any] | None,
+    limit: dict[str, Any] | None,
+    webhook: str | None,
+) -> None:
+    """Add the subscriptions in query files to the service.
+
+    They count from the next document on. One that is there already goes on as it is; one whose text
+    has changed takes the place of the old one. Where a file has an error, none of them is added. With
+    --dry-run the matches go to standard output, as JSON lines.
+
+    \b
+    broker subscribe news.xscl
+    broker subscribe news.xscl --dry-run --backfill "7 days"
+    broker subscribe news.xscl --throttle "author:1 h" --webhook https://example.org/hook
+    """
+    body = {
+        "dry_run": dry_run,
+        "backfill": None if backfill is None else format_duration(backfill),
+        "throttle": throttle,
+        "limit": limit,
+        "channels": [{"kind": "webhook", "settings": {"url": webhook}}] if webhook else [],
+    }
+    for path, file in queries:
+        for text in _parts(path, file):
+            sent = {"text": text, "name": str(path), **body}
+            answer = service.post("/v1/subscriptions", sent)
+            if dry_run:
+                _tell_dry(object_of(answer))
+                continue
+            for each in objects_of(answer):
+                _tell_new(each)
+                if webhook:
+                    name = f"{each['id']}.webhook"
+                    say(f"  what is signed with: broker channels show {name} --secrets")
+
+
+def _parts(path: Path, file: xscl.ast.File) -> Iterator[str]:
+    """The text of a file as the service takes it: in parts, where it is long. Each part has the
+    declarations of the file."""
+    if path.stat().st_size <= _LONGEST:
+        yield path.read_text(encoding="utf-8-sig")
+        return
+    declared = [s for s in file.statements if not isinstance(s, xscl.ast.Query)]
+    lead = xscl.format_file(replace(file, statements=tuple(declared)))
+    part: list[str] = []
+    size = 0
+    for statement in file.statements:
+        if isinstance(statement, xscl.ast.Query):
+            text = xscl.format_file(replace(file, statements=(statement,)))
+            if part and size + len(text) + len(lead) > _LONGEST:
+                yield lead + "".join(part)
+                part, size = [], 0
+            part.append(text)
+            size += len(text)
+    yield lead + "".join(part)
+
+
+def _tell_dry(told: dict[str, Any]) -> None:
+    for match in told["matches"]:
+        echo_json(match)
+    found = plural(len(told["matches"]), "match", "matches")
+    say(f"in history: {plural(told['documents'], 'document')}, {found}; nothing was added")
+    for id in told["suspended"]:
+        say(f"{id}: would be suspended: it found more there than its limit")
+
+
+def _tell_new(each: dict[str, Any]) -> None:
+    words = {
+        "new": f"counts from document {each['first_doc']:,} on",
+        "replaced": f"has changed: it starts anew, from document {each['first_doc']:,} on",
+        "unchanged": "was there already, and goes on",
+    }
+    said = words.get(each["outcome"], each["outcome"])
+    if each["outcome"] == "unchanged" and each["status"] != "active":
+        said = f"was there already, and is {each['status']}: broker resume {each['id']}"
+    if each.get("history"):
+        found = plural(each["history"]["matches"], "match", "matches")
+        said += f"; history: {plural(each['history']['documents'], 'document')}, {found}"
+        if each["id"] in each["history"]["suspended"]:
+            said += "; suspended at its limit"
+    said += "".join(f"; {name} {change}" for name, change in _changes(each))
+    say(f"{each['id']}: {said}")
+
+
+def _changes(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What became of the throttle and the limit, where there are any or were."""
+    for name, form in (("throttle", _throttle), ("limit", _limit)):
+        was, now = form(each["was"][name]), form(each[name])
+        if was == now:
+            if now != _NONE:
+                yield name, f"unchanged: {now}"
+        elif was == _NONE:
+            yield name, now
+        else:
+            yield name, f"{was} -> {now}"
+
+
+_NONE = "none"
+
+
+def _throttle(told: dict[str, Any] | None) -> str:
+    if told is None:
+        return _NONE
+    per = f"{told['variable']} and " if told["variable"] else ""
+    return f"one per {per}{told['period']}"
+
+
+def _limit(told: dict[str, Any] | None) -> str:
+    return _NONE if told is None else f"{told['matches']:,} per {told['period']}"
+
+
+# -- one or several of them --------------------------------------------------------------------
+
+
+ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+
+
+@click.command()
+@ids_argument
+@click.option(
+    "--pending",
+    type=click.Choice(["deliver", "drop"]),
+    default="deliver",
+    show_default=True,
+    help="What becomes of matches that its own channels have not delivered yet.",
+)
+@with_service
+def unsubscribe(service: Service, ids: tuple[str, ...], pending: str) -> None:
+    """Drop subscriptions.
+
+    \b
+    broker unsubscribe same-page
+    broker unsubscribe same-page --pending drop
+    """
+
+    def drop(id: str) -> str:
+        service.delete(f"/v1/subscriptions/{part(id)}", pending=pending)
+        return f"{id}: unsubscribed"
+
+    for_each(ids, drop)
+
+
+@click.command()
+@ids_argument
+@with_service
+def pause(service: Service, ids: tuple[str, ...]) -> None:
+    """Let subscriptions find nothing until they are resumed; what they miss is recorded.
+
+    \b
+    broker pause same-page
+    """
+
+    def one(id: str) -> str:
+        path = f"/v1/subscriptions/{part(id)}"
+        before = service.get(path)["status"]
+        now = object_of(service.post(f"{path}/pause"))["status"]
+        return f"{id}: {now}" + (", as it was" if before == now else "")
+
+    for_each(ids, one)
+
+
+@click.command()
+@ids_argument
+@with_service
+def resume(service: Service, ids: tuple[str, ...]) -> None:
+    """Let paused or suspended subscriptions go on, from the next document on as if they were new:
+    what came before joins nothing that comes now.
+
+    \b
+    broker resume same-page
+    """
+
+    def one(id: str) -> str:
+        path = f"/v1/subscriptions/{part(id)}"
+        if service.get(path)["status"] == "active":
+            return f"{id}: active, as it was"
+        told = object_of(service.post(f"{path}/resume"))
+        return f"{id}: {told['status']}{_missed(told)}"
+
+    for_each(ids, one)
+
+
+def _missed(told: dict[str, Any]) -> str:
+    if not told["gaps"]:
+        return ""
+    gap = told["gaps"][-1]
+    first, behind = gap["first_doc"], gap["to_doc"]
+    if behind is None:
+        return ""
+    said, missed = f"; it counts from document {behind:,} on, like a new one", behind - first
+    if not missed:
+        return f"{said}; no document has passed it by"
+    which = f"{first:,}" if missed == 1 else f"{first:,} to {behind - 1:,}"
+    return f"{said}; it has not seen {plural(missed, 'document')}: {which} ({gap['reason']})"
+
+
+# -- list ------------------------------------------------------------------------------------
+
+
+@click.command("list")
+@click.argument("prefix", default="")
+@click.option("--status", type=click.Choice(["active", "paused", "suspended"]), help="Only those.")
+@format_option
+@with_service
+def list_command(service: Service, prefix: str, status: str | None, form: str) -> None:
+    """List the subscriptions whose ids begin with PREFIX; without one, all.
+
+    \b
+    broker list
+    broker list news- --status suspended
+    broker list --format jsonl
+    """
+    found = subscriptions(service, prefix, status)
+    if form == "jsonl":
+        for each in found:
+            echo_json(each)
+        return
+    rows = []
+    reasons = []
+    for each in found:
+        since = moment(each["since"])
+        text = " ".join(each["text"].split()).removeprefix(f"{each['id']}: ")
+        rows.append((each["id"], each["status"], since, each["first_doc"], len(each["gaps"]), text))
+        if each["status"] != "active":
+            reasons.append(f"{each['id']}: {each['status']}: {each['reason']}")
+    if rows:
+        table(("ID", "STATUS", "SINCE", "FROM DOCUMENT", "GAPS", "TEXT"), rows)
+    else:
+        console.print("no subscriptions" + (" like that" if prefix or status else ""))
+    for reason in reasons:
+        say(reason)
+
+
+def subscriptions(
+    service: Service, prefix: str = "", status: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """All of them, page by page."""
+    after = ""
+    while True:
+        page = service.get_list(
+            "/v1/subscriptions", prefix=prefix, status=status, after=after, limit=_PAGE
+        )
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1]["id"]

@@ -1,0 +1,162 @@
+"""Who comes in: documents that are new, or revisions, and not too late; each gets its number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from broker.documents.admitted import Admitted, document_key
+from broker.documents.arrow import Arrival
+from broker.documents.dead_letters import Letters
+from broker.documents.watermark import Watermark
+from broker.state.known_keys import Keys
+from broker.state.store import Store
+
+_SPARE = 50_000
+"""Keys that may be too many."""
+
+
+class Admission:
+    """Numbers of documents, what each source has had applied, and which documents are known.
+
+    What a transaction that fails has changed here is taken back with it; `watermark` too.
+    """
+
+    def __init__(self, store: Store, watermark: Watermark, letters: Letters) -> None:
+        self.store = store
+        self.watermark = watermark
+        self.letters = letters
+        self.next_doc = store.number("next_doc", 1)
+        self._applied: dict[str, int] = dict(store.rows("SELECT source, seq FROM applied"))
+        self._stored_applied = dict(self._applied)
+        self.position = store.number("position", 0)
+        """How far one log has been applied that holds the documents of many sources."""
+        self.keys = Keys(self._stored_keys())
+
+    def take_number(self) -> int:
+        """The number of a document that is new."""
+        number = self.next_doc
+        self.next_doc += 1
+        return number
+
+    def begin(self) -> None:
+        """A batch begins, in a transaction."""
+        self.store.undo(
+            partial(
+                self._restore,
+                self.next_doc,
+                self.watermark.highest,
+                self.position,
+                dict(self._applied),
+            )
+        )
+
+    def _restore(self, next_doc: int, highest: int, position: int, applied: dict[str, int]) -> None:
+        self.next_doc, self.watermark.highest = next_doc, highest
+        self.position, self._applied = position, applied
+
+    def admit(
+        self, arrivals: list[Arrival], now: int, at: int | None, position: int | None
+    ) -> list[Admitted]:
+        """Who comes in, in order of arrival; the others are dropped or become dead letters.
+
+        `now` is the time that the watermark may go by, `at` what the clock says. With `position`
+        the numbers are those of one log, of which it is the last; else each source has its own.
+        """
+        log = self.position  # until it was first told, numbers are by source here too
+        if position is not None:
+            self.position = max(self.position, position)
+        keys = [document_key(a.source, a.id) for a in arrivals]
+        known = self._known(keys)
+        admitted: list[Admitted] = []
+        letters: list[tuple[Arrival, str]] = []
+        watermark = self.watermark
+        for place, (arrival, key) in enumerate(zip(arrivals, keys, strict=True)):
+            if arrival.seq is not None:
+                by_log = position is not None and log
+                if arrival.seq <= (log if by_log else self._applied.get(arrival.source, -1)):
+                    continue
+                if position is None:
+                    self._applied[arrival.source] = arrival.seq
+            doc = known.get((key, arrival.source, arrival.id))
+            if doc is not None and not arrival.revision:
+                continue
+            if arrival.error is not None:
+                letters.append((arrival, arrival.error))
+                continue
+            timestamp = arrival.timestamp
+            if doc is None:
+                late = watermark.behind(timestamp, arrival.streams, now)
+                if late is not None:
+                    letters.append((arrival, late))
+                    continue
+            revision = doc is not None
+            if doc is None:
+                doc = known[(key, arrival.source, arrival.id)] = self.take_number()
+            if watermark.highest < timestamp:
+                watermark.highest = max(watermark.highest, min(timestamp, now))
+            admitted.append(Admitted(place, doc, doc, timestamp, timestamp, arrival, revision))
+        self.letters.bury(letters, at)
+        if admitted:
+            watermark.touch()
+        return admitted
+
+    def _known(self, keys: list[int]) -> dict[tuple[int, str, str], int]:
+        seen = self.keys.seen(keys)
+        if not seen:
+            self.keys.add(keys)
+            return {}
+        self.keys.add(set(keys).difference(seen))
+        return self._stored(seen)
+
+    def _stored(self, keys: list[int]) -> dict[tuple[int, str, str], int]:
+        found = self.store.rows(
+            "SELECT key, source, id, doc FROM documents WHERE key IN (SELECT unnest(?::UBIGINT[]))",
+            [keys],
+        )
+        return {(key, source, id): doc for key, source, id, doc in found}
+
+    def knows(self, source: str, id: str) -> bool:
+        """Whether a document of this identity came in, so that another is a revision or dropped."""
+        key = document_key(source, id)
+        return (key, source, id) in self._stored([key])
+
+    def write(self) -> None:
+        """Write down how far the batch went."""
+        self.store.set_numbers(
+            next_doc=self.next_doc,
+            highest_timestamp=self.watermark.highest,
+            position=self.position,
+        )
+        moved = [(s, n) for s, n in self._applied.items() if self._stored_applied.get(s) != n]
+        if moved:
+            # One statement for all: each costs milliseconds.
+            self.store.run(
+                "INSERT OR REPLACE INTO applied SELECT unnest(?::VARCHAR[]), unnest(?::BIGINT[])",
+                [[source for source, _ in moved], [seq for _, seq in moved]],
+            )
+
+    def committed(self) -> None:
+        self._stored_applied = dict(self._applied)
+
+    def applied(self, sources: Iterable[str]) -> int:
+        """The highest sequence number applied of any of these sources, 0 for none."""
+        return max((self._applied.get(source, 0) for source in sources), default=0)
+
+    def all_applied(self) -> dict[str, int]:
+        """The highest sequence number applied, by source."""
+        return dict(self._applied)
+
+    def renew_keys(self) -> None:
+        """Forget the keys of documents that are gone, where they are many."""
+        ((documents,),) = self.store.rows("SELECT count(*) FROM documents")
+        if len(self.keys) > documents + documents // 4 + _SPARE:
+            self.keys = Keys(self._stored_keys())
+
+    def _stored_keys(self) -> npt.NDArray[np.uint64]:
+        found = self.store.connection.sql("SELECT key FROM documents").to_arrow_table()
+        keys: npt.NDArray[np.uint64] = found.column("key").to_numpy()
+        return keys

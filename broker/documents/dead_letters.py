@@ -1,0 +1,88 @@
+"""Dead letters: documents that were kept aside, each with a number, the reason and its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from broker.documents.arrow import Arrival
+from broker.model import DeadLetter
+from broker.state.store import Store
+
+_STREAMS = pa.list_(pa.string())
+
+
+class Letters:
+    """Numbers grow, and are never given twice."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._next = store.number("next_letter", 1)
+
+    def bury(self, letters: Sequence[tuple[Arrival, str]], at: int | None) -> None:
+        """Keep documents aside; one that a replay brings again is there already."""
+        if not letters:
+            return
+        known = set(
+            self.store.rows(
+                "SELECT source, id, xml FROM dead_letters"
+                " WHERE id IN (SELECT unnest(?::VARCHAR[]))",
+                [[a.id for a, _ in letters]],
+            )
+        )
+        fresh: dict[tuple[str, str, bytes], tuple[Arrival, str]] = {}
+        for letter, why in letters:
+            fresh.setdefault((letter.source, letter.id, letter.xml), (letter, why))
+        kept = [letter for key, letter in fresh.items() if key not in known]
+        if kept:
+            self._insert(kept, at)
+
+    def _insert(self, letters: Sequence[tuple[Arrival, str]], at: int | None) -> None:
+        first = self._next
+        self.store.undo(partial(setattr, self, "_next", first))
+        self._next += len(letters)
+        self.store.set_numbers(next_letter=self._next)
+        self.store.insert(
+            "dead_letters",
+            pa.table(
+                {
+                    "n": pa.array(range(first, self._next), pa.int64()),
+                    "kept": pa.array([at] * len(letters), pa.int64()),
+                    "source": pa.array([a.source for a, _ in letters], pa.string()),
+                    "id": pa.array([a.id for a, _ in letters], pa.string()),
+                    "streams": pa.array([list(a.streams) for a, _ in letters], _STREAMS),
+                    "place": pa.array([a.place for a, _ in letters], pa.string()),
+                    "reason": pa.array([reason for _, reason in letters], pa.string()),
+                    "timestamp": pa.array([a.timestamp for a, _ in letters], pa.int64()),
+                    "xml": pa.array([a.xml for a, _ in letters], pa.binary()),
+                }
+            ),
+        )
+
+    def read(self, after: int, limit: int) -> list[DeadLetter]:
+        """In order of their numbers, from the one behind `after` on."""
+        rows = self.store.rows(
+            'SELECT n, kept, source, id, streams, place, reason, "timestamp", xml FROM dead_letters'
+            " WHERE n > ? ORDER BY n LIMIT ?",
+            [after, limit],
+        )
+        return [
+            DeadLetter(number, at, source, id, tuple(streams), *rest)
+            for number, at, source, id, streams, *rest in rows
+        ]
+
+    def count(self) -> int:
+        (found,) = self.store.rows("SELECT count(*) FROM dead_letters")
+        return int(found[0])
+
+    def forget(self, numbers: Iterable[int] | None, before: int | None) -> int:
+        """Delete those of these numbers, and those kept aside before a time; how many there were."""
+        with self.store.transaction():
+            gone = self.store.rows(
+                "DELETE FROM dead_letters WHERE n IN (SELECT unnest(?::BIGINT[])) OR kept < ?"
+                " RETURNING n",
+                [list(numbers or ()), before],
+            )
+        return len(gone)

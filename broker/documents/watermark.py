@@ -1,0 +1,124 @@
+"""Event time: how far the stream is, and what is too late for it.
+
+The watermark is the highest time seen minus the allowed lateness, which each stream may have of its
+own; a document of several streams has the largest of theirs. The highest time moves with documents,
+and where none come with the clock (`heartbeat`), so that what waits for the end of a window need
+not wait for the next document. It never falls.
+
+The wall clock may be wrong, so it is never believed alone:
+
+- A document moves the highest time no further than the clock, or one wrong date would make all
+  others late.
+- The heartbeat moves it by no more time than has really passed, measured by a clock that cannot
+  jump, and never closer to the clock than `idle`. So an archive of last year that somebody sends
+  with pauses does not become late.
+- A jump of the clock, forward or back, is not followed until it has lasted for an hour
+  (`WallClock`): until then the time is the old one plus what has passed.
+- Where the highest time is ahead of the clock all the same, a wrong clock has put it there, perhaps
+  before a restart. Then the clock counts, until it has caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from broker.model import UNBOUNDED
+from xscl.syntax.durations import format_microseconds
+
+_TOLERANCE = 60_000_000
+"""Microseconds by which a clock may be set right without that being a jump."""
+_BELIEVED = 3_600_000_000
+"""Microseconds for which a jump of the clock must last to be believed."""
+
+
+class WallClock:
+    """The time of day as far as it can be believed. `steady` is a clock that never jumps; both count
+    in microseconds."""
+
+    def __init__(self, steady: Callable[[], int]) -> None:
+        self.steady = steady
+        self._told: int | None = None
+        self._at = 0
+        self._jump = 0
+        self._since = 0
+
+    def believed(self) -> int:
+        """The time by what was told last; without end where nobody ever told."""
+        return UNBOUNDED if self._told is None else self._told + self.steady() - self._at
+
+    def read(self, now: int | None) -> int:
+        """The time, of which the machine says that it is `now`; without end where nobody says."""
+        if now is None:
+            return UNBOUNDED
+        at = self.steady()
+        if self._told is None:
+            self._told, self._at = now, at
+            return now
+        expected = self._told + at - self._at
+        jump = now - expected
+        if abs(jump) > _TOLERANCE:
+            if not self._jump or abs(jump - self._jump) > _TOLERANCE:
+                self._jump, self._since = jump, at
+            if at - self._since < _BELIEVED:
+                return expected
+        self._told, self._at, self._jump = now, at, 0
+        return now
+
+
+class Watermark:
+    """Who is late. `lateness` in microseconds, `of` the same for streams that have their own; `idle`
+    is how long nothing may come before time moves by itself."""
+
+    def __init__(
+        self,
+        highest: int,
+        lateness: int,
+        of: Mapping[str, int],
+        idle: int,
+        steady: Callable[[], int],
+    ) -> None:
+        self.highest = highest
+        self.lateness = lateness
+        self.largest = max([lateness, *of.values()])
+        self.idle = idle
+        self._of = dict(of)
+        self._steady = steady
+        self._moved = steady()
+        """When a document came last, or the time moved by itself."""
+
+    def seen(self, now: int) -> int:
+        """The highest time that counts, for a clock that says `now`."""
+        return min(self.highest, now)
+
+    def allowed(self, streams: tuple[str, ...]) -> int:
+        """How late a document of these streams may be."""
+        if not self._of:
+            return self.lateness
+        return max([self._of.get(stream, self.lateness) for stream in streams])
+
+    def behind(self, timestamp: int, streams: tuple[str, ...], now: int) -> str | None:
+        """Why a document is too late, or None where it is not."""
+        late = self.seen(now) - timestamp
+        if late <= self.lateness and not self._of:
+            return None
+        allowed = self.allowed(streams)
+        if late <= allowed:
+            return None
+        days = late / 86_400_000_000
+        return (
+            f"late: {days:.1f} days behind the newest, and {format_microseconds(allowed)} allowed"
+        )
+
+    def touch(self) -> None:
+        """Documents have come."""
+        self._moved = self._steady()
+
+    def heartbeat(self, now: int) -> bool:
+        """Move with the clock where nothing comes; whether it has moved."""
+        passed = self._steady() - self._moved
+        if passed < self.idle or self.highest <= -UNBOUNDED:
+            return False
+        self._moved += passed
+        before = self.highest
+        self.highest = max(before, min(before + passed, now - self.idle))
+        return self.highest > before

@@ -1,0 +1,72 @@
+"""What the search finds: candidates, and whether one is a match of a subscriber.
+
+A candidate is a combination of documents and nodes that a canonical query finds. The search looks
+for the widest window of any subscriber, so each subscriber's own windows are checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import le
+from typing import NamedTuple, Protocol
+
+from broker.query.catalog import Canonical, Subscription
+from broker.query.conjunctive import blocks_below, operators
+from xscl.normal.template import OperatorShape, Template
+
+
+class Candidate(NamedTuple):
+    """A row of a conjunctive query: documents by block, nodes by position."""
+
+    docs: tuple[int, ...]
+    nodes: tuple[int | None, ...]
+    lists: dict[int, tuple[int, ...]]
+
+    def at(self, position: int) -> tuple[int, ...]:
+        """All nodes at a position in this match."""
+        node = self.nodes[position]
+        return self.lists.get(position, ()) if node is None else (node,)
+
+
+Found = tuple[Canonical, Candidate]
+
+
+class Interval(NamedTuple):
+    """A document's oldest part and its times, without its bytes."""
+
+    base: int
+    start: int
+    end: int
+
+
+class Timed(Protocol):
+    """Anything with an interval."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+def lengths(shape: Template, documents: Sequence[Timed]) -> list[int]:
+    """How long a match lasts, for each operator and in all, as windows bound it."""
+    found = [
+        max([documents[b].end for b in blocks]) - min([documents[b].start for b in blocks])
+        for blocks in _below_each(shape.operators)
+    ]
+    # The last operator has all blocks below it, and where there is none there is one block.
+    return [*found, found[-1]] if shape.blocks > 1 else found
+
+
+@lru_cache(maxsize=1_000)
+def _below_each(shape: OperatorShape | int) -> list[list[int]]:
+    """The blocks below each operator of a pattern, or its only one."""
+    every: list[OperatorShape | int] = [*operators(shape)]
+    return [blocks_below(operator) for operator in every or [shape]]
+
+
+def admits(subscription: Subscription, base: int, lasting: list[int]) -> bool:
+    """Whether a match is in this subscriber's own windows and after its registration, of which
+    the search knows only the widest and the earliest of any."""
+    return base >= subscription.first_doc and all(map(le, lasting, subscription.windows))

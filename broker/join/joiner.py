@@ -1,0 +1,249 @@
+"""Stage 2's search: witness rows of a batch in, candidate matches out.
+
+Posting lists find the pairs of documents that share a value, and signatures say which canonical
+queries such a pair satisfies. That decides most queries (`broker/join/pair_query.py`). For all others it says
+which documents can take part, and the template's conjunctive query decides, over the slice of RL
+that holds those documents. Only a template whose blocks no value joins connect reads all of RL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import pyarrow as pa
+
+from broker.join.candidates import Found
+from broker.join.evicted import History
+from broker.join.pair_query import Plan, decider
+from broker.join.postings import Postings
+from broker.join.records import Layout, Reader, Record
+from broker.join.signatures import Signatures
+from broker.join.template_runner import Needed, Templates
+from broker.join.time_lists import singly, within
+from broker.model import UNBOUNDED
+from broker.query.catalog import Canonical, Catalog
+from broker.state.store import Store
+from xscl.growth import growing
+
+MEMORY = 1_000_000
+"""Documents that the posting lists hold, unless told otherwise; about a kilobyte each."""
+
+_KNOWN = 10_000
+
+
+class Joiner:
+    """Finds the candidate matches that a batch completes."""
+
+    def __init__(self, store: Store, catalog: Catalog, memory: int = MEMORY) -> None:
+        self.store = store
+        self.memory = memory
+        self.catalog = catalog
+        self.signatures = Signatures()
+        self.templates = Templates(store, catalog)
+        self._postings: Postings | None = None
+        self._reader = Reader()
+        self._history = History(store, self._reader)
+        self._plans: dict[int, Plan] = {}
+        self._chained: dict[int, tuple[int, list[list[tuple[int, int]]]]] = {}
+        self._alone: dict[int, dict[int, Plan]] = {}
+        self._alone_in: dict[Layout, tuple[Plan, ...]] = {}
+
+    # -- subscriptions -----------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Take note of how the subscriptions have changed, and have the posting lists ready."""
+        for shape in islice(self.catalog.templates, len(self.templates.shapes), None):
+            self.templates.add(shape)
+        dirty, self.catalog.dirty = self.catalog.dirty, set()
+        with growing(len(dirty)):
+            for number in dirty:
+                canonical = self.catalog.canonical.get(number)
+                self.templates.changed(number, canonical)
+                if canonical is None:
+                    self._forget(number)
+                elif number in self._plans:
+                    self._plans[number].renew()
+                    self.signatures.forget()
+                elif number not in self._chained:
+                    self._add(canonical)
+        if self._postings is None:
+            self._postings = self._load()
+
+    def _add(self, canonical: Canonical) -> None:
+        shape = self.templates.shapes[canonical.template]
+        who = decider(shape)
+        if who == "memory":
+            plan = self._plans[canonical.number] = Plan(canonical, shape)
+            if shape.blocks == 2:
+                self.signatures.add(plan)
+            else:
+                self._alone.setdefault(canonical.variables[-1], {})[canonical.number] = plan
+                self._alone_in.clear()
+        elif who == "slice":
+            pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+            for a, b in shape.joins:
+                blocks = (shape.nodes[a][0], shape.nodes[b][0])
+                if blocks[0] != blocks[1]:
+                    variables = (canonical.variables[a], canonical.variables[b])
+                    pairs.setdefault(blocks, []).append(variables)
+            self._chained[canonical.number] = (canonical.template, list(pairs.values()))
+            for joined in pairs.values():
+                self.signatures.add_candidates(canonical.template, joined)
+
+    def _forget(self, number: int) -> None:
+        plan = self._plans.pop(number, None)
+        if plan is not None and plan.kind:
+            self.signatures.remove(plan)
+        elif plan is not None:
+            self._alone[plan.canonical.variables[-1]].pop(number)
+            self._alone_in.clear()
+        template, pairs = self._chained.pop(number, (0, []))
+        for joined in pairs:
+            self.signatures.remove_candidates(template, joined)
+
+    # -- documents ---------------------------------------------------------------------------
+
+    @property
+    def postings(self) -> Postings:
+        assert self._postings is not None, "refresh() comes first"
+        return self._postings
+
+    def reset(self) -> None:
+        """Drop what is in memory of the documents: it may not be what the store holds."""
+        self._postings = None
+
+    def _load(self) -> Postings:
+        postings = Postings(self.signatures)
+        self._history = History(self.store, self._reader)
+        for record in self._history.newest(self.memory):
+            postings.insert(record)
+        return postings
+
+    def expire(self, horizon: int) -> None:
+        """Forget documents that ended before the horizon."""
+        if self._postings is not None:
+            self._postings.expire(horizon)
+            self._history.expire(horizon)
+
+    def _keep_bound(self) -> None:
+        """Let the oldest quarter go where there are more documents than the bound."""
+        records = self.postings.records
+        if len(records) > self.memory:
+            ends = sorted(record.end for record in records.values())
+            floor = ends[len(ends) - self.memory * 3 // 4 - 1] + 1
+            gone = [record for record in records.values() if record.end < floor]
+            self._history.let_go(gone, floor)
+            self.postings.remove([record.doc for record in gone])
+
+    def _recall(self, records: Sequence[Record]) -> list[Record]:
+        """Bring back, for this batch, what shares a value with these and was let go."""
+        if self._history.floor == -UNBOUNDED:
+            return []
+        codes = {code for record in records for code in record.codes if code}
+        widest = max(self.templates.widest, default=0)
+        low = min((record.start for record in records), default=0) - widest
+        live, own = self.postings.records, {record.doc for record in records}
+        recalled = self._history.having(codes, low, lambda doc: doc in live or doc in own)
+        for record in recalled:
+            self.postings.insert(record)
+        return recalled
+
+    def replace(self, docs: Sequence[int], rows: pa.Table) -> None:
+        """Revised documents take the place of what was stored of them."""
+        self.postings.remove(docs)
+        for record in self._reader.read(rows):
+            self.postings.insert(record)
+
+    def candidates(self, rows: pa.Table) -> list[Found]:
+        """Candidate matches with a document of the batch whose witness rows these are."""
+        records = self._reader.read(rows)
+        recalled = self._recall(records)
+        needed = Needed()
+        found: list[Found] = []
+        for record in records:
+            found += self._of_one(record, needed)
+            found += self._of_two(record, needed)
+            self.postings.insert(record)
+        recalled += self._reach(needed)
+        live = self.postings.records
+        for number, candidate in self.templates.candidates(records, rows, needed):
+            # What signatures decide they have decided already.
+            decided = number in self._plans and all(live[d].layout.regular for d in candidate.docs)
+            if not decided:
+                found.append((self.catalog.canonical[number], candidate))
+        self.postings.remove([record.doc for record in recalled])
+        self._keep_bound()
+        return found
+
+    def _of_one(self, record: Record, needed: Needed) -> list[Found]:
+        """Queries of one block."""
+        if not self._alone:
+            return []
+        layout = record.layout
+        plans = self._alone_in.get(layout)
+        if plans is None:
+            if len(self._alone_in) > _KNOWN:
+                self._alone_in.clear()
+            plans = self._alone_in[layout] = tuple(
+                plan
+                for variable in layout.nodes
+                for plan in self._alone.get(variable, {}).values()
+                if layout.nodes.keys() >= set(plan.canonical.variables)
+            )
+        found: list[Found] = []
+        for plan in plans:
+            if not layout.regular:
+                needed.templates.add(plan.canonical.template)
+            elif plan.admits(record, record):
+                found += [(plan.canonical, c) for c in plan.candidates((record,))]
+        return found
+
+    def _of_two(self, record: Record, needed: Needed) -> list[Found]:
+        """Queries of two blocks: this document and an older one."""
+        found: list[Found] = []
+        told: set[tuple[int, int, bool]] = set()
+        for verdict, right, olds in singly(self.postings.probe(record)):
+            for template in verdict.templates:
+                window = self.templates.widest[template]
+                self._leave(needed, template, record, within(olds, record, right, window, ""))
+            for kind, plans, window in verdict.kinds:
+                for old in within(olds, record, right, window, kind):
+                    pair = (old, record) if right else (record, old)
+                    if not (record.layout.regular and old.layout.regular):
+                        for plan in plans:
+                            self._leave(needed, plan.canonical.template, record, (old,))
+                        continue
+                    for plan in plans:
+                        key = (plan.canonical.number, old.doc, right)
+                        if plan.admits(*pair) and key not in told:
+                            told.add(key)
+                            found += [(plan.canonical, c) for c in plan.candidates(pair)]
+        return found
+
+    def _leave(self, needed: Needed, template: int, new: Record, olds: Iterable[Record]) -> None:
+        """Let a template's query decide about pairs."""
+        docs = {old.doc for old in olds}
+        if docs:
+            needed.templates.add(template)
+            needed.docs |= docs
+            needed.docs.add(new.doc)
+
+    def _reach(self, needed: Needed) -> list[Record]:
+        """Add the documents that longer patterns reach from those found, value join by value join.
+        Returns those that had to be brought back."""
+        recalled: list[Record] = []
+        fresh = set(needed.docs)
+        longest = max((self.templates.shapes[t].blocks for t in needed.templates), default=0)
+        for _ in range(longest - 2):
+            reached: set[int] = set()
+            records = [self.postings.records[doc] for doc in fresh]
+            recalled += self._recall(records)
+            for record in records:
+                for verdict, right, olds in singly(self.postings.probe(record)):
+                    for template in verdict.templates & needed.templates:
+                        window = self.templates.widest[template]
+                        reached |= {old.doc for old in within(olds, record, right, window, "")}
+            fresh = reached - needed.docs
+            needed.docs |= fresh
+        return recalled

@@ -1,0 +1,168 @@
+"""Canonical queries that signatures decide, and the matches that records make of them.
+
+A query is decided in memory if it has one block, or two that value joins connect, and nothing of it
+needs more than that values are equal: no residual, and no node whose value joins two others. On
+regular documents the nodes of its patterns are then independent of each other (`Layout`). All other
+queries, and irregular documents, are for the template's query in SQL to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import Literal
+
+from broker.join.candidates import Candidate
+from broker.join.records import Layout, Record
+from broker.query.catalog import Canonical
+from xscl.normal.template import Template
+
+_KNOWN = 1_000
+
+Single = tuple[tuple[int | None, ...], dict[int, tuple[int, ...]]]
+"""Nodes by position, of those selected, and all nodes of the positions that are compared."""
+
+
+@lru_cache(maxsize=4_096)
+def decider(shape: Template) -> Literal["memory", "slice", "scan"]:
+    """Who decides a template's queries: the memory, for regular documents; or the template's query
+    in SQL, over a slice of RL where value joins tie the blocks together, else over all of it."""
+    if not _connected(shape):
+        return "scan"
+    parents = {parent for _, parent in shape.nodes}
+    ends = [p for pair in shape.joins for p in pair if p not in parents]
+    if (
+        shape.blocks <= 2
+        and not (shape.residuals or shape.quantified)
+        and len(set(ends)) == len(ends)
+        and all(shape.nodes[a][0] != shape.nodes[b][0] for a, b in shape.joins)
+    ):
+        return "memory"
+    return "scan" if shape.blocks == 1 else "slice"
+
+
+def _connected(shape: Template) -> bool:
+    reached = {0}
+    for _ in range(shape.blocks):
+        for a, b in shape.joins:
+            blocks = {shape.nodes[a][0], shape.nodes[b][0]}
+            if blocks & reached:
+                reached |= blocks
+    return len(reached) == shape.blocks
+
+
+class Plan:
+    """One canonical query, ready to make candidates of the records of its blocks.
+
+    `kind` is its operator, "" for one block; `window` and `first_doc` are the widest of its
+    subscribers.
+    """
+
+    __slots__ = ("_known", "_shape", "canonical", "first_doc", "kind", "window")
+
+    def __init__(self, canonical: Canonical, shape: Template) -> None:
+        self.canonical = canonical
+        self.kind = "" if isinstance(shape.operators, int) else shape.operators[0]
+        self._shape = shape
+        self._known: dict[tuple[Layout, ...], Single | None] | None = None
+        """By the layouts of its documents, once it has met any: most never do."""
+        self.window = self.first_doc = 0
+        self.renew()
+
+    def renew(self) -> None:
+        """Take note of who subscribes now."""
+        if self.canonical.subscribed:
+            self.window = self.canonical.windows()[-1]
+            self.first_doc = self.canonical.first_doc()
+
+    def admits(self, left: Record, right: Record) -> bool:
+        """Whether two documents are in order, in the window, and not too old for all subscribers."""
+        return (
+            max(left.end, right.end) - min(left.start, right.start) <= self.window
+            and (left.end < right.start or self.kind != "FOLLOWED BY")
+            and min(left.base, right.base) >= self.first_doc
+        )
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """The variables that its joins compare, the left block's first."""
+        variables = self.canonical.variables
+        return [(variables[a], variables[b]) for a, b in self._shape.joins]
+
+    def candidates(self, records: Sequence[Record]) -> Iterable[Candidate]:
+        """The matches of regular documents with this signature: one for each distinct choice of
+        the selected nodes, none where a node that is not compared is missing."""
+        docs = tuple([record.doc for record in records])
+        layouts = tuple([record.layout for record in records])
+        known = self._known
+        if known is None or len(known) > _KNOWN:
+            known = self._known = {}
+        if layouts not in known:
+            known[layouts] = self._single(layouts)
+        single = known[layouts]
+        if single is not None:
+            return [Candidate(docs, *single)]
+        return [Candidate(docs, nodes, lists) for nodes, lists in self._several(records)]
+
+    def _single(self, layouts: tuple[Layout, ...]) -> Single | None:
+        """The candidate's nodes where each variable has one, which the signature has compared."""
+        nodes: list[int] = []
+        own = zip(self._shape.nodes, self.canonical.variables, strict=True)
+        for (block, _), variable in own:
+            found = layouts[block].nodes.get(variable, ())
+            if len(found) != 1:
+                return None
+            nodes.append(found[0][0])
+        selected = self.canonical.selected
+        lists: dict[int, tuple[int, ...]] = {
+            p: (nodes[p],) for pair in self._shape.joins for p in pair
+        }
+        return tuple([n if p in selected else None for p, n in enumerate(nodes)]), lists
+
+    def _several(self, records: Sequence[Record]) -> Iterator[Single]:
+        """The choices where variables have several nodes, or none."""
+        own = [records[block] for block, _ in self._shape.nodes]
+        found = [
+            record.layout.nodes.get(variable, ())
+            for record, variable in zip(own, self.canonical.variables, strict=True)
+        ]
+        if not all(found):
+            return
+        selected = self.canonical.selected
+        alternatives: list[list[dict[int, tuple[int | None, tuple[int, ...]]]]] = []
+        joined = {p for pair in self._shape.joins for p in pair}
+        for p in sorted(selected - joined):
+            alternatives.append([{p: (node, ())} for node, _ in found[p]])
+        for pair in self._shape.joins:
+            nodes: list[dict[int, list[int]]] = [{}, {}]
+            for by_code, p in zip(nodes, pair, strict=True):
+                for node, rows in found[p]:
+                    by_code.setdefault(own[p].code(rows), []).append(node)
+            alternatives.append(list(_joined(pair, nodes, selected)))
+        for choice in product(*alternatives):
+            chosen = {p: place for part in choice for p, place in part.items()}
+            yield (
+                tuple([chosen[p][0] if p in chosen else None for p in range(len(own))]),
+                {p: every for p, (_, every) in chosen.items() if every},
+            )
+
+
+def _joined(
+    pair: tuple[int, int], nodes: list[dict[int, list[int]]], selected: frozenset[int]
+) -> Iterator[dict[int, tuple[int | None, tuple[int, ...]]]]:
+    """How the two ends of a value join may be chosen: selected ones one by one, others together."""
+    (a, b), (left, right) = pair, nodes
+    common = (left.keys() & right.keys()) - {0}
+    if a not in selected and b not in selected:
+        ends = [tuple({n: None for code in common for n in side[code]}) for side in nodes]
+        yield {a: (None, ends[0]), b: (None, ends[1])}
+        return
+    for code in common:
+        lefts: list[tuple[int | None, tuple[int, ...]]] = [(None, tuple(left[code]))]
+        rights: list[tuple[int | None, tuple[int, ...]]] = [(None, tuple(right[code]))]
+        if a in selected:
+            lefts = [(node, (node,)) for node in left[code]]
+        if b in selected:
+            rights = [(node, (node,)) for node in right[code]]
+        for one, other in product(lefts, rights):
+            yield {a: one, b: other}

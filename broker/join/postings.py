@@ -1,0 +1,189 @@
+"""Posting lists: which live documents have a value? The view cache of the dissertation, in memory.
+
+Algorithm 5 keeps, for a string value, the slice of RL that holds it. Here a value's code leads to
+the records of the documents that have it, in order of time; those of a value that very many have
+are in `hot`. They are a cache of RL and can be made from it at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from broker.join.frequent import HotLists
+from broker.join.frequent_lookup import Hot, HotValues, Side
+from broker.join.records import Record
+from broker.join.signatures import Part, Signatures, Verdict
+from broker.join.time_lists import Hits, keep, put
+
+HOT = 8
+"""Documents from which on a value is hot."""
+
+_NOTHING: Part = frozenset()
+_NO_SIDE = Side()
+
+Entry = Record | list[Record] | Hot
+"""The documents of a value: one, several in order of their end, or very many."""
+
+
+LookedUp = tuple[list[int], list[tuple[int, int, Sequence[Record]]], HotValues]
+"""Of a document's values: those that are new; code, row and documents of those that are not hot; and
+those that are."""
+
+
+class Postings:
+    """The records of live documents, by the codes of their values."""
+
+    def __init__(self, signatures: Signatures) -> None:
+        self.signatures = signatures
+        self.records: dict[int, Record] = {}
+        self.latest = -(2**63)
+        """The highest end of any document that was ever there."""
+        self._of: dict[int, Entry] = {}
+        self._hot = HotLists(signatures)
+        self._looked_up: tuple[Record, LookedUp] | None = None
+        self._look_at = 1_000
+
+    # -- documents come and go ---------------------------------------------------------------
+
+    def insert(self, record: Record) -> None:
+        """A document comes; those that come in order of their end cost least."""
+        of, (fresh, cold, hot) = self._of, self._look_up(record)
+        self._looked_up = None
+        heated: list[int] = []
+        for code, _, olds in cold:
+            entry = of[code]
+            if isinstance(entry, list):
+                if record not in entry:
+                    put(entry, record)
+                    if len(entry) >= HOT:
+                        heated.append(code)
+            elif entry is not record:
+                old = olds[0]
+                of[code] = [old, record] if old.end <= record.end else [record, old]
+        for code in fresh:
+            of[code] = record
+        if hot:
+            self._hot.insert(record, hot, record.end >= self.latest)
+        for code in heated:
+            entry = of[code]
+            assert isinstance(entry, list)
+            of[code] = self._hot.heat(code, entry)
+        if record.end > self.latest:
+            self.latest = record.end
+        self.records[record.doc] = record
+
+    def remove(self, docs: Iterable[int]) -> None:
+        """Forget documents; those that are not there do not matter."""
+        self._looked_up = None
+        gone = {id(r): r for doc in docs if (r := self.records.pop(doc, None)) is not None}
+        if not gone:
+            return
+        self._hot.remove(gone)
+        for code in {code for record in gone.values() for code in record.codes}:
+            entry = self._of.get(code)
+            if isinstance(entry, Hot):
+                left = bool(entry.variables)
+            elif isinstance(entry, list):
+                left = bool(keep(entry, gone))
+            else:
+                left = entry is None or id(entry) not in gone
+            if not left:
+                del self._of[code]
+
+    def expire(self, horizon: int) -> None:
+        """Forget documents that ended before the horizon, once it is worth looking for them."""
+        if len(self.records) >= self._look_at:
+            self.remove([doc for doc, record in self.records.items() if record.end < horizon])
+            self._look_at = 2 * len(self.records) + 1_000
+
+    # -- candidates --------------------------------------------------------------------------
+
+    def probe(self, new: Record) -> list[Hits]:
+        """What a document and others satisfy together. A query may be told twice for a pair only
+        if one of them has several values for one variable."""
+        _, cold, hot = self._look_up(new)
+        # As left block only what comes later can follow; mostly nothing does.
+        both = self.signatures.both_orders or self.latest > new.end
+        found = []
+        for right in (True, False) if both else (True,):
+            side = _NO_SIDE
+            if hot:
+                hits, side = self._hot.met(hot, new.codes, right)
+                found.append(hits)
+            if cold or side.shorts:
+                found.append(self._compare(new, cold, side, right))
+        return found
+
+    def _look_up(self, record: Record) -> LookedUp:
+        """The entries of a document's values; who probes with it mostly inserts it next."""
+        if self._looked_up is not None and self._looked_up[0] is record:
+            return self._looked_up[1]
+        of = self._of
+        fresh: list[int] = []
+        cold: list[tuple[int, int, Sequence[Record]]] = []
+        hot: list[int] = []
+        variables = record.layout.variables
+        for row, code in enumerate(record.codes):
+            if not code:
+                continue
+            entry = of.get(code)
+            if entry is None:
+                fresh.append(code)
+            elif isinstance(entry, Hot):
+                hot += (row, variables[row], entry.kind, code)
+            else:
+                cold.append((code, row, entry if isinstance(entry, list) else (entry,)))
+        found = (fresh, cold, tuple(hot))
+        self._looked_up = (record, found)
+        return found
+
+    def _compare(
+        self,
+        new: Record,
+        cold: list[tuple[int, int, Sequence[Record]]],
+        side: Side,
+        right: bool,
+    ) -> Hits:
+        """Compare a document with others one by one, by the values that are not hot and in short
+        lists. Of what it has in common with long lists counts only what that adds."""
+        signatures = self.signatures
+        by_variable = signatures.right if right else signatures.left
+        agreed: dict[Record, list[int]] = {}
+        for code, row, olds in cold:
+            links = by_variable.get(new.layout.variables[row])
+            if links:
+                for old in self._in_order(new, olds, right):
+                    for variable in old.having(code):
+                        link = links.get(variable)
+                        if link is not None:
+                            agreed.setdefault(old, []).append(link)
+        codes = new.codes
+        for link, lists, row in side.shorts:
+            for old in self._in_order(new, lists[codes[row]], right):
+                agreed.setdefault(old, []).append(link)
+        verdicts: list[Verdict] = []
+        met: list[tuple[Record]] = []
+        for old, found in agreed.items():
+            also = _NOTHING
+            if side.longs:
+                values = old.codes
+                also = frozenset(
+                    [
+                        link
+                        for row, variable, link in side.longs
+                        if codes[row] in values and variable in old.having(codes[row])
+                    ]
+                )
+            verdict = signatures.verdict(frozenset(found), also)
+            if verdict is not None:
+                verdicts.append(verdict)
+                met.append((old,))
+        return right, verdicts, met
+
+    def _in_order(self, new: Record, olds: Sequence[Record], right: bool) -> list[Record]:
+        """The other documents that may stand with a new one, if it is the right or left block."""
+        if self.signatures.both_orders:
+            return [old for old in olds if old is not new]
+        if right:
+            return [old for old in olds if old.end < new.start]
+        return [old for old in olds if new.end < old.start]

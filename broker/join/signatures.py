@@ -1,0 +1,286 @@
+"""Signatures: which canonical queries does a pair of documents satisfy?
+
+A *link* is a pair of variables that some query joins, the left block's first. Two documents agree
+on a set of links, their *signature*; very many pairs have one of very few signatures. So what a
+signature satisfies is worked out once and remembered. A query changes, and the memory is dropped.
+
+What a pair must agree on for a query, or for two blocks of a longer one, is a `Need`. Queries with
+different templates, windows or selected nodes may share it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from broker.join.pair_query import Plan
+
+_REMEMBERED = 100_000
+
+Part = frozenset[int]
+Links = tuple[int, ...]
+"""Links in order, of a need: a tuple is a third of a set."""
+
+
+class Need:
+    """Links that a pair must agree on, and for whom.
+
+    `plans` are the queries that the signature decides; most needs are those of one. `templates`
+    counts those for which a pair is a candidate only, by template.
+    """
+
+    __slots__ = ("_plans", "links", "templates")
+
+    def __init__(self, links: Links) -> None:
+        self.links = links
+        self._plans: Plan | dict[int, Plan] | None = None
+        self.templates: Counter[int] | None = None
+
+    @property
+    def plans(self) -> Iterable[Plan]:
+        found = self._plans
+        if isinstance(found, Plan):
+            return (found,)
+        return found.values() if found else ()
+
+    def add(self, plan: Plan) -> None:
+        before = self._plans
+        if before is None:
+            self._plans = plan
+        elif isinstance(before, dict):
+            before[plan.canonical.number] = plan
+        else:
+            self._plans = {each.canonical.number: each for each in (before, plan)}
+
+    def remove(self, plan: Plan) -> None:
+        if isinstance(self._plans, dict):
+            del self._plans[plan.canonical.number]
+        else:
+            self._plans = None
+
+    def __bool__(self) -> bool:
+        return bool(self._plans or self.templates)
+
+
+class _One(Mapping[int, int]):
+    """A mapping of one variable to its link: a fifth of a dictionary, and most need no more."""
+
+    __slots__ = ("link", "variable")
+
+    def __init__(self, variable: int, link: int) -> None:
+        self.variable = variable
+        self.link = link
+
+    def get(self, key: object, default: object = None) -> int | None:  # type: ignore[override]
+        return self.link if key == self.variable else None
+
+    def __getitem__(self, key: int) -> int:
+        if key != self.variable:
+            raise KeyError(key)
+        return self.link
+
+    def __contains__(self, key: object) -> bool:
+        return key == self.variable
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((self.variable,))
+
+    def __len__(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """What a signature satisfies: by operator the queries and their widest window, and the
+    templates that have to decide. `narrowest` is the narrowest window of any of the queries."""
+
+    kinds: tuple[tuple[str, tuple[Plan, ...], int], ...]
+    templates: frozenset[int]
+    narrowest: int
+
+
+class Signatures:
+    """The links of all queries, their needs, and the memory of verdicts.
+
+    `right` maps a variable of the new document, taken as the right block, to the variables of an
+    old one with which it makes a link; `left` the other way round. A link is the two variables in
+    one number, left << 32 | right.
+    """
+
+    def __init__(self) -> None:
+        self.right: dict[int, Mapping[int, int]] = {}
+        self.left: dict[int, Mapping[int, int]] = {}
+        self.both_orders = 0
+        """How many uses of needs hold in both orders of time: those of JOIN and of templates."""
+        self.version = 0
+        """Goes up whenever verdicts may have changed."""
+        self._by_link: dict[int, Need | dict[Links, Need]] = {}
+        """Needs, each under one of its links: one is enough to come upon it."""
+        self._uses: dict[int, int] = {}
+        """The number of needs that have a link, for those of more than one."""
+        self._memory: dict[object, Verdict | None] = {}
+        self._satisfiable: dict[Part, tuple[tuple[Links, Verdict], ...]] = {}
+        self._alone: dict[Need, Verdict | None] = {}
+
+    # -- queries come and go -----------------------------------------------------------------
+
+    def add(self, plan: Plan) -> None:
+        """Let the signature decide a query of two blocks."""
+        self._need(plan.pairs()).add(plan)
+        self.both_orders += plan.kind == "JOIN"
+        self.forget()
+
+    def remove(self, plan: Plan) -> None:
+        need = self._need(plan.pairs())
+        need.remove(plan)
+        self.both_orders -= plan.kind == "JOIN"
+        self._drop(need)
+
+    def add_candidates(self, template: int, pairs: Iterable[tuple[int, int]]) -> None:
+        """Report pairs of documents for two blocks of a query that its template decides."""
+        need = self._need(pairs)
+        if need.templates is None:
+            need.templates = Counter()
+        need.templates[template] += 1
+        self.both_orders += 1
+        self.forget()
+
+    def remove_candidates(self, template: int, pairs: Iterable[tuple[int, int]]) -> None:
+        need = self._need(pairs)
+        assert need.templates is not None
+        need.templates[template] -= 1
+        if not need.templates[template]:
+            del need.templates[template]
+        self.both_orders -= 1
+        self._drop(need)
+
+    def forget(self) -> None:
+        """Drop the memory, since queries or windows have changed; it is worked out again."""
+        self.version += 1
+        self._memory.clear()
+        self._satisfiable.clear()
+        self._alone.clear()
+
+    def _need(self, pairs: Iterable[tuple[int, int]]) -> Need:
+        """The need of a query, made where it is new."""
+        links = tuple(sorted({left << 32 | right for left, right in pairs}))
+        by_link = self._by_link
+        for link in links:
+            there = by_link.get(link)
+            found = there.get(links) if isinstance(there, dict) else there
+            if found is not None and found.links == links:
+                return found
+        need = Need(links)
+        for link in links:
+            self._enter(link)
+        # The link that the fewest needs hang from.
+        pivot = min(links, key=self._hanging) if len(links) > 1 else links[0]
+        there = by_link.setdefault(pivot, need)
+        if isinstance(there, dict):
+            there[links] = need
+        elif there is not need:
+            by_link[pivot] = {there.links: there, links: need}
+        return need
+
+    def _hanging(self, link: int) -> int:
+        there = self._by_link.get(link)
+        return len(there) if isinstance(there, dict) else there is not None
+
+    def _enter(self, link: int) -> None:
+        """A link of one need more."""
+        left, right = link >> 32, link & 0xFFFF_FFFF
+        if left in self.right.get(right, ()):
+            self._uses[link] = self._uses.get(link, 1) + 1
+        else:
+            _put(self.right, right, left, link)
+            _put(self.left, left, right, link)
+
+    def _drop(self, need: Need) -> None:
+        self.forget()
+        if need:
+            return
+        for link in need.links:
+            there = self._by_link.get(link)
+            if isinstance(there, dict):
+                there.pop(need.links, None)
+            if there is need or there == {}:
+                del self._by_link[link]
+            uses = self._uses.pop(link, 1) - 1
+            if uses > 1:
+                self._uses[link] = uses
+            if not uses:
+                left, right = link >> 32, link & 0xFFFF_FFFF
+                _take(self.right, right, left)
+                _take(self.left, left, right)
+
+    # -- what a signature satisfies ----------------------------------------------------------
+
+    def verdict(self, part: Part, also: Part) -> Verdict | None:
+        """The queries satisfied by the union of two sets of links that need something of `part`."""
+        key = (part, also)
+        if key in self._memory:
+            return self._memory[key]
+        if len(self._memory) > _REMEMBERED:
+            self._memory.clear()
+        needs = [n for n in self._within(part | also) if not part.isdisjoint(n.links)]
+        found = self._memory[key] = _verdict(needs)
+        return found
+
+    def needs(self, available: Part) -> tuple[tuple[Links, Verdict], ...]:
+        """Each set of links, among those available, that some query needs, and what it satisfies."""
+        found = self._satisfiable.get(available)
+        if found is None:
+            if len(self._satisfiable) > _REMEMBERED:
+                self._satisfiable.clear()
+            verdicts = ((need.links, self._of_one(need)) for need in self._within(available))
+            found = tuple((links, verdict) for links, verdict in verdicts if verdict is not None)
+            self._satisfiable[available] = found
+        return found
+
+    def _of_one(self, need: Need) -> Verdict | None:
+        if need not in self._alone:
+            self._alone[need] = _verdict([need])
+        return self._alone[need]
+
+    def _within(self, links: Part) -> list[Need]:
+        found: list[Need] = []
+        for link in links:
+            there = self._by_link.get(link)
+            if there is None:
+                continue
+            needs = there.values() if isinstance(there, dict) else (there,)
+            found += [need for need in needs if links.issuperset(need.links)]
+        return found
+
+
+def _put(table: dict[int, Mapping[int, int]], variable: int, other: int, link: int) -> None:
+    there = table.get(variable)
+    if there is None:
+        table[variable] = _One(other, link)
+    elif isinstance(there, dict):
+        there[other] = link
+    else:
+        table[variable] = {**there, other: link}
+
+
+def _take(table: dict[int, Mapping[int, int]], variable: int, other: int) -> None:
+    there = table[variable]
+    if isinstance(there, dict):
+        del there[other]
+    if isinstance(there, _One) or not there:
+        del table[variable]
+
+
+def _verdict(needs: list[Need]) -> Verdict | None:
+    if not needs:
+        return None
+    by_kind: dict[str, list[Plan]] = {}
+    for need in needs:
+        for plan in need.plans:
+            by_kind.setdefault(plan.kind, []).append(plan)
+    return Verdict(
+        tuple((k, tuple(v), max(p.window for p in v)) for k, v in by_kind.items()),
+        frozenset(template for need in needs for template in need.templates or ()),
+        min((p.window for v in by_kind.values() for p in v), default=0),
+    )

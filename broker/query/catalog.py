@@ -1,0 +1,312 @@
+"""Subscriptions, compiled: from XSCL text to edges for stage 1 and parameter rows for stage 2.
+
+Queries with one join graph over the same variables are one *canonical query* with many
+subscribers, so that stage 2 never does the same work twice; each subscriber's windows and first
+document are checked when a match is handed to it.
+
+A subscription is kept small, for there may be millions: its canonical text is all that is its own,
+and what delivery needs is shared with those of its shape. Trees are made again from the text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.query.edges import Edges, Tie
+from broker.query.prepared import Compiled, Delivery, recall
+from broker.query.variables import Variables
+from xscl import ast
+from xscl.normal.template import Template
+from xscl.normal.treepattern import Definition
+
+
+@dataclass(slots=True)
+class Canonical:
+    """A canonical query: a template and what its parameters are.
+
+    `variables` are by position, `quantified` the variables of paths under NOT or OR; `ties` are its
+    edges by position, `values` what is computed of the nodes.
+    """
+
+    number: int
+    template: int
+    variables: tuple[int, ...]
+    selected: frozenset[int]
+    ties: tuple[Tie, ...]
+    values: tuple[ast.Expr | None, ...]
+    quantified: tuple[int, ...]
+    constants: tuple[str | float, ...]
+    _subscribers: Subscription | dict[int, Subscription] | None = None
+    """One needs no dictionary, and most have one."""
+    _asked: dict[tuple[int, ...], int] | None = None
+    """Windows, and by how many subscribers they are asked for, once there were two."""
+    _widest: tuple[int, ...] | None = None
+    _lowest: int | None = None
+    """Not above the first document of any subscriber that counts from an earlier one on than some
+    subscriber before it, because it asked for history or the other was paused."""
+
+    @property
+    def subscribers(self) -> Mapping[int, Subscription]:
+        """By number, in the order of their registration."""
+        found = self._subscribers
+        if isinstance(found, dict):
+            return found
+        return {} if found is None else {found.number: found}
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether there is any subscriber."""
+        return bool(self._subscribers)
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """The ids of its edges."""
+        own = self.variables + self.quantified
+        return tuple(
+            [(0 if above is None else own[above]) << 32 | own[p] for p, above, _, _ in self.ties]
+        )
+
+    @property
+    def trees(self) -> tuple[Definition, ...]:
+        """The definitions of all positions, then of the quantified paths, made again."""
+        return next(iter(self.subscribers.values())).compiled.definitions
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """The definitions of all positions, made again."""
+        return self.trees[: len(self.variables)]
+
+    def join(self, subscription: Subscription) -> None:
+        before = self._subscribers
+        if before is None:
+            self._subscribers = subscription
+            return
+        if not isinstance(before, dict):
+            before = self._subscribers = {before.number: before}
+        if self._asked is None:
+            self._asked = dict(Counter(each.windows for each in before.values()))
+        # Compared with the one before, not with the first, which may leave.
+        if subscription.first_doc < before[next(reversed(before))].first_doc:
+            self.begin(subscription.first_doc)
+        before[subscription.number] = subscription
+        windows = subscription.windows
+        self._asked[windows] = self._asked.get(windows, 0) + 1
+        if self._widest is not None:
+            self._widest = tuple(map(max, self._widest, windows))
+
+    def begin(self, first_doc: int) -> None:
+        """One of the subscribers counts from this document on, though not the first of them."""
+        self._lowest = first_doc if self._lowest is None else min(self._lowest, first_doc)
+
+    def leave(self, subscription: Subscription) -> None:
+        if not isinstance(self._subscribers, dict):
+            self._subscribers = None
+            return
+        del self._subscribers[subscription.number]
+        if len(self._subscribers) == 1:
+            self._lowest = None
+        windows = subscription.windows
+        assert self._asked is not None
+        self._asked[windows] -= 1
+        if not self._asked[windows]:
+            del self._asked[windows]
+            if self._widest and any(map(int.__eq__, windows, self._widest)):
+                self._widest = None  # perhaps it alone asked for so much
+
+    def windows(self) -> tuple[int, ...]:
+        """The widest window that any subscriber asks for, per operator and for the whole."""
+        if self._asked is None:
+            assert isinstance(self._subscribers, Subscription)
+            return self._subscribers.windows
+        if self._widest is None:
+            self._widest = tuple(map(max, zip(*self._asked, strict=True)))
+        return self._widest
+
+    def first_doc(self) -> int:
+        """No subscriber counts from an earlier document on. Document numbers grow, so mostly it is
+        that of the first one."""
+        found = next(iter(self.subscribers.values())).first_doc
+        if self._lowest is None or not isinstance(self._subscribers, dict):
+            return found
+        return min(found, self._lowest)
+
+
+@dataclass(slots=True)
+class Subscription:
+    """A registered query: its text, and how its matches become results (`delivery`)."""
+
+    number: int
+    id: str
+    text: str
+    publish: str | None
+    first_doc: int
+    windows: tuple[int, ...]
+    delivery: Delivery
+    nested: tuple[str, ...]
+    canonical: Canonical
+    _kept: Compiled | None = None
+    """A query in another's FROM, which has no text of its own that says all."""
+
+    @property
+    def compiled(self) -> Compiled:
+        """The query compiled again, from a small cache."""
+        return self._kept or recall(self.id, self.text)
+
+    @property
+    def reads(self) -> set[str]:
+        """The streams that its result is derived from."""
+        return set(self.delivery.streams)
+
+
+class Catalog:
+    """All subscriptions of a broker, in memory; the engine keeps them in the store as text."""
+
+    def __init__(self) -> None:
+        self.subscriptions: dict[str, Subscription] = {}
+        self.canonical: dict[int, Canonical] = {}
+        self.templates: dict[Template, int] = {}
+        self.variables = Variables()
+        self.edges = Edges()
+        self.published: dict[str, str] = {}
+        """Streams that queries publish, and the ids of those queries."""
+        self.read: Counter[str] = Counter()
+        """Streams that queries read, with the number of canonical queries that do."""
+        self._spans: Counter[int] = Counter()
+        """How long a match may be, with the number of subscriptions that say so."""
+        self._by_variables: dict[tuple[int, ...], Canonical | dict[object, Canonical]] = {}
+        """Those that differ otherwise by all else that tells them apart."""
+        self._nested_users: Counter[str] = Counter()
+        self._last_hidden = 0
+        self._next_canonical = 1
+        self.dirty: set[int] = set()
+        """Canonical queries whose row in RT is not up to date."""
+
+    def add(self, compiled: Compiled, number: int, first_doc: int) -> Subscription:
+        """Register a query, and with it those in its FROM, which equal ones share."""
+        for inner in compiled.nested:
+            self._nested_users[inner.id] += 1
+            if inner.id not in self.subscriptions:
+                self._last_hidden -= 1
+                self.add(inner, self._last_hidden, first_doc)
+            else:
+                self._begin(inner, first_doc)
+        canonical = self._canonical(compiled)
+        shape, literals = compiled.shape, compiled.literals
+        subscription = Subscription(
+            number,
+            compiled.id,
+            compiled.text,
+            compiled.publish,
+            first_doc,
+            shape.windows(literals),
+            shape.deliver(literals),
+            tuple([inner.id for inner in compiled.nested]),
+            canonical,
+            compiled if number < 0 else None,
+        )
+        canonical.join(subscription)
+        self._spans[subscription.windows[-1]] += 1
+        self.subscriptions[subscription.id] = subscription
+        if compiled.publish is not None:
+            self.published[compiled.publish] = subscription.id
+        self.dirty.add(canonical.number)
+        return subscription
+
+    def _begin(self, shared: Compiled, first_doc: int) -> None:
+        """A query in a FROM, and those in its own, have to count from this document on."""
+        known = self.subscriptions[shared.id]
+        if first_doc < known.first_doc:
+            known.first_doc = first_doc
+            known.canonical.begin(first_doc)
+            self.dirty.add(known.canonical.number)
+            for inner in shared.nested:
+                self._begin(inner, first_doc)
+
+    def remove(self, id: str) -> Subscription:
+        subscription = self.subscriptions.pop(id)
+        for inner in subscription.nested:
+            self._nested_users[inner] -= 1
+            if not self._nested_users[inner]:
+                self.remove(inner)
+        if subscription.publish is not None:
+            del self.published[subscription.publish]
+        span = subscription.windows[-1]
+        self._spans[span] -= 1
+        if not self._spans[span]:
+            del self._spans[span]
+        canonical = subscription.canonical
+        canonical.leave(subscription)
+        self.dirty.add(canonical.number)
+        if not canonical.subscribed:
+            del self.canonical[canonical.number]
+            self._forget(canonical)
+            self.edges.release(canonical)
+            compiled = subscription.compiled
+            self.variables.release(compiled.shape.texts(compiled.literals))
+            for stream in subscription.delivery.streams:
+                self.read[stream] -= 1
+        return subscription
+
+    def _canonical(self, compiled: Compiled) -> Canonical:
+        shape, literals = compiled.shape, compiled.literals
+        number = self.templates.setdefault(shape.template, len(self.templates))
+        size = len(shape.template.nodes)
+        found = [*map(self.variables.number, shape.texts(literals))]
+        fresh = Canonical(
+            number=self._next_canonical,
+            template=number,
+            variables=tuple(found[:size]),
+            selected=shape.selected,
+            ties=shape.ties,
+            values=shape.values(literals),
+            quantified=tuple(found[size:]),
+            constants=shape.constants(literals),
+        )
+        canonical = self._known(fresh)
+        if canonical is fresh:
+            self._next_canonical += 1
+            self.variables.use(found)
+            self.edges.use(canonical, compiled.definitions)
+            for stream in shape.delivery.streams:
+                self.read[stream] += 1
+            self.canonical[canonical.number] = canonical
+        return canonical
+
+    def _known(self, fresh: Canonical) -> Canonical:
+        """The canonical query that equals this one: itself, where it is new."""
+        there = self._by_variables.setdefault(fresh.variables, fresh)
+        if there is fresh:
+            return fresh
+        if isinstance(there, Canonical):
+            if _rest(there) == _rest(fresh):
+                return there
+            there = self._by_variables[fresh.variables] = {_rest(there): there}
+        return there.setdefault(_rest(fresh), fresh)
+
+    def _forget(self, canonical: Canonical) -> None:
+        there = self._by_variables[canonical.variables]
+        if isinstance(there, dict):
+            del there[_rest(canonical)]
+        if isinstance(there, Canonical) or not there:
+            del self._by_variables[canonical.variables]
+
+    def registered(self) -> int:
+        """How many subscriptions there are, without the queries in their FROM."""
+        return len(self.subscriptions) - sum(1 for users in self._nested_users.values() if users)
+
+    def widest_window(self) -> int:
+        """The longest time that any match may span, in microseconds."""
+        return max(self._spans, default=0)
+
+
+def _rest(canonical: Canonical) -> object:
+    """What tells a canonical query from others over the same variables."""
+    constants = canonical.constants
+    return (
+        canonical.template,
+        canonical.selected,
+        canonical.quantified,
+        repr(constants) if constants else "",
+    )

@@ -1,0 +1,106 @@
+"""The edges that stage 1 witnesses for the registered queries: how much they carry, and for whom.
+
+Go in: canonical queries that come and go. Come out: the edges of now, and those that have changed.
+Of an edge that only one query uses, which most are where queries have constants of their own, only
+that query is kept; its definition, a syntax tree, is made again where somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from xscl.normal.treepattern import Definition
+from xscl.stage1.witness import Edge
+
+Tie = tuple[int, int | None, bool, bool]
+"""An edge in a template: its position, that of its parent, and what it carries (see `Edge`).
+Quantified paths come after the template's positions."""
+
+
+class User(Protocol):
+    """What uses edges: a canonical query. `edges` has an id for each of
+    `ties`, `trees` a definition for each position."""
+
+    @property
+    def ties(self) -> tuple[Tie, ...]: ...
+    @property
+    def edges(self) -> tuple[int, ...]: ...
+    @property
+    def trees(self) -> tuple[Definition, ...]: ...
+
+
+class Edges(Mapping[int, Edge]):
+    """By id, which is the two variables in one number."""
+
+    __slots__ = ("_changed", "_of", "_uses")
+
+    def __init__(self) -> None:
+        self._of: dict[int, Edge | User] = {}
+        self._uses: dict[int, int] = {}
+        """The number of users, of edges that have more than one."""
+        self._changed: dict[int, Edge | None] = {}
+
+    def use(self, user: User, definitions: Sequence[Definition]) -> None:
+        """Let the edges of a user be there.
+
+        One that is asked for more than before is upgraded, so that no edge is witnessed twice; the
+        rows from before serve only queries that asked for less.
+        """
+        known = self._of
+        for tie, edge_id in zip(user.ties, user.edges, strict=True):
+            before = known.get(edge_id)
+            if before is None:
+                known[edge_id] = user
+                self._changed[edge_id] = _edge(edge_id, tie, definitions)
+                continue
+            self._uses[edge_id] = self._uses.get(edge_id, 1) + 1
+            position, parent, valued, read = tie
+            if isinstance(before, Edge):
+                carried = (before.valued, before.read)
+            else:
+                carried = _tie(before, edge_id)[2:]
+            asked = (valued or carried[0], read or carried[1])
+            if asked != carried or not isinstance(before, Edge):
+                edge = known[edge_id] = _edge(edge_id, (position, parent, *asked), definitions)
+                if asked != carried:
+                    self._changed[edge_id] = edge
+
+    def release(self, user: User) -> None:
+        """Take back `use`."""
+        for edge_id in user.edges:
+            uses = self._uses.pop(edge_id, 1) - 1
+            if uses > 1:
+                self._uses[edge_id] = uses
+            if not uses:
+                del self._of[edge_id]
+                self._changed[edge_id] = None
+
+    def changes(self) -> dict[int, Edge | None]:
+        """The edges that have come, changed, or gone (None) since the last time."""
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def __getitem__(self, edge_id: int) -> Edge:
+        found = self._of[edge_id]
+        if isinstance(found, Edge):
+            return found
+        return _edge(edge_id, _tie(found, edge_id), found.trees)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+
+def _tie(user: User, edge_id: int) -> Tie:
+    """That of an edge of which a user is the only one."""
+    return user.ties[user.edges.index(edge_id)]
+
+
+def _edge(edge_id: int, tie: Tie, definitions: Sequence[Definition]) -> Edge:
+    position, parent, valued, read = tie
+    depth = 0 if parent is None else len(definitions[parent].steps)
+    var1, var2 = edge_id >> 32, edge_id & 0xFFFF_FFFF
+    return Edge(edge_id, var1, var2, definitions[position], depth, valued, read)

@@ -1,0 +1,207 @@
+"""Residual predicates as SQL: inequalities, OR, NOT, arithmetic and functions over several nodes.
+
+A value has two columns in the match relations, its text and, where the text is a number, that
+number; NULL stands for NaN. XPath's rules hold, not DuckDB's: a comparison with NaN is false, and
+`!=` with NaN is true, under NOT as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import duckdb
+from duckdb.func import FunctionNullHandling
+
+from xscl import ast
+from xscl.functions.table import FUNCTIONS, to_string
+from xscl.normal.normalize import is_number
+from xscl.normal.template import Template
+from xscl.normal.treepattern import paths
+
+_NATIVE: dict[str, Callable[..., str]] = {
+    "contains": lambda a, b: f"contains({a}, {b})",
+    "starts-with": lambda a, b: f"starts_with({a}, {b})",
+    "ends-with": lambda a, b: f"suffix({a}, {b})",
+    "string-length": lambda a: f"length({a})::DOUBLE",
+    "concat": lambda *parts: f"({' || '.join(parts)})",
+}
+"""Functions that DuckDB computes exactly as XPath does; the others are called from it."""
+
+_ARITHMETIC = {"+": "+", "-": "-", "*": "*", "div": "/", "mod": "%"}
+
+
+class ResidualSql:
+    """Turns residuals into conditions.
+
+    `node(p)` and `column(p)` are the SQL of the node at a position, and the alias that carries its
+    value; `document(block)` the alias whose `doc` is the block's document; `stored` is RL or a slice.
+    """
+
+    def __init__(
+        self,
+        template: Template,
+        node: Callable[[int], str],
+        document: Callable[[int], str],
+        stored: str = "rl",
+    ) -> None:
+        self.template = template
+        self.node = node
+        self.document = document
+        self.stored = stored
+
+    def condition(self, part: ast.Expr) -> str:
+        match part:
+            case ast.And() | ast.Or():
+                word = " AND " if isinstance(part, ast.And) else " OR "
+                return f"({word.join(self.condition(p) for p in part.parts)})"
+            case ast.Not():
+                return f"NOT {self.condition(part.part)}"
+            case ast.Comparison():
+                return self._exists(part, self._comparison(part))
+            case _:
+                return self._exists(part, self._text(part))
+
+    def _comparison(self, part: ast.Comparison) -> str:
+        op = "<>" if part.op == "!=" else part.op
+        numeric = op not in ("=", "<>") or is_number(part.left) or is_number(part.right)
+        side = self._number if numeric else self._text
+        missing = "TRUE" if op == "<>" else "FALSE"
+        return f"COALESCE({side(part.left)} {op} {side(part.right)}, {missing})"
+
+    def _exists(self, part: ast.Expr, condition: str) -> str:
+        """A path under NOT or OR: there is some such node."""
+        used = sorted({_index(p) for p in paths(part) if _sigil(p) == "?"})
+        if not used:
+            return condition
+        conditions = []
+        for i in used:
+            base = self.template.quantified[i]
+            block = self.template.nodes[base][0]
+            conditions += [
+                f"q{i}.doc = {self.document(block)}.doc",
+                f"q{i}.node1 = {self.node(base)}",
+                f"q{i}.var1 = t.v{base}",
+                f"q{i}.var2 = t.u{i}",
+            ]
+        sources = ", ".join(f"{self.stored} q{i}" for i in used)
+        return f"EXISTS (SELECT 1 FROM {sources} WHERE {' AND '.join([*conditions, condition])})"
+
+    def _reference(self, path: ast.Path, column: str) -> str:
+        index = _index(path)
+        match _sigil(path):
+            case "#":
+                return f"e{index}.{column}"
+            case "?":
+                return f"q{index}.{column}"
+            case _:
+                return f"t.k{index}"
+
+    def _text(self, expr: ast.Expr) -> str:
+        """SQL of an expression as a string, or of a boolean function."""
+        if isinstance(expr, ast.Path):
+            return self._reference(expr, "text")
+        if is_number(expr):
+            return f"xscl_string({self._number(expr)})"
+        assert isinstance(expr, ast.Call)
+        return self._call(expr)
+
+    def _number(self, expr: ast.Expr) -> str:
+        """SQL of an expression as a number, NULL for NaN."""
+        if isinstance(expr, ast.Path):
+            if _sigil(expr) == "$":
+                return f"not_nan(xscl_number({self._reference(expr, 'text')}))"
+            return self._reference(expr, "num")
+        if isinstance(expr, ast.Arithmetic):
+            return f"not_nan({self._arithmetic(expr)})"
+        assert isinstance(expr, ast.Call)
+        if expr.name == "number":
+            return self._number(expr.args[0])
+        if is_number(expr):
+            return f"not_nan({self._call(expr)})"
+        return f"not_nan(xscl_number({self._text(expr)}))"
+
+    def _arithmetic(self, expr: ast.Expr) -> str:
+        """SQL of a sum or product. NaN passes through, so that one look at the whole is enough."""
+        if not isinstance(expr, ast.Arithmetic):
+            return self._number(expr)
+        left, right = self._arithmetic(expr.left), self._arithmetic(expr.right)
+        return f"({left} {_ARITHMETIC[expr.op]} {right})"
+
+    def _call(self, expr: ast.Call) -> str:
+        function = FUNCTIONS[expr.name]
+        args = [
+            (self._number if function.parameter(i) == "number" else self._text)(arg)
+            for i, arg in enumerate(expr.args)
+        ]
+        native = _NATIVE.get(expr.name)
+        return native(*args) if native else f"{_sql_name(expr.name, len(args))}({', '.join(args)})"
+
+
+def _sigil(path: ast.Path) -> str:
+    assert path.variable is not None
+    return path.variable[0]
+
+
+def _index(path: ast.Path) -> int:
+    assert path.variable is not None
+    return int(path.variable[1:])
+
+
+def constants(template: Template) -> Iterator[tuple[int, str]]:
+    """The constants of a template's residuals in order, with the SQL type of each."""
+    found = {
+        _index(path): "DOUBLE" if _sigil(path) == "%" else "VARCHAR"
+        for part in template.residuals
+        for path in paths(part)
+        if _sigil(path) in "$%"
+    }
+    yield from sorted(found.items())
+
+
+def _sql_name(name: str, arity: int) -> str:
+    return f"xscl_{name.replace('-', '_')}_{arity}"
+
+
+_SQL_TYPES = {"string": "VARCHAR", "number": "DOUBLE", "boolean": "BOOLEAN", "any": "VARCHAR"}
+
+
+def register_functions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the language's own functions callable from SQL, for those that DuckDB lacks."""
+    connection.execute(
+        "CREATE OR REPLACE TEMP MACRO not_nan(x) AS CASE WHEN isnan(x) THEN NULL ELSE x END"
+    )
+    _register(connection, "xscl_string", lambda x: to_string(x), ["DOUBLE"], "VARCHAR")
+    _register(connection, "xscl_number", FUNCTIONS["number"].call, ["VARCHAR"], "DOUBLE")
+    for name, function in FUNCTIONS.items():
+        if name in _NATIVE or name == "number":
+            continue
+        for arity in range(function.least, (function.most or function.least) + 1):
+            kinds = [_SQL_TYPES[function.parameter(i)] for i in range(arity)]
+            result = _SQL_TYPES[function.result]
+            _register(connection, _sql_name(name, arity), function.call, kinds, result)
+
+
+def _register(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    call: Callable[..., Any],
+    kinds: list[Any],
+    result: Any,
+) -> None:
+    # DuckDB reads the number of parameters off the function's signature.
+    names = ", ".join(f"a{i}" for i in range(len(kinds)))
+    numeric = [kind == "DOUBLE" for kind in kinds]
+
+    def apply(values: tuple[Any, ...]) -> Any:
+        given = [
+            math.nan if value is None and is_double else value
+            for value, is_double in zip(values, numeric, strict=True)
+        ]
+        return None if any(value is None for value in given) else call(*given)
+
+    wrapper = eval(f"lambda {names}: apply(({names},))", {"apply": apply})
+    connection.create_function(
+        name, wrapper, kinds, result, null_handling=FunctionNullHandling.SPECIAL
+    )

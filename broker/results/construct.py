@@ -1,0 +1,119 @@
+"""Result documents: copies of nodes, computed items, and constructed elements (SELECT).
+
+Results are written as text, a copied node as it was serialised: grafting it into a tree would
+rename its prefixes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from xml.sax.saxutils import escape, quoteattr
+
+from lxml import etree
+
+from xscl import ast
+from xscl.normal.treepattern import resolve_names
+from xscl.stage1.filters import Node, as_text, compile_value, text_of
+
+Environment = Mapping[str, Node]
+"""The node that each variable of SELECT stands for in a match."""
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PLAIN = re.compile(r"[ !#-%'-;=?-~]*").fullmatch
+"""Text that stands for itself in content and in quotation marks."""
+_TAG_NAME = re.compile(r"<[^\s/>]+")
+
+
+def element(name: str, attributes: Iterable[tuple[str, str]], content: str) -> str:
+    """An element as text; `content` is XML already."""
+    start = name + "".join(f" {key}={quote(value)}" for key, value in attributes)
+    return f"<{start}>{content}</{name}>" if content else f"<{start}/>"
+
+
+def quote(value: str) -> str:
+    """An attribute value in quotation marks, blanks kept as they are."""
+    if _PLAIN(value):
+        return f'"{value}"'
+    return quoteattr(clean(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+
+
+def text_xml(text: str) -> str:
+    """Text as XML; a carriage return would otherwise be read as a line feed."""
+    if _PLAIN(text):
+        return text
+    return escape(clean(text), {"\r": "&#13;"})
+
+
+def clean(text: str) -> str:
+    """The text without characters that XML has no way to write."""
+    return _NOT_XML.sub("", text)
+
+
+def node_xml(node: Node, default_namespace: str = "") -> str:
+    """A copy of an element, or the text of another node.
+
+    `default_namespace` is the one in scope where the copy goes.
+    """
+    if isinstance(node, str):
+        return text_xml(node)
+    copy = etree.tostring(node, encoding="unicode", with_tail=False)
+    if default_namespace and isinstance(node.tag, str) and None not in node.nsmap:
+        # Names without a namespace stay without.
+        return _TAG_NAME.sub(lambda start: f'{start[0]} xmlns=""', copy, count=1)
+    return copy
+
+
+def item_xml(item: ast.SelectItem, env: Environment, namespaces: Mapping[str, str]) -> str:
+    """What an item of SELECT gives.
+
+    Nodes are copied, or with AS become elements of that name with their text; a computed value
+    becomes an element, named `value` where there is no AS.
+    """
+    value = compile_value(resolve_names(item.expr, namespaces))(env)
+    if not isinstance(value, list):
+        return element(item.name or "value", (), text_xml(as_text(value)))
+    if item.name is None:
+        return "".join(map(node_xml, value))
+    return "".join(element(item.name, (), text_xml(text_of(node))) for node in value)
+
+
+def construct(
+    made: ast.Element,
+    env: Environment,
+    namespaces: Mapping[str, str],
+    declared: Mapping[str, str] | None = None,
+) -> str:
+    """The element that a constructor makes of a match. `declared` are the prefixes in scope."""
+    outside = dict(declared or {})
+    scope = dict(outside)
+    attributes: list[tuple[str, str]] = []
+    for name, parts in made.attributes:
+        text = "".join(p if isinstance(p, str) else _joined(p, env, namespaces) for p in parts)
+        attributes.append((name, text))
+        if name == "xmlns" or name.startswith("xmlns:"):
+            scope[name.partition(":")[2]] = text
+    for name in [made.name, *(name for name, _ in made.attributes)]:
+        prefix, colon, _ = name.partition(":")
+        if colon and prefix not in ("xml", "xmlns") and prefix not in scope:
+            scope[prefix] = namespaces[prefix]
+            attributes.append((f"xmlns:{prefix}", namespaces[prefix]))
+    content = []
+    for part in made.content:
+        if isinstance(part, str):
+            content.append(text_xml(part))
+        elif isinstance(part, ast.Element):
+            content.append(construct(part, env, namespaces, scope))
+        else:
+            value = compile_value(resolve_names(part, namespaces))(env)
+            nodes = value if isinstance(value, list) else [as_text(value)]
+            content += [node_xml(node, scope.get("", "")) for node in nodes]
+    return element(made.name, attributes, "".join(content))
+
+
+def _joined(expr: ast.Expr, env: Environment, namespaces: Mapping[str, str]) -> str:
+    """The value of an expression in an attribute: several nodes are parted by blanks."""
+    value = compile_value(resolve_names(expr, namespaces))(env)
+    if isinstance(value, list):
+        return " ".join(text_of(node) for node in value)
+    return as_text(value)

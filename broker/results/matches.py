@@ -1,0 +1,86 @@
+"""From candidates to what they are for those who have subscribed: matches, and documents of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from broker.documents.admitted import Admitted
+from broker.documents.arrow import Arrival
+from broker.join.candidates import Found, admits, lengths
+from broker.model import Match
+from broker.results.publisher import Publisher
+from broker.results.stored import stored
+from broker.state.store import Store
+from broker.subscriptions.limits import Limits
+from xscl.normal.template import Template
+
+
+class Result(NamedTuple):
+    """A match, its documents, the oldest document it is made of, its subscription's number."""
+
+    match: Match
+    docs: tuple[int, ...]
+    base: int
+    number: int
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it is a match of a query in another's FROM, which only that one sees."""
+        return self.number < 0
+
+    def order(self) -> tuple[int, int, str]:
+        return (self.match.end, self.match.start, self.match.id)
+
+
+def results(
+    store: Store,
+    shapes: Sequence[Template],
+    limits: Limits,
+    run: Sequence[Admitted],
+    candidates: Sequence[Found],
+) -> list[Result]:
+    """The matches that candidates are for those who have subscribed to them; `run` holds the
+    documents that are new, and `shapes` are the templates by number."""
+    publisher = Publisher(partial(stored, store, {a.doc: a for a in run}))
+    publisher.load({doc for _, candidate in candidates for doc in candidate.docs})
+    found: list[Result] = []
+    for canonical, candidate in candidates:
+        shape = shapes[canonical.template]
+        blocks = [block for block, _ in shape.nodes]
+        documents = [publisher.stored(doc) for doc in candidate.docs]
+        base, lasting = min(s.base for s in documents), lengths(shape, documents)
+        wanted = [s for s in canonical.subscribers.values() if admits(s, base, lasting)]
+        if limits.cuts:
+            wanted = [s for s in wanted if limits.heard(s.number, candidate.docs)]
+        if wanted and publisher.confirmed(canonical, blocks, candidate, shape.joins):
+            found += [
+                Result(publisher.match(s, blocks, candidate), candidate.docs, base, s.number)
+                for s in wanted
+            ]
+    return found
+
+
+def in_order(found: list[Result]) -> list[Match]:
+    """The matches, for people in the order of their ends, of their documents, and of the nodes in
+    those."""
+    found.sort(key=lambda f: (f.match.end, f.match.start, f.docs, f.match.nodes, f.number))
+    return [f.match for f in found]
+
+
+def as_document(match: Match) -> Arrival:
+    """What a match publishes, as a document of its own stream."""
+    assert match.stream is not None
+    return Arrival(
+        source=match.stream,
+        id=match.id,
+        streams=(match.stream,),
+        timestamp=match.end,
+        dated=True,
+        seq=None,
+        revision=False,
+        xml=match.result.encode("utf-8"),
+        error=None,
+        place=f"{match.query}/{match.id}",
+    )

@@ -1,0 +1,161 @@
+"""From candidate rows to matches: each with its documents, the values that join, and its result.
+
+Documents are parsed again only here, for those that matched, and each once per batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from lxml import etree
+
+from broker.join.candidates import Candidate
+from broker.model import DocumentRef, Match, iso_time, match_id
+from broker.query.catalog import Canonical, Subscription
+from broker.results.construct import construct, element, item_xml, node_xml, text_xml
+from xscl import ast
+from xscl.stage1.document import (
+    ELEMENT_BITS,
+    ELEMENT_MASK,
+    TEXT_NODE,
+    attribute_name,
+    parse_document,
+    text_at,
+)
+from xscl.stage1.filters import Node, as_text, compile_value
+
+
+class Stored(NamedTuple):
+    """A stored document: number, oldest document it is made of, identity, interval, bytes."""
+
+    doc: int
+    base: int
+    source: str
+    id: str
+    streams: tuple[str, ...]
+    start: int
+    end: int
+    xml: bytes
+
+
+class Publisher:
+    """Makes the matches of one batch. `fetch` brings the documents of the given numbers."""
+
+    def __init__(self, fetch: Callable[[Sequence[int]], dict[int, Stored]]) -> None:
+        self._fetch = fetch
+        self._stored: dict[int, Stored] = {}
+        self._elements: dict[int, list[etree._Element]] = {}
+        self._texts: dict[tuple[int, int], str] = {}
+        self._copies: dict[tuple[int, int], str] = {}
+
+    def load(self, docs: set[int]) -> None:
+        missing = sorted(docs - self._stored.keys())
+        if missing:
+            self._stored.update(self._fetch(missing))
+
+    def stored(self, doc: int) -> Stored:
+        return self._stored[doc]
+
+    def _element(self, doc: int, node: int) -> etree._Element:
+        """The element that a node is or belongs to; a document's nodes are counted once."""
+        elements = self._elements.get(doc)
+        if elements is None:
+            root = parse_document(self._stored[doc].xml)
+            elements = self._elements[doc] = list(root.iter())
+        return elements[node & ELEMENT_MASK]
+
+    def _text(self, doc: int, node: int) -> str:
+        text = self._texts.get((doc, node))
+        if text is None:
+            text = self._texts[doc, node] = text_at(self._element(doc, node), node)
+        return text
+
+    def confirmed(
+        self,
+        canonical: Canonical,
+        blocks: Sequence[int],
+        candidate: Candidate,
+        joins: Sequence[tuple[int, int]],
+    ) -> bool:
+        """Whether values that have equal codes are equal; a code stands for a string, it is not it."""
+        for a, b in joins:
+            lefts, rights = candidate.at(a), candidate.at(b)
+            one, other = candidate.docs[blocks[a]], candidate.docs[blocks[b]]
+            left = [self._value(canonical, one, a, node) for node in lefts]
+            right = [self._value(canonical, other, b, node) for node in rights]
+            if set(left).isdisjoint(right):
+                return False
+        return True
+
+    def _value(self, canonical: Canonical, doc: int, position: int, node: int) -> str:
+        value = canonical.values[position]
+        if value is None:
+            return self._text(doc, node)
+        return as_text(compile_value(value)(self._context(doc, node)))
+
+    def _context(self, doc: int, node: int) -> Node:
+        return self._text(doc, node) if node >> ELEMENT_BITS else self._element(doc, node)
+
+    def match(
+        self, subscription: Subscription, blocks: Sequence[int], candidate: Candidate
+    ) -> Match:
+        """The match that a candidate is for one subscriber."""
+        stored = [self._stored[d] for d in candidate.docs]
+        delivery, positions = subscription.delivery, subscription.delivery.positions
+        nodes = tuple([candidate.nodes[positions[i]] or 0 for i in delivery.selected])
+        values: dict[str, list[str]] = {}
+        for name, index in delivery.variables:
+            position = positions[index]
+            doc = candidate.docs[blocks[position]]
+            texts = [self._text(doc, n) for n in sorted(candidate.at(position))]
+            values[name] = list(dict.fromkeys(texts))
+        start, end = min(s.start for s in stored), max(s.end for s in stored)
+        id, text = subscription.id, subscription.text
+        return Match(
+            id=match_id(id, text, [(s.source, s.id) for s in stored], nodes),
+            query=id,
+            stream=subscription.publish,
+            start=start,
+            end=end,
+            documents=tuple(DocumentRef(s.id, s.streams[0], s.end) for s in stored),
+            values=values,
+            nodes=nodes,
+            result=self._result(subscription, blocks, candidate, start, end),
+        )
+
+    def _result(
+        self,
+        subscription: Subscription,
+        blocks: Sequence[int],
+        candidate: Candidate,
+        start: int,
+        end: int,
+    ) -> str:
+        places = [
+            (name, candidate.docs[blocks[p]], candidate.nodes[p] or 0)
+            for name, p in subscription.delivery.named.items()
+        ]
+        select, namespaces = subscription.delivery.select, subscription.delivery.namespaces
+        if select is None:
+            content = [self._copy(doc, node) for _, doc, node in places]
+        else:
+            env = {name: self._context(doc, node) for name, doc, node in places}
+            if isinstance(select, ast.Element):
+                return construct(select, env, namespaces)
+            content = [item_xml(item, env, namespaces) for item in select]
+        times = (("start", iso_time(start)), ("end", iso_time(end)))
+        return element("result", (("query", subscription.id), *times), "".join(content))
+
+    def _copy(self, doc: int, node: int) -> str:
+        """A copy of a node; an attribute becomes an element of its name."""
+        copy = self._copies.get((doc, node))
+        if copy is None:
+            ordinal = node >> ELEMENT_BITS
+            if ordinal and not ordinal & TEXT_NODE:
+                name = attribute_name(self._element(doc, node), node)
+                copy = element(name, (), text_xml(self._text(doc, node)))
+            else:
+                copy = node_xml(self._context(doc, node))
+            self._copies[doc, node] = copy
+        return copy

@@ -1,0 +1,162 @@
+"""The HTTP API of the service: all its routes, put together.
+
+In: a started service. Out: an ASGI application for a server. The routes are in `api_*.py`, the
+bodies in `schemas.py` and `replies.py`, what goes wrong in `problems.py`; `guard.py` stands
+in front of all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import Depends, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.security import HTTPBearer
+from starlette.responses import HTMLResponse, JSONResponse
+from starlette.types import ASGIApp
+
+from broker.service.api import (
+    channels,
+    documents,
+    matches,
+    operations,
+    problems,
+    public,
+    subscriptions,
+)
+from broker.service.api.common import Context
+from broker.service.api.docs import HEADERS, page
+from broker.service.api.guard import Guard, Rules, own_hosts
+from broker.service.api.replies import MatchReply
+from broker.service.api.waiting import Waiting
+from broker.service.service import Service
+
+_DESCRIPTION = """\
+An XML stream-join message broker: documents come in, subscriptions find those that belong together, \
+matches go out.
+
+Everything below /v1 needs the header `Authorization: Bearer TOKEN`; the token is in the file `token` \
+of the state directory unless it was set. Errors are problem details (RFC 9457), of the type \
+application/problem+json: `type` is one of a few, `errors` tells each finding with its place. After \
+429 and 503 the header `Retry-After` says when to try again. Times are ISO 8601 in UTC, durations are \
+written as in XSCL: "90 s", "7 days".\
+"""
+
+_TAGS = [
+    ("documents", "Documents come in. They are accepted once they are stored durably."),
+    ("subscriptions", "Queries over documents to come. They change while documents flow."),
+    (
+        "matches",
+        "What was found: read with a cursor, by long polling, as a stream, in a feed reader.",
+    ),
+    ("channels", "Ways out: files, webhooks, mail, and consumers that pull."),
+    ("deliveries", "Deliveries that were given up, and how to try them again."),
+    ("dead letters", "Documents that could not be processed, with the reason."),
+    ("feeds", "Feeds that are fetched, whose items are documents."),
+    ("service", "Looking after the service."),
+]
+
+_bearer = HTTPBearer(auto_error=False, description="The token of the service.")
+
+
+class Api:
+    """The application over a service.
+
+    `app` is for the server; `drain` ends what waits for matches, so that the server can stop.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.waiting = Waiting()
+        server = service.settings.server
+        secret = server.metrics_token
+        rules = Rules(
+            token=service.token,
+            metrics_token=secret.get_secret_value() if secret else None,
+            hosts=own_hosts(server.host, server.public_url),
+            max_body=server.max_body,
+        )
+        context = Context(service, self.waiting, rules)
+        service.metrics.read_from(service.figures, self.waiting.__len__)
+        self.app: ASGIApp = Guard(_application(context), rules, service.metrics.observe_request)
+
+    def drain(self) -> None:
+        """End event streams and long polls, now and from now on. From any thread."""
+        self.waiting.drain()
+
+
+def _application(context: Context) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        context.waiting.start(context.service.mailbox)
+        try:
+            yield
+        finally:
+            context.waiting.stop()
+
+    app = FastAPI(
+        title="Broker",
+        version=version("xml-stream-broker"),
+        description=_DESCRIPTION,
+        openapi_tags=[{"name": name, "description": text} for name, text in _TAGS],
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
+    app.state.context = context
+    for kind in problems.HANDLED:
+        app.add_exception_handler(kind, problems.handle)
+    token = [Depends(_bearer)]  # for the description; the guard is who checks it
+    for router in (
+        documents.router,
+        subscriptions.router,
+        matches.router,
+        channels.channels,
+        channels.deliveries,
+        operations.router,
+    ):
+        app.include_router(router, dependencies=token)
+    app.include_router(public.router)
+    _describe(app)
+    return app
+
+
+def _describe(app: FastAPI) -> None:
+    """The description of the API, made once."""
+    described = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=app.routes,
+        tags=app.openapi_tags,
+    )
+    schemas = described["components"]["schemas"]
+    for model in (problems.ProblemDetails, MatchReply):
+        _add(schemas, model.model_json_schema(ref_template="#/components/schemas/{model}"))
+    # What FastAPI would answer to a request that does not fit, and this application does not.
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    for methods in described["paths"].values():
+        for operation in methods.values():
+            if "HTTPValidationError" in str(operation["responses"].get("422")):
+                del operation["responses"]["422"]
+    html = page(described)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> JSONResponse:
+        return JSONResponse(described)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(html, headers=HEADERS)
+
+
+def _add(schemas: dict[str, Any], schema: dict[str, Any]) -> None:
+    schemas.update(schema.pop("$defs", {}))
+    schemas[schema["title"]] = schema

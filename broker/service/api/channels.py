@@ -1,0 +1,215 @@
+"""Channels, the ways out; and deliveries that were given up."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from broker.service.api.common import ApiContext, channel_spec, problems
+from broker.service.api.replies import ChannelReply, CountReply, DeadDeliveryReply, TestReply
+from broker.service.api.schemas import (
+    LARGEST,
+    AckBody,
+    ChannelBody,
+    Name,
+    Numbers,
+    ResendBody,
+    ResetBody,
+    split_numbers,
+)
+
+channels = APIRouter(prefix="/v1/channels", tags=["channels"])
+deliveries = APIRouter(prefix="/v1/deliveries/dead", tags=["deliveries"])
+
+Known = Annotated[str, Path(max_length=1_000, description="a channel", examples=["desk"])]
+
+OfChannel = Annotated[str | None, Query(max_length=1_000, description="only those of this channel")]
+
+
+@channels.get(
+    "",
+    operation_id="listChannels",
+    summary="List channels",
+    responses=problems(),
+    response_description="The channels by name.",
+)
+async def listed(api: ApiContext) -> list[ChannelReply]:
+    """All channels, with how far each has got and what went wrong last."""
+    found = await api.read(api.service.channels)
+    waiting = (await api.read(api.service.mailbox.figures)).backlog
+    return [
+        ChannelReply(**channel.to_json(), waiting=waiting.get(channel.name, 0)) for channel in found
+    ]
+
+
+@channels.put(
+    "/{name}",
+    operation_id="putChannel",
+    summary="Make or change a channel",
+    responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
+    response_description="The channel, with its secrets.",
+)
+async def put(
+    api: ApiContext, name: Annotated[Name, Path(description="a channel")], body: ChannelBody
+) -> ChannelReply:
+    """A new channel begins with what is found from now on; one that is changed goes on where it is.
+
+    A webhook without a secret gets one made.
+    """
+    spec = channel_spec(api.service.settings.state, body, name)
+    made = await api.change(partial(api.service.put_channel, spec, body.subscription))
+    return ChannelReply(**made.to_json(secrets=True))
+
+
+@channels.get(
+    "/{name}",
+    operation_id="getChannel",
+    summary="Look at a channel",
+    responses=problems("not-found"),
+    response_description="The channel.",
+)
+async def one(
+    api: ApiContext,
+    name: Known,
+    secrets: Annotated[bool, Query(description="show the secret of a webhook as well")] = False,
+) -> ChannelReply:
+    """One channel: where it delivers, how far it has got, what went wrong last."""
+    channel = await api.read(partial(api.service.channel, name))
+    return ChannelReply(**channel.to_json(secrets=secrets))
+
+
+@channels.delete(
+    "/{name}",
+    operation_id="deleteChannel",
+    summary="Remove a channel",
+    status_code=204,
+    responses=problems("not-found"),
+    response_description="The channel is gone.",
+)
+async def delete(api: ApiContext, name: Known) -> Response:
+    """Remove a channel. What it has not delivered stays in the log and is not delivered by it."""
+    await api.read(partial(api.service.drop_channel, name))
+    return Response(status_code=204)
+
+
+@channels.post(
+    "/{name}/pause",
+    operation_id="pauseChannel",
+    summary="Pause a channel",
+    responses=problems("not-found"),
+    response_description="The channel as it is now.",
+)
+async def pause(api: ApiContext, name: Known) -> ChannelReply:
+    """Deliver nothing until it is resumed; nothing is lost meanwhile."""
+    return ChannelReply(**(await api.read(partial(api.service.pause_channel, name))).to_json())
+
+
+@channels.post(
+    "/{name}/resume",
+    operation_id="resumeChannel",
+    summary="Resume a channel",
+    responses=problems("not-found"),
+    response_description="The channel as it is now.",
+)
+async def resume(api: ApiContext, name: Known) -> ChannelReply:
+    """Go on where a paused or disabled channel stopped, at once."""
+    return ChannelReply(**(await api.read(partial(api.service.resume_channel, name))).to_json())
+
+
+@channels.post(
+    "/{name}/ack",
+    operation_id="acknowledge",
+    summary="Acknowledge matches",
+    responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
+    response_description="The channel as it is now.",
+)
+async def ack(api: ApiContext, name: Known, body: AckBody) -> ChannelReply:
+    """Say that all matches up to a number are dealt with; only for pull channels.
+
+    The cursor never goes backwards.
+    """
+    return ChannelReply(**(await api.read(partial(api.service.ack, name, body.n))).to_json())
+
+
+@channels.post(
+    "/{name}/reset",
+    operation_id="resetChannel",
+    summary="Begin a channel again",
+    responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
+    response_description="The channel as it is now.",
+)
+async def reset(api: ApiContext, name: Known, body: ResetBody) -> ChannelReply:
+    """Deliver all that is in the log behind a number, also what was delivered before."""
+    done = partial(api.service.reset_channel, name, body.after)
+    return ChannelReply(**(await api.read(done)).to_json())
+
+
+@channels.post(
+    "/{name}/test",
+    operation_id="testChannel",
+    summary="Try a channel",
+    responses=problems("not-found", "conflict"),
+    response_description="What came of it.",
+)
+async def test(api: ApiContext, name: Known) -> TestReply:
+    """Deliver one message of its own, of the type `test`, and wait for what comes of it.
+
+    It is no match, moves nothing, and is not tried again. A pull channel cannot be tried.
+    """
+    arrived, detail = await api.try_out(partial(api.service.test_channel, name))
+    return TestReply(ok=arrived, detail=detail)
+
+
+# -- given up ----------------------------------------------------------------------------------
+
+
+@deliveries.get(
+    "",
+    operation_id="listDeadDeliveries",
+    summary="List deliveries that were given up",
+    responses=problems(),
+    response_description="The deliveries, oldest first.",
+)
+async def dead(
+    api: ApiContext,
+    after: Annotated[int, Query(ge=0, le=LARGEST, description="only numbers above it")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
+    channel: OfChannel = None,
+) -> list[DeadDeliveryReply]:
+    """Matches that a receiver did not take, however often it was tried, with the last reason."""
+    found = await api.read(partial(api.service.dead_deliveries, after, limit, channel))
+    return [DeadDeliveryReply(**each.to_json()) for each in found]
+
+
+@deliveries.delete(
+    "",
+    operation_id="forgetDeadDeliveries",
+    summary="Forget deliveries that were given up",
+    responses=problems(),
+    response_description="How many were forgotten.",
+)
+async def forget(
+    api: ApiContext,
+    numbers: Annotated[Numbers | None, Query(description="only these")] = None,
+    channel: OfChannel = None,
+) -> CountReply:
+    """Forget deliveries that were given up: some by number, those of a channel, or all."""
+    call = partial(api.service.forget_dead, split_numbers(numbers), channel)
+    return CountReply(count=await api.read(call))
+
+
+@deliveries.post(
+    "/resend",
+    operation_id="resendDeadDeliveries",
+    summary="Try given-up deliveries again",
+    status_code=202,
+    responses=problems("not-found", "too-large", "unsupported-media-type"),
+    response_description="They will be tried again.",
+)
+async def resend(api: ApiContext, body: ResendBody) -> CountReply:
+    """Try deliveries again that were given up: some by number, those of a channel, or all."""
+    count = await api.read(partial(api.service.resend, body.numbers, body.channel))
+    return CountReply(count=count)

@@ -1,0 +1,215 @@
+"""Publishing: documents come in, and are accepted once they are on disk."""
+
+from __future__ import annotations
+
+import re
+from email.message import Message
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Request
+
+from broker.service.api.common import ApiContext, Context, problems
+from broker.service.api.known import keys_of
+from broker.service.api.problems import Problem, wrong_type
+from broker.service.api.replies import AcceptedReply
+from broker.service.core.answers import Posted
+from broker.service.core.errors import Invalid
+from broker.service.intake import read_lines
+from broker.spark.documents import microseconds
+from xscl.stage1.document import encode_text
+from xscl.syntax.lexer import NAME
+
+router = APIRouter(tags=["documents"])
+
+_LINES = {
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/x-jsonlines",
+}
+_STREAM = re.compile(NAME)
+_TRUE = {"true", "1", "?1"}
+_FALSE = {"false", "0", "?0"}
+_LONGEST_ID = 2_000
+
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "One XML document, or many documents as lines of JSON.",
+        "content": {
+            "application/xml": {
+                "schema": {"type": "string"},
+                "examples": {
+                    "one": {
+                        "summary": "One document",
+                        "value": "<book><title>The Tide Clerk</title></book>",
+                    }
+                },
+            },
+            "application/x-ndjson": {
+                "schema": {
+                    "type": "object",
+                    "description": "Each line.",
+                    "required": ["xml"],
+                    "properties": {
+                        "xml": {"type": "string", "description": "the document"},
+                        "id": {"type": "string", "description": "its id"},
+                        "timestamp": {
+                            "description": "its time: ISO 8601, or seconds since 1970",
+                            "oneOf": [{"type": "string"}, {"type": "number"}],
+                        },
+                        "revision": {
+                            "type": "boolean",
+                            "description": "it replaces the document of that id",
+                        },
+                        "source": {
+                            "type": "string",
+                            "description": "whose ids these are; `post:` and the stream by default",
+                        },
+                    },
+                },
+                "examples": {
+                    "two": {
+                        "summary": "Two documents",
+                        "value": '{"id":"d1","timestamp":"2026-10-05T06:40:00Z","xml":"<book/>"}\n'
+                        '{"id":"d2","timestamp":"2026-10-05T06:45:00Z","xml":"<blog/>"}\n',
+                    }
+                },
+            },
+        },
+    }
+}
+
+
+@router.post(
+    "/v1/streams/{stream}/documents",
+    operation_id="publishDocuments",
+    summary="Publish documents",
+    status_code=202,
+    responses=problems(
+        "too-large", "unsupported-media-type", "backlog-full", "draining", "disk-full"
+    ),
+    response_description="The documents are stored durably.",
+    openapi_extra=_BODY,
+)
+async def publish(
+    request: Request,
+    api: ApiContext,
+    stream: Annotated[
+        str, Path(max_length=200, description="the stream that they flow through", examples=["S"])
+    ],
+    content_type: Annotated[
+        str | None, Header(description="`application/xml` or `application/x-ndjson`")
+    ] = None,
+    document_id: Annotated[str | None, Header(description="the id of the one document")] = None,
+    document_timestamp: Annotated[
+        str | None, Header(description="its time: ISO 8601, or seconds since 1970; else it is now")
+    ] = None,
+    document_revision: Annotated[
+        str | None, Header(description="`true`: it replaces the document of that id")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            description="makes ids of documents that have none, so that the request may be repeated"
+        ),
+    ] = None,
+) -> AcceptedReply:
+    """One XML document, or many as lines of JSON: all of them or none.
+
+    The answer says 202 once the documents are on disk; from then on they are processed whatever
+    happens. A request of which no answer came may be repeated: a document whose id is known already
+    is dropped, and `known` counts those. What is no well-formed document is accepted too, and kept aside with the reason when
+    its turn comes (see /v1/dead-letters).
+    """
+    if not _STREAM.fullmatch(stream):
+        raise Invalid(f"{stream!r} cannot be the name of a stream", "stream")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem("unsupported-media-type", "the body must not be compressed")
+    kind = Message()
+    kind["content-type"] = content_type or "none/none"
+    type_, charset = kind.get_content_type(), kind.get_param("charset")
+    key = _text("Idempotency-Key", idempotency_key)
+    if type_ in _LINES:
+        body = await _body(request)
+        call = partial(_publish_lines, api, stream, body, key)
+    elif type_ in ("application/xml", "text/xml") or type_.endswith("+xml"):
+        timestamp = _time(document_timestamp)
+        id = _text("Document-Id", document_id)
+        revision = _flag(document_revision)
+        xml = _recoded(await _body(request), charset)
+        posted = Posted(xml, id or key, timestamp, revision)
+        call = partial(_publish, api, stream, [posted])
+    else:
+        raise wrong_type("application/xml or application/x-ndjson", request)
+    return await api.publish(call)
+
+
+def _publish_lines(api: Context, stream: str, body: bytes, key: str | None) -> AcceptedReply:
+    return _publish(api, stream, read_lines(body, key))
+
+
+def _publish(api: Context, stream: str, documents: list[Posted]) -> AcceptedReply:
+    keys = keys_of(stream, documents)
+    known = api.known.count(api.service.core, keys, documents)
+    accepted = api.service.publish(stream, documents)
+    api.known.accepted(keys, accepted.first)
+    return AcceptedReply(
+        accepted=accepted.count,
+        known=known,
+        first=accepted.first,
+        last=accepted.last,
+        ids=list(accepted.ids),
+    )
+
+
+async def _body(request: Request) -> bytes:
+    """The whole body; the guard in front sees to it that it is not too large."""
+    whole = bytearray()
+    async for part in request.stream():
+        whole += part
+    if not whole.strip():
+        raise Invalid("the body is empty", "body")
+    return bytes(whole)
+
+
+def _recoded(body: bytes, charset: object) -> bytes:
+    """The document, in UTF-8 if the header says how it is encoded: it knows better than the
+    document's own declaration (RFC 7303, section 3)."""
+    if not isinstance(charset, str):
+        return body
+    try:
+        return encode_text(body.decode(charset))
+    except LookupError:
+        raise Problem("unsupported-media-type", f"there is no charset {charset!r}") from None
+    except (UnicodeError, ValueError) as error:
+        raise Invalid(f"the body is not {charset}: {error}", "body") from None
+
+
+def _text(name: str, value: str | None) -> str | None:
+    """The text of a header: UTF-8, which HTTP hands over byte by byte."""
+    if value is None:
+        return None
+    try:
+        text = value.encode("latin-1").decode()
+    except UnicodeError:
+        raise Invalid(f"the header {name} is not UTF-8", name) from None
+    if not text or len(text) > _LONGEST_ID or not text.isprintable():
+        raise Invalid(f"the header {name} must be 1 to {_LONGEST_ID:,} printable characters", name)
+    return text
+
+
+def _time(value: str | None) -> int | None:
+    if value is None:
+        return None
+    found = microseconds(value)
+    if found is None:
+        raise Invalid(f"{value!r} is neither a date nor a number of seconds", "Document-Timestamp")
+    return found
+
+
+def _flag(value: str | None) -> bool:
+    if value is not None and value.lower() not in _TRUE | _FALSE:
+        raise Invalid("the header Document-Revision is `true` or `false`", "Document-Revision")
+    return value is not None and value.lower() in _TRUE

@@ -1,0 +1,252 @@
+"""Reading matches: pages with a cursor, long polling, an event stream, and sending one again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from starlette.responses import Response, StreamingResponse
+
+from broker.delivery import Channel
+from broker.service.api.common import ApiContext, Context, problems
+from broker.service.api.problems import to_json
+from broker.service.api.schemas import LARGEST, ResendMatchBody
+from broker.service.core.errors import Conflict
+
+router = APIRouter(prefix="/v1/matches", tags=["matches"])
+
+NDJSON = "application/x-ndjson"
+_EVENTS = "text/event-stream"
+_CHUNK = 100
+"""Matches that are read at once."""
+
+_PAGE_BYTES = 8_000_000
+"""A page ends when it is as large as that."""
+
+_RETRY = 2_000
+"""Milliseconds after which a client whose stream has ended asks again."""
+
+_KEEP_ALIVE = 15.0
+"""Seconds after which a stream with nothing to tell says so."""
+
+Subscription = Annotated[
+    str | None,
+    Query(
+        max_length=1_000, description="whose matches; without it those of all", examples=["pair"]
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Lines of JSON, the number of each, and the cursor behind them."""
+
+    lines: list[bytes]
+    numbers: list[int]
+    cursor: int
+
+
+@router.get(
+    "",
+    operation_id="readMatches",
+    summary="Read matches",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Matches in the order in which they were found, one a line.",
+            "content": {NDJSON: {"schema": {"$ref": "#/components/schemas/MatchReply"}}},
+            "headers": {
+                "Next-Cursor": {
+                    "description": "`after` of the next page; always there.",
+                    "schema": {"type": "integer"},
+                }
+            },
+        },
+        **problems("not-found", "conflict"),
+    },
+)
+async def matches(
+    request: Request,
+    api: ApiContext,
+    subscription: Subscription = None,
+    channel: Annotated[
+        str | None,
+        Query(max_length=100, description="a pull channel: its matches, from where it has got to"),
+    ] = None,
+    after: Annotated[
+        int | None,
+        Query(
+            ge=0,
+            le=LARGEST,
+            description="only matches numbered above it; without it all, or what the channel has not",
+        ),
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
+    wait: Annotated[
+        float, Query(ge=0, le=60, description="seconds to wait for the first, if there is none")
+    ] = 0.0,
+) -> Response:
+    """Matches as lines of JSON, oldest first; `Next-Cursor` is `after` of the next request.
+
+    Who keeps that number misses nothing and gets nothing twice. With `wait` the request is answered
+    as soon as there is a match. A page may hold fewer than `limit` where matches are large. A pull
+    channel keeps the number itself: see POST /v1/channels/{name}/ack. While it is paused its pages are
+    empty.
+    """
+    whose, begin = subscription, after
+    if channel is not None:
+        known = await api.read(partial(_pulled, api, channel))
+        whose, begin = known.subscription, known.cursor if after is None else after
+    read = partial(_page, api, whose, begin or 0, limit)
+    if channel is not None:
+        read = partial(_pulled_page, api, channel, begin or 0, limit)
+    with api.waiting.watch(None if whose is None else [whose]) as watch:
+        end = time.monotonic() + wait
+        page = await api.read(read)
+        if not page.lines and not begin and subscription is not None:
+            await api.change(partial(api.service.subscription, subscription))
+        while not page.lines and not api.waiting.draining:
+            left = end - time.monotonic()
+            if left <= 0 or not await watch.news(left, request):
+                break
+            page = await api.read(read)
+    headers = {"Next-Cursor": str(page.cursor)}
+    return Response(b"".join(page.lines), media_type=NDJSON, headers=headers)
+
+
+def _pulled(api: Context, name: str) -> Channel:
+    channel = api.service.channel(name)
+    if channel.kind != "pull":
+        raise Conflict(f"{name} is a {channel.kind} channel: it delivers by itself")
+    return channel
+
+
+def _pulled_page(api: Context, name: str, after: int, limit: int) -> Page:
+    """A page of a pull channel, as it is now: it may have been paused while its reader waited."""
+    channel = _pulled(api, name)
+    if channel.status != "active":
+        return Page([], [], after)
+    return _page(api, channel.subscription, after, limit)
+
+
+def _page(api: Context, subscription: str | None, after: int, limit: int) -> Page:
+    """Read in small parts, so that a page of large matches is not held twice."""
+    lines: list[bytes] = []
+    numbers: list[int] = []
+    size = 0
+    while len(lines) < limit and size < _PAGE_BYTES:
+        wanted = min(_CHUNK, limit - len(lines))
+        found = api.service.matches(subscription, after, wanted)
+        for each in found:
+            line = to_json(each.to_json()) + b"\n"
+            lines.append(line)
+            numbers.append(each.n)
+            size += len(line)
+            after = each.n
+            if size >= _PAGE_BYTES:
+                break
+        if len(found) < wanted:
+            break
+    return Page(lines, numbers, after)
+
+
+# -- event stream --------------------------------------------------------------------------------
+
+
+async def _begin(
+    api: ApiContext,
+    subscription: Subscription = None,
+    after: Annotated[
+        int | None,
+        Query(ge=0, le=LARGEST, description="only matches numbered above it; 0: all there are"),
+    ] = None,
+    last_event_id: Annotated[
+        int | None,
+        Header(ge=0, le=LARGEST, description="the last that was received, when a stream goes on"),
+    ] = None,
+) -> int:
+    """Where a stream begins: what it is told of is checked before it is one."""
+    begin = after if last_event_id is None else last_event_id
+    if subscription is not None and not begin:
+        last = await api.read(partial(api.service.mailbox.latest, subscription, 1))
+        if not last:
+            await api.change(partial(api.service.subscription, subscription))
+    return api.service.mailbox.last() if begin is None else begin
+
+
+@router.get(
+    "/stream",
+    operation_id="streamMatches",
+    summary="Follow matches",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "A stream of events that ends only when the service stops. The data of "
+            "each is a match, as in a line of GET /v1/matches; its id is the match's number.",
+            "content": {
+                _EVENTS: {
+                    "schema": {"type": "string"},
+                    "example": ': matches\nid: 6\nretry: 2000\n\ndata: {"n": 7, …}\nid: 7\n\n',
+                }
+            },
+        },
+        **problems("not-found"),
+    },
+)
+async def stream(
+    api: ApiContext, begin: Annotated[int, Depends(_begin)], subscription: Subscription = None
+) -> StreamingResponse:
+    """Matches as server-sent events, as they are found.
+
+    Without `after` the stream begins with what is found from now on. A client that lost the
+    connection sends `Last-Event-ID` and misses nothing; browsers do so by themselves. Comments keep
+    the connection alive while there is nothing to tell.
+    """
+    # "X-Accel-Buffering" is for nginx, which would keep back what is small.
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    events = _events(api, subscription, begin)
+    return StreamingResponse(events, media_type=_EVENTS, headers=headers)
+
+
+async def _events(api: Context, subscription: str | None, after: int) -> AsyncIterator[bytes]:
+    """The events of a page are sent at once: one by one they cost ten times as much."""
+    # With an id and without data: who loses the connection before the first match knows its place.
+    yield format_sse_event(comment="matches", id=str(after), retry=_RETRY)
+    with api.waiting.watch(None if subscription is None else [subscription]) as watch:
+        while not api.waiting.draining:
+            page = await api.read(partial(_page, api, subscription, after, _CHUNK))
+            if page.lines:
+                yield b"".join(map(_event, page.numbers, page.lines))
+                after = page.cursor
+            elif not await watch.news(_KEEP_ALIVE):
+                yield KEEPALIVE_COMMENT
+
+
+def _event(n: int, line: bytes) -> bytes:
+    return format_sse_event(id=str(n), data_str=line.decode().rstrip("\n"))
+
+
+# -- once more -----------------------------------------------------------------------------------
+
+
+@router.post(
+    "/{match_id}/resend",
+    operation_id="resendMatch",
+    summary="Send a match again",
+    status_code=204,
+    responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
+    response_description="It will be delivered again, with the same id.",
+)
+async def resend(
+    api: ApiContext,
+    match_id: Annotated[str, Path(max_length=200, description="the id of the match")],
+    body: ResendMatchBody,
+) -> Response:
+    """Deliver a match that is still in the log to a channel once more."""
+    await api.read(partial(api.service.resend_match, match_id, body.channel))
+    return Response(status_code=204)

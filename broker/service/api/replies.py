@@ -1,0 +1,255 @@
+"""What the HTTP API answers with: one documented shape for each thing, and how it is made of the
+service's own results. Times are ISO 8601 in UTC, durations as XSCL writes them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from broker.service.api.problems import Finding
+
+Time = Annotated[str, Field(examples=["2026-10-05T06:40:00Z"])]
+"""ISO 8601 in UTC."""
+
+
+class AcceptedReply(BaseModel):
+    """Documents that are stored durably, and will be processed whatever happens."""
+
+    accepted: int = Field(description="how many", examples=[2])
+    known: int = Field(
+        default=0,
+        description="how many of them add nothing, since documents of their ids are known already",
+        examples=[0],
+    )
+    first: int = Field(description="number of the first in the log", examples=[17])
+    last: int = Field(description="number of the last", examples=[18])
+    ids: list[str] = Field(description="the ids of the documents, as given or as made")
+
+
+class GapReply(BaseModel):
+    """Documents that a subscription has not seen."""
+
+    first_doc: int = Field(description="number of the first document")
+    to_doc: int | None = Field(description="number of the one after the last; null: still open")
+    since: Time | None = Field(description="when it began")
+    until: Time | None = Field(description="when it ended; null: still open")
+    status: Literal["active", "paused", "suspended"] = Field(description="why, in a word")
+    reason: str = Field(examples=["paused"])
+
+
+class ThrottleReply(BaseModel):
+    """At most one notification per value of the variable and period."""
+
+    variable: str | None
+    period: str = Field(examples=["1 h"])
+    left_out: int = Field(description="matches that were left out since the last that was told")
+
+
+class LimitReply(BaseModel):
+    """So many matches per period, before the subscription is suspended."""
+
+    matches: int
+    period: str = Field(examples=["1 h"])
+
+
+class BoundsReply(BaseModel):
+    """The throttle and the limit of a subscription."""
+
+    throttle: ThrottleReply | None
+    limit: LimitReply | None
+
+
+class SubscriptionReply(BaseModel):
+    """A subscription as it stands."""
+
+    id: str = Field(examples=["pair"])
+    status: Literal["active", "paused", "suspended"]
+    text: str = Field(description="the query in its canonical form")
+    first_doc: int = Field(description="number of the first document that counts for it")
+    since: Time | None = Field(description="when it was registered")
+    reason: str | None = Field(description="why it is paused or suspended")
+    gaps: list[GapReply] = Field(description="what it has not seen")
+    limit: LimitReply | None = None
+    throttle: ThrottleReply | None = None
+    atom_url: str = Field(description="its Atom feed; the address holds a key, so keep it to those concerned")  # fmt: skip
+
+
+class HistoryReply(BaseModel):
+    """What was found among stored documents."""
+
+    documents: int = Field(description="how many were looked at")
+    matches: int = Field(description="how many matches were found; they are delivered like any")
+    suspended: list[str] = Field(description="queries that found too much, and were given up there")
+
+
+class CreatedReply(SubscriptionReply):
+    """A subscription that was registered."""
+
+    outcome: Literal["new", "replaced", "unchanged"] = Field(
+        description="replaced: there was one of that id with another text"
+    )
+    warnings: list[Finding] = Field(description="what may not be meant so")
+    history: HistoryReply | None = Field(description="with backfill, what was found")
+    was: BoundsReply = Field(description="the throttle and the limit that it had before")
+
+
+class DocumentReply(BaseModel):
+    """A document of a match."""
+
+    id: str
+    stream: str
+    timestamp: Time
+
+
+class FoundReply(BaseModel):
+    """A match."""
+
+    id: str = Field(description="a function of the query and the documents: the idempotency key")
+    query: str = Field(description="the subscription")
+    stream: str | None = Field(description="the stream that it is published on")
+    start: Time
+    end: Time
+    documents: list[DocumentReply]
+    values: dict[str, list[str]] = Field(
+        description="texts of the variables that join or are selected"
+    )
+    result: str = Field(description="the XML document that the match publishes")
+
+
+class MatchReply(FoundReply):
+    """A match in the log."""
+
+    n: int = Field(description="its number in the log; a cursor")
+    taken: Time = Field(description="when it came into the log")
+    left_out: int = Field(default=0, description="matches that a throttle left out before this one")
+
+
+class DryRunReply(BaseModel):
+    """What queries would have matched; nothing was registered."""
+
+    documents: int = Field(description="how many stored documents were looked at")
+    matches: list[FoundReply]
+    suspended: list[str] = Field(description="queries that found too much, and were given up there")
+
+
+class ChannelReply(BaseModel):
+    """A channel as it stands."""
+
+    name: str
+    kind: Literal["file", "webhook", "mail", "pull"]
+    subscription: str | None = Field(description="whose matches; null: those of all")
+    settings: dict[str, Any] = Field(description="by kind; secrets are hidden")
+    ordered: bool
+    status: Literal["active", "paused", "disabled"]
+    reason: str | None = Field(description="why it is not active")
+    cursor: int = Field(description="all matches up to this number are done")
+    delivered: int = Field(description="matches delivered so far")
+    attempts: int = Field(description="failures in a row")
+    next_try: Time | None
+    last_error: str | None
+    last_success: Time | None
+    failing_since: Time | None
+    draining: bool = Field(description="it goes when what it has is delivered")
+    waiting: int | None = Field(
+        default=None, description="in lists: matches it has still to deliver, counted to 10,000"
+    )
+
+
+class TestReply(BaseModel):
+    """What came of trying a channel."""
+
+    ok: bool = Field(description="whether it arrived")
+    detail: str = Field(description="why not, or how long it took", examples=["arrived in 0.1 s"])
+
+
+class DeadDeliveryReply(BaseModel):
+    """A delivery that was given up."""
+
+    number: int
+    channel: str
+    n: int = Field(description="number of the match in the log")
+    match_id: str
+    subscription: str
+    reason: str
+    attempts: int
+    at: Time
+
+
+class LetterReply(BaseModel):
+    """A document that was kept aside."""
+
+    number: int
+    source: str
+    id: str
+    place: str = Field(description="where it came from, for people")
+    reason: str = Field(description="why it was not processed")
+    at: Time | None = Field(description="when it was kept aside")
+    timestamp: Time = Field(description="its own time")
+    streams: list[str]
+    xml: str = Field(description="what came; bytes that are no UTF-8 are replaced")
+
+
+class EventReply(BaseModel):
+    """Something that owners of subscriptions and channels should hear of."""
+
+    number: int = Field(examples=[12])
+    at: Time
+    kind: str = Field(
+        description="subscription.suspended, channel.disabled, channel.gone, channel.recovered, "
+        "delivery.dead or state.older",
+        examples=["subscription.suspended"],
+    )
+    channel: str | None = Field(description="the channel that it is about")
+    subscription: str | None = Field(description="the subscription that it is about")
+    text: str = Field(examples=["pair is suspended: over its limit of 1,000 matches in 1 h"])
+
+
+class CountReply(BaseModel):
+    """How many were concerned."""
+
+    count: int = Field(examples=[3])
+
+
+class BackupReply(BaseModel):
+    """A copy of the state, from which another service can start."""
+
+    directory: str
+    at: Time
+    files: dict[str, int] = Field(description="sizes in bytes by name")
+
+
+class FeedReply(BaseModel):
+    """A feed as it stands."""
+
+    url: str = Field(description="the feed as it was added; without its login")
+    address: str = Field(description="where it is fetched now")
+    title: str
+    status: Literal["active", "paused", "gone"]
+    errors: int = Field(description="failures in a row")
+    problem: str | None
+    last_fetch: Time | None
+    last_success: Time | None
+    next_fetch: Time | None
+    items_per_day: float | None
+
+
+class HealthReply(BaseModel):
+    """Whether the process is alive."""
+
+    status: Literal["alive"] = Field(examples=["alive"])
+
+
+class ReasonReply(BaseModel):
+    """Something that keeps the service from working."""
+
+    code: str = Field(examples=["pipeline-failing"])
+    message: str
+
+
+class ReadyReply(BaseModel):
+    """Whether the service does its work, and if not, why."""
+
+    ready: bool
+    reasons: list[ReasonReply]

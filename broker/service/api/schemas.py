@@ -1,0 +1,233 @@
+"""What requests of the HTTP API may hold: the bodies, and the parts that they are made of.
+
+In: JSON. Out: checked values, with durations in microseconds, that are written as XSCL writes them
+("7 days"). Whatever passes can be stored: no half surrogate pairs, no NUL, no number beyond 64 bits.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
+
+from broker.text.units import FOREVER, parse_duration
+
+LARGEST = 2**63 - 1
+"""The largest number that is stored."""
+
+TEXT_LENGTH = 1_000_000
+"""Characters of an XSCL text, at most."""
+
+
+def _storable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds half of a surrogate pair") from None
+    if "\0" in text:
+        raise ValueError("it holds the character NUL")
+    return text
+
+
+def _duration(value: Any) -> int:
+    if not isinstance(value, str):
+        raise ValueError('a duration is a text with a unit, as "90 s" or "2 days"')
+    return parse_duration(value)
+
+
+def _finite(value: int) -> int:
+    if not 0 < value < FOREVER:
+        raise ValueError("it must be longer than nothing, and not INFINITY")
+    return value
+
+
+def split_numbers(numbers: str | None) -> list[int] | None:
+    """What `Numbers` holds."""
+    return None if numbers is None else [int(number) for number in numbers.split(",")]
+
+
+def _all_storable(value: Any) -> Any:
+    """Every text in a JSON value, names of members too."""
+    match value:
+        case str():
+            _storable(value)
+        case dict():
+            for name, member in value.items():
+                _storable(name)
+                _all_storable(member)
+        case list():
+            for member in value:
+                _all_storable(member)
+        case int() if abs(value) > LARGEST:
+            raise ValueError("a number is too large")
+        case float() if value != value or value in (float("inf"), -float("inf")):
+            raise ValueError("a number is not finite")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+_NUMBERS = r"^[0-9]{1,18}(,[0-9]{1,18})*$"
+PATTERNS = {
+    _NAME: "a name begins with a letter or digit of ASCII, and goes on with those, '.', '_' and '-'",
+    _NUMBERS: "write numbers, with commas between them",
+}
+"""What to say where a text does not fit a pattern."""
+
+Name = Annotated[str, Field(pattern=_NAME, max_length=100, examples=["desk"])]
+"""The name of a channel."""
+
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+Number = Annotated[int, Field(ge=0, le=LARGEST)]
+Json = Annotated[dict[str, Any], BeforeValidator(_all_storable)]
+Period = Annotated[
+    int,
+    BeforeValidator(_duration),
+    AfterValidator(_finite),
+    WithJsonSchema({"type": "string", "examples": ["1 h"]}),
+]
+"""A duration in microseconds, written as a text."""
+
+Reach = Annotated[
+    int,
+    BeforeValidator(_duration),
+    WithJsonSchema({"type": "string", "examples": ["7 days", "INFINITY"]}),
+]
+"""The same; INFINITY is possible."""
+
+
+Numbers = Annotated[str, Field(pattern=_NUMBERS, max_length=100_000, examples=["1,2"])]
+"""Numbers in the query of an address, with commas between them."""
+
+
+class Body(BaseModel):
+    """The body of a request: a field that is not known is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ThrottleBody(Body):
+    """At most one notification per value of a variable and period."""
+
+    variable: Text | None = Field(
+        default=None,
+        max_length=200,
+        description="a variable of the query; without one the query as a whole",
+    )
+    period: Period = Field(description="for how long a value is not told again")
+
+
+class LimitBody(Body):
+    """So many matches per period; a subscription that finds more is suspended."""
+
+    matches: Count = Field(description="matches, at most", examples=[10_000])
+    period: Period = Field(description="in this time")
+
+
+class ChannelBody(Body):
+    """Where matches go, and how."""
+
+    kind: Literal["file", "webhook", "mail", "pull"] = Field(description="how they are delivered")
+    subscription: Text | None = Field(
+        default=None,
+        max_length=1_000,
+        description="whose matches; null: those of all subscriptions",
+    )
+    settings: Json = Field(
+        default={},
+        description="by kind. file: path, format, rotate_bytes, keep. webhook: url, secret, events, "
+        "headers. mail: to, subject, every, limit, attach, format. pull: none",
+        examples=[{"url": "https://example.org/hook"}],
+    )
+    ordered: bool = Field(
+        default=True,
+        description="keep the order: a match that cannot be delivered holds up those behind it",
+    )
+
+
+class OwnChannelBody(Body):
+    """A channel of the subscriptions that are made with it."""
+
+    name: Name | None = Field(
+        default=None, description="without one: the subscription and the kind"
+    )
+    kind: Literal["file", "webhook", "mail", "pull"] = Field(description="how they are delivered")
+    settings: Json = Field(default={}, description="by kind, as in PUT /v1/channels/{name}")
+    ordered: bool = Field(default=True, description="keep the order")
+
+
+class SubscribeBody(Body):
+    """Queries to register, all or none."""
+
+    text: Text = Field(
+        max_length=TEXT_LENGTH,
+        description="one or several XSCL queries; a label gives a query its id",
+        examples=[
+            "pair: S//book->b[./title->t] FOLLOWED BY {t = u, 7 days} S//blog->p[./title->u]"
+        ],
+    )
+    name: Text = Field(default="<request>", max_length=300, description="what errors call the text")
+    dry_run: bool = Field(
+        default=False, description="only tell what it would match in what is stored"
+    )
+    backfill: Reach | None = Field(
+        default=None, description="how far back matches among stored documents count as well"
+    )
+    throttle: ThrottleBody | None = None
+    limit: LimitBody | None = None
+    channels: list[OwnChannelBody] = Field(
+        default=[], max_length=20, description="channels to make for the subscription"
+    )
+
+
+class AckBody(Body):
+    """How far a pull consumer has got."""
+
+    n: Number = Field(description="the number of the last match that was dealt with", examples=[42])
+
+
+class ResetBody(Body):
+    """Where a channel begins again."""
+
+    after: Number = Field(
+        description="the number of a match; 0 for all that is in the log", examples=[0]
+    )
+
+
+class ResendBody(Body):
+    """Which given-up deliveries are tried again."""
+
+    numbers: list[Count] | None = Field(
+        default=None, max_length=10_000, description="their numbers; null: all", examples=[[1, 2]]
+    )
+    channel: Name | None = Field(default=None, description="only those of this channel")
+
+
+class ResendMatchBody(Body):
+    """Where a match is sent again."""
+
+    channel: Name
+
+
+class BackupBody(Body):
+    """Where a copy of the state is put."""
+
+    directory: Text = Field(
+        min_length=1,
+        max_length=4_000,
+        description="a directory of the machine that the service runs on, new or empty",
+        examples=["/var/backups/broker/monday"],
+    )
+
+
+class FeedBody(Body):
+    """A feed to fetch."""
+
+    url: Text = Field(min_length=1, max_length=4_000, examples=["https://example.org/feed.xml"])

@@ -1,0 +1,93 @@
+"""The HTTP server of the API, in a thread of its own.
+
+In: the API of a started service, and a socket that listens. Out: answers, while the block lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    # These take long to import; whether the address is free is told before.
+    import uvicorn
+
+    from broker.service.api.app import Api
+
+_ENDING = 30
+"""Seconds that requests in flight may take to end."""
+
+
+class ServerError(RuntimeError):
+    """The server has failed; the cause says of what."""
+
+
+def listen(family: int, address: Any) -> socket.socket:
+    """A socket at an address, which keeps nobody waiting. Raises OSError where that is taken."""
+    # By name, or asyncio would not know that answers must not wait to be joined with others.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(1_024)
+        listening.set_inheritable(False)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+@contextmanager
+def answering(
+    api: Api, listening: socket.socket, on_end: Callable[[], object] = lambda: None
+) -> Iterator[uvicorn.Server]:
+    """Requests are answered when the block begins; those in flight at its end are let finish.
+
+    `on_end` is called, by the server's thread, when it has ended for whatever reason. Raises
+    ServerError at the end of the block if it has failed.
+    """
+    import uvicorn
+
+    config = uvicorn.Config(
+        api.app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_ENDING,
+    )
+    server = uvicorn.Server(config)
+    ready = threading.Event()
+    failures: list[BaseException] = []
+
+    async def run() -> None:
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.005)
+        ready.set()
+        await serving
+
+    def loop() -> None:
+        try:
+            asyncio.run(run())
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            ready.set()
+            on_end()
+
+    thread = threading.Thread(target=loop, name="http", daemon=True)
+    thread.start()
+    ready.wait()
+    try:
+        yield server
+    finally:
+        api.drain()
+        server.should_exit = True
+        thread.join(_ENDING + 5)
+    if failures:
+        raise ServerError(f"the HTTP server failed: {failures[0]}") from failures[0]

@@ -1,0 +1,247 @@
+"""Subscriptions come, go, pause and are replaced, while documents flow."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from broker.delivery import Throttle
+from broker.model import Limit, Registered, iso_time
+from broker.service.api.common import ApiContext, Context, channel_spec, problems
+from broker.service.api.guard import feed_key
+from broker.service.api.problems import finding, to_json
+from broker.service.api.replies import (
+    BoundsReply,
+    CreatedReply,
+    DryRunReply,
+    GapReply,
+    HistoryReply,
+    LimitReply,
+    SubscriptionReply,
+    ThrottleReply,
+)
+from broker.service.api.schemas import SubscribeBody
+from broker.service.core.answers import History, Subscribed
+from broker.text.units import FOREVER, format_duration
+
+router = APIRouter(prefix="/v1/subscriptions", tags=["subscriptions"])
+
+Id = Annotated[str, Path(max_length=1_000, description="a subscription", examples=["pair"])]
+
+
+@router.get(
+    "",
+    operation_id="listSubscriptions",
+    summary="List subscriptions",
+    responses=problems(),
+    response_description="Subscriptions, in order of their ids.",
+)
+async def subscriptions(
+    request: Request,
+    api: ApiContext,
+    status: Annotated[
+        Literal["active", "paused", "suspended"] | None, Query(description="only those")
+    ] = None,
+    prefix: Annotated[
+        str, Query(max_length=1_000, description="only ids that begin so", examples=["news-"])
+    ] = "",
+    after: Annotated[
+        str, Query(max_length=1_000, description="only ids behind this one: the last of a page")
+    ] = "",
+    limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
+) -> list[SubscriptionReply]:
+    """The subscriptions in order of their ids, in pages: the last id of one is `after` of the next."""
+
+    def listed() -> list[SubscriptionReply]:
+        found = api.service.subscriptions(status, prefix, after, limit)
+        return [_reply(api, request, registered) for registered in found]
+
+    return await api.change(listed)
+
+
+@router.post(
+    "",
+    operation_id="subscribe",
+    summary="Subscribe",
+    status_code=201,
+    responses={
+        200: {
+            "model": DryRunReply,
+            "description": "With `dry_run`: what they would have matched. Nothing was registered.",
+        },
+        **problems("xscl", "conflict", "too-large", "unsupported-media-type"),
+    },
+    response_description="The subscriptions, in the order of the text.",
+    response_model=list[CreatedReply],
+)
+async def subscribe(request: Request, api: ApiContext, body: SubscribeBody) -> Any:
+    """Register the queries of a text, all or none; each counts from the next document on.
+
+    A query of a known id and the same text goes on as it is; with another text it takes the place
+    of the old one and begins anew. `backfill` lets it match what is stored as well. An error of the
+    language is told with its place.
+    """
+    if body.dry_run:
+        since = None if body.backfill is None or body.backfill >= FOREVER else body.backfill
+        call = partial(api.service.dry_run, body.text, since, name=body.name)
+        return await api.change(lambda: _dry(call()))
+    return await api.change(partial(_subscribe, api, request, body))
+
+
+@router.get(
+    "/{id}",
+    operation_id="getSubscription",
+    summary="Look at a subscription",
+    responses=problems("not-found"),
+    response_description="The subscription.",
+)
+async def subscription(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
+    """One subscription: its text, since when it counts, what it has not seen, its Atom feed."""
+    return await api.change(lambda: _reply(api, request, api.service.subscription(id)))
+
+
+@router.delete(
+    "/{id}",
+    operation_id="unsubscribe",
+    summary="Unsubscribe",
+    status_code=204,
+    responses=problems("not-found", "conflict"),
+    response_description="The subscription is gone.",
+)
+async def unsubscribe(
+    api: ApiContext,
+    id: Id,
+    pending: Annotated[
+        Literal["deliver", "drop"],
+        Query(description="what becomes of matches that its own channels have not delivered yet"),
+    ] = "deliver",
+) -> Response:
+    """End a subscription. No document that is published from now on counts for it."""
+    await api.change(partial(api.service.drop, id, pending))
+    return Response(status_code=204)
+
+
+@router.post(
+    "/{id}/pause",
+    operation_id="pauseSubscription",
+    summary="Pause a subscription",
+    responses=problems("not-found", "conflict"),
+    response_description="The subscription as it is now.",
+)
+async def pause(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
+    """Let documents pass it by, until it is resumed; the gap is kept with it."""
+    return await api.change(lambda: _reply(api, request, api.service.pause(id)))
+
+
+@router.post(
+    "/{id}/resume",
+    operation_id="resumeSubscription",
+    summary="Resume a subscription",
+    responses=problems("not-found", "conflict"),
+    response_description="The subscription as it is now.",
+)
+async def resume(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
+    """Let it count again from the next document on, after a pause or a suspension."""
+    return await api.change(lambda: _reply(api, request, api.service.resume(id)))
+
+
+# -- replies -----------------------------------------------------------------------------------
+
+
+def atom_url(api: Context, request: Request, subscription: str) -> str:
+    """The address of a subscription's feed, under the public address of the service if it has one."""
+    base = api.service.settings.server.public_url or str(request.base_url)
+    key = feed_key(api.rules.token, subscription)
+    return f"{base.rstrip('/')}/feeds/{quote(subscription, safe='')}.atom?key={key}"
+
+
+def _subscribe(api: Context, request: Request, body: SubscribeBody) -> list[CreatedReply]:
+    throttle, limit = body.throttle, body.limit
+    done = api.service.subscribe(
+        body.text,
+        name=body.name,
+        backfill=body.backfill,
+        throttle=None if throttle is None else Throttle(throttle.variable, throttle.period),
+        limit=None if limit is None else Limit(limit.matches, limit.period),
+        channels=[channel_spec(api.service.settings.state, c, c.name) for c in body.channels],
+    )
+    return [_created(api, request, each) for each in done]
+
+
+def _reply(api: Context, request: Request, registered: Registered) -> SubscriptionReply:
+    return SubscriptionReply(**_fields(api, request, registered))
+
+
+def _created(api: Context, request: Request, done: Subscribed) -> CreatedReply:
+    history = done.history
+    return CreatedReply(
+        **_fields(api, request, done.registered),
+        outcome=done.outcome,
+        warnings=[finding(warning) for warning in done.warnings],
+        history=None
+        if history is None
+        else HistoryReply(
+            documents=history.documents,
+            matches=len(history.matches),
+            suspended=list(history.suspended),
+        ),
+        was=BoundsReply(throttle=_throttle(done.was.throttle), limit=_limit(done.was.limit)),
+    )
+
+
+def _fields(api: Context, request: Request, registered: Registered) -> dict[str, Any]:
+    return {
+        "id": registered.id,
+        "status": registered.status,
+        "text": registered.text,
+        "first_doc": registered.first_doc,
+        "since": _time(registered.since),
+        "reason": registered.reason,
+        "gaps": [
+            GapReply(
+                first_doc=gap.first_doc,
+                to_doc=gap.to_doc,
+                since=_time(gap.from_time),
+                until=_time(gap.to_time),
+                status=gap.status,
+                reason=gap.reason,
+            )
+            for gap in registered.gaps
+        ],
+        "limit": _limit(registered.limit),
+        "throttle": _throttle(api.service.mailbox.throttle(registered.id)),
+        "atom_url": atom_url(api, request, registered.id),
+    }
+
+
+def _limit(limit: Limit | None) -> LimitReply | None:
+    if limit is None:
+        return None
+    return LimitReply(matches=limit.matches, period=format_duration(limit.period))
+
+
+def _throttle(throttle: Throttle | None) -> ThrottleReply | None:
+    if throttle is None:
+        return None
+    return ThrottleReply(
+        variable=throttle.variable,
+        period=format_duration(throttle.period),
+        left_out=throttle.left_out,
+    )
+
+
+def _time(time: int | None) -> str | None:
+    return None if time is None else iso_time(time)
+
+
+def _dry(told: History) -> Response:
+    plain = {
+        "documents": told.documents,
+        "matches": [m.to_json() for m in told.matches],
+        "suspended": list(told.suspended),
+    }
+    return Response(to_json(plain), media_type=JSONResponse.media_type)

@@ -1,0 +1,1 @@
+"""What all parts of the service stand on: the files of a state, its errors, its answers."""

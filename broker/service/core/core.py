@@ -1,0 +1,260 @@
+"""The three files of a state, and the way of documents through them.
+
+    spool ──apply──> engine (matches in its outbox) ──hand_over──> mailbox
+
+Each arrow is durable before what is left of it may forget: `trim` lets go only what the engine has
+committed, the outbox only what the mailbox has. Each may be walked again after a crash: the engine
+knows the spool's numbers, the mailbox the matches' ids.
+
+The engine is used under `lock`, by whatever thread; the spool and the mailbox need none.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from broker.delivery import Mailbox
+from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.engine import Engine, steady_time
+from broker.model import Limit, Match
+from broker.settings.schema import Settings
+from broker.state.store import DatabaseError, StateError, Store
+from feeds.rows import DocumentRow
+from feeds.spool import Spool, seq_after, sources
+from feeds.turns import TurnLock
+from xscl.stage1.witness import Witness
+
+_log = structlog.get_logger(__name__)
+
+_OUTBOX = 1_000
+"""Matches that are handed over at once."""
+
+RESTORING = ".restoring"
+"""In a state directory: the files of a backup on their way into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What became of some rows. `stages`: seconds by step."""
+
+    documents: int
+    matches: int
+    stages: Mapping[str, float]
+
+
+class Core:
+    """The files of the state directory of some settings, open until `close`.
+
+    Raises StateError, SpoolError or MailboxError for a file that cannot be used. `news` is set when
+    there are new rows in the spool. `clock` gives seconds since the epoch,
+    `steady` microseconds of a clock that never jumps.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], int] = steady_time,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self._steady = steady
+        self.state: Path = settings.state
+        self.lock = TurnLock()
+        self.news = threading.Event()
+        self.position = 0
+        """The number of the last row of the spool that the engine has committed."""
+        self.on_suspension: Callable[[str, str], None] = lambda id, reason: None
+        self._keep = threading.Lock()
+        self.engine = self._open_engine()
+        try:
+            self.spool = Spool(self.state / "spool.sqlite", on_rows=self.news.set, now=clock)
+            try:
+                self.mailbox = Mailbox(self.state / "mailbox.sqlite", clock=clock)
+                self._agree()
+            except BaseException:
+                self.spool.close()
+                raise
+        except BaseException:
+            self.engine.store.close()
+            raise
+
+    def _open_engine(self) -> Engine:
+        settings = self.settings
+        limits = settings.limits
+        limit = None if limits.matches is None else Limit(limits.matches, limits.period)
+        if (self.state / RESTORING).exists():
+            raise StateError(
+                f"{self.state}: a backup was being restored here, and not all of it is: empty the "
+                "directory and restore again"
+            )
+        store = Store(self.state)
+        try:
+            return Engine(
+                store,
+                settings.time.lateness,
+                settings.pipeline.memory,
+                lateness_of=settings.time.streams,
+                limit=limit,
+                idle=settings.time.idle,
+                steady=self._steady,
+            )
+        except BaseException:
+            store.close()
+            raise
+
+    def _agree(self) -> None:
+        """Numbers of the spool and of matches go on, also where one of the files was lost."""
+        engine = self.engine
+        # A state from before the engine knew the position of the log knows it by source.
+        self.position = engine.position or engine.applied(sources(self.spool.path))
+        # Who reads matches on behind a number of a lost mailbox must miss none. No log has ever given
+        # out a number for each microsecond since 1970, nor has one that began at an earlier such time.
+        if self.mailbox.begin_behind(self.now() if self.position else 0):
+            _log.warning("mailbox.new", applied=self.position, numbers_above=self.mailbox.last())
+        last = self.spool.last_seq()
+        if last < self.position:
+            _log.warning("spool.behind", last=last, applied=self.position)
+            self.spool.skip_to(self.position)
+            return
+        # Rows go once the engine has committed them. If it has not, a part of its file was lost.
+        waiting = seq_after(self.spool.path, self.position, 1)
+        upto = (waiting if waiting > self.position else last + 1) - 1
+        if upto > self.position and engine.position:
+            text = (
+                f"the state is older than its spool: documents {self.position + 1:,} to {upto:,} had"
+                " been matched and are not in it any more. Restore a backup, or publish them again"
+            )
+            _log.error("state.older", first=self.position + 1, last=upto)
+            self.mailbox.tell("state.older", text)
+        self.position = max(self.position, upto)
+
+    def backlog(self) -> int:
+        """How many rows of the spool wait to be matched."""
+        return self.spool.backlog(self.position)
+
+    def now(self) -> int:
+        """The time of the wall in microseconds."""
+        return int(self.clock() * 1_000_000)
+
+    def waited(self, since: int | None) -> float | None:
+        """The seconds since a time; None without one."""
+        return max(0, self.now() - since) / 1_000_000 if since else None
+
+    def close(self) -> None:
+        with self.lock:
+            self.mailbox.close()
+            self.spool.close()
+            self.engine.store.close()
+
+    # -- the way of documents ------------------------------------------------------------------
+
+    def apply(self, rows: Sequence[DocumentRow]) -> Batch:
+        """Match the next rows of the spool and commit, then hand over what was found.
+
+        On an exception of the engine nothing has happened; on one of the mailbox, what was found
+        waits in the outbox.
+        """
+        started = time.perf_counter()
+        with self.lock:
+            engine = self.engine
+            arrivals = _stage1(engine, rows)
+            matched = time.perf_counter()
+            before = dict(engine.clock.seconds)
+            matches = engine.apply(arrivals, now=self.now(), position=rows[-1].seq)
+            self.committed()
+            stages = {step: s - before.get(step, 0.0) for step, s in engine.clock.seconds.items()}
+            applied = time.perf_counter()
+            self.hand_over(matches)
+        stages |= {"stage1": matched - started, "deliver": time.perf_counter() - applied}
+        return Batch(len(rows), len(matches), stages)
+
+    def committed(self) -> None:
+        """The engine has committed a batch."""
+        self.position = max(self.position, self.engine.position)
+
+    def trim(self) -> int:
+        """Let go of the spool's rows that the engine has committed; how many."""
+        with self._keep:
+            return self.spool.trim(self.position)
+
+    @contextmanager
+    def untrimmed(self) -> Iterator[None]:
+        """Within the block, no row leaves the spool."""
+        with self._keep:
+            yield
+
+    def hand_over(self, matches: Sequence[Match]) -> None:
+        """From the outbox into the mailbox, and what else the engine has to tell to its owners.
+
+        For who has held the lock since these matches were committed: if a subscription were dropped
+        in between, they would come into the mailbox after it had let go of them.
+        """
+        with self.lock:
+            if matches:
+                self.mailbox.take(matches, self.now())
+                self.engine.acknowledge(match.id for match in matches)
+            # Who asks has told those of the last time.
+            for suspension in self.engine.take_suspensions():
+                _log.warning("subscription.suspended", id=suspension.id, reason=suspension.reason)
+                text = f"{suspension.id} is suspended: {suspension.reason}"
+                self.mailbox.tell("subscription.suspended", text, subscription=suspension.id)
+                self.on_suspension(suspension.id, suspension.reason)
+
+    def empty_outbox(self) -> None:
+        """Hand over what was found and is not in the mailbox yet."""
+        left = True
+        while left:
+            with self.lock:
+                matches = self.engine.undelivered(_OUTBOX)
+                self.hand_over(matches)
+            left = bool(matches)
+
+    # -- after a failure -----------------------------------------------------------------------
+
+    def mend(self) -> None:
+        """Make sure that the engine in memory is that of the file: of a commit that failed nobody
+        can tell whether it is there."""
+        with self.lock:
+            engine = self.engine
+            try:
+                same = engine.store.number("position", 0) == engine.position
+            except DatabaseError:
+                same = False
+            if not same:
+                _log.warning("engine.reopening")
+                engine.store.broken = True  # its next use opens it again
+                engine.acknowledge(())
+            self.committed()
+
+
+def _stage1(engine: Engine, rows: Sequence[DocumentRow]) -> Arrivals:
+    arrivals: list[Arrival] = []
+    witnesses: list[Witness] = []
+    for row in rows:
+        witness, error = Witness(), row.error
+        if error is None:
+            witness, error = witness_document(engine.matcher, row.xml, row.streams)
+        arrivals.append(
+            Arrival(
+                row.source,
+                row.id,
+                row.streams,
+                row.timestamp,
+                row.dated,
+                row.seq,
+                row.revision,
+                row.xml,
+                error,
+                row.place,
+            )
+        )
+        witnesses.append(witness)
+    return Arrivals(arrivals, rows_from_witnesses(witnesses))

@@ -1,0 +1,1 @@
+"""What drives documents through the two stages: a thread (`driver`), in this process or by Spark."""

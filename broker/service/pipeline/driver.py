@@ -1,0 +1,170 @@
+"""The pipeline's thread: it goes on after a failure, and says why it stands still.
+
+In: a pipeline, which is a function that runs until it is told to stop or raises what it cannot go on
+with. Out: its figures. A full disk, a JVM that died or a file that cannot be written end a pipeline;
+the process stays up, waits a while, mends the state if need be and begins again where the engine is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import structlog
+
+from broker.service.core.answers import PipelineFigures
+from broker.service.core.background import Background
+from broker.service.core.core import Batch, Core
+
+_log = structlog.get_logger(__name__)
+
+WAITS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+_MEMORY = 30.0
+"""Seconds after which a rate is mostly forgotten."""
+
+
+class Observer(Protocol):
+    """Who is told of each batch, for instance the metrics."""
+
+    def observe_batch(self, stages: Mapping[str, float], documents: int, matches: int) -> None: ...
+
+    def observe_latency(self, seconds: float) -> None: ...
+
+
+class Watch:
+    """What a pipeline tells while it runs, and its figures."""
+
+    def __init__(self, kind: str, core: Core, observer: Observer) -> None:
+        self._core = core
+        self._observer = observer
+        self._lock = threading.Lock()
+        self._rate = _Rate()
+        self._figures = PipelineFigures(kind, False, None, None, 0, 0, 0, 0.0, None, 0, 0)
+
+    @property
+    def figures(self) -> PipelineFigures:
+        with self._lock:
+            return replace(self._figures, rate=self._rate.now())
+
+    def rate(self) -> float:
+        """Documents a second, of late."""
+        with self._lock:
+            return self._rate.now()
+
+    def running(self, running: bool) -> None:
+        self._set(running=running)
+
+    def batch(self, batch: Batch, waited: float | None) -> None:
+        """A batch is committed, whose oldest document has waited so many seconds for that."""
+        now = self._core.now()
+        with self._lock:
+            self._rate.add(batch.documents)
+            figures = self._figures
+            self._figures = replace(
+                figures,
+                failure=None,
+                failing_since=None,
+                batches=figures.batches + 1,
+                documents=figures.documents + batch.documents,
+                matches=figures.matches + batch.matches,
+                last_batch=now,
+            )
+        self._observer.observe_batch(batch.stages, batch.documents, batch.matches)
+        if waited is not None:
+            self._observer.observe_latency(waited)
+
+    def poison(self, place: str, error: Exception) -> None:
+        """The engine failed at a document, which is set aside."""
+        _log.error("document.poison", place=place, error=repr(error), exc_info=error)
+        with self._lock:
+            self._figures = replace(self._figures, poisoned=self._figures.poisoned + 1)
+
+    def failed(self, reason: str) -> None:
+        with self._lock:
+            since = self._figures.failing_since or self._core.now()
+            self._figures = replace(
+                self._figures,
+                running=False,
+                failure=reason,
+                failing_since=since,
+                restarts=self._figures.restarts + 1,
+            )
+
+    def well(self) -> None:
+        """Nothing is in the way any more."""
+        self._set(failure=None, failing_since=None)
+
+    def _set(self, **changes: object) -> None:
+        with self._lock:
+            self._figures = replace(self._figures, **changes)  # type: ignore[arg-type]
+
+
+class _Rate:
+    """How many a second, where what was longer ago counts less."""
+
+    def __init__(self) -> None:
+        self._rate = 0.0
+        self._pending = 0
+        self._at = time.monotonic()
+
+    def add(self, count: int) -> None:
+        self._pending += count
+        self.now()
+
+    def now(self) -> float:
+        now = time.monotonic()
+        seconds = now - self._at
+        if seconds >= 0.5:
+            weight = min(1.0, seconds / _MEMORY) if self._rate else 1.0
+            self._rate += (self._pending / seconds - self._rate) * weight
+            self._pending, self._at = 0, now
+        return self._rate
+
+
+Pipeline = Callable[[threading.Event, Watch], None]
+"""Runs until the event is set. Each batch is told to the watch, and that it runs."""
+
+
+class Driver(Background):
+    """Runs a pipeline in a thread of its own, again and again if need be.
+
+    `waits`: seconds until the next attempt, by failures in a row.
+    """
+
+    def __init__(
+        self, core: Core, pipeline: Pipeline, watch: Watch, waits: Sequence[float] = WAITS
+    ) -> None:
+        super().__init__("pipeline")
+        self._core = core
+        self._waits = waits
+        self._pipeline = pipeline
+        self.watch = watch
+
+    def stop(self, timeout: float) -> bool:
+        self._stop.set()
+        self._core.news.set()  # a pipeline that waits for documents looks whether it is to stop
+        return super().stop(timeout)
+
+    def _loop(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            batches = self.watch.figures.batches
+            try:
+                self._core.mend()
+                self._core.empty_outbox()
+                self._pipeline(self._stop, self.watch)
+                self.watch.running(False)
+            except Exception as error:
+                failures = 0 if self.watch.figures.batches > batches else failures
+                reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                known = self.watch.figures.failure == reason
+                self.watch.failed(reason)
+                wait = self._waits[min(failures, len(self._waits) - 1)]
+                failures += 1
+                trace = None if known else error  # once is enough
+                _log.error("pipeline.failed", reason=reason, retry_after=wait, exc_info=trace)
+                self._stop.wait(wait)

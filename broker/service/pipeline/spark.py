@@ -1,0 +1,95 @@
+"""The pipeline of the service through Spark: stage 1 on the executors, stage 2 in this process.
+
+A session of its own comes and goes with each run, so that a JVM that died is replaced by the next.
+A batch at which the engine fails is left to the pipeline of this process, which finds the document
+that is at fault.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from pathlib import Path
+
+from broker.documents.arrow import Arrivals
+from broker.model import Match
+from broker.service.core.core import Batch, Core
+from broker.service.pipeline.driver import Watch
+from broker.service.pipeline.local import ENVIRONMENT, LocalPipeline
+from broker.spark.failure import PipelineError
+from broker.spark.pipeline import Progress, run_pipeline
+from broker.spark.session import start_session, stop_session
+from broker.spark.sources import Source
+from feeds.source import FeedSpool
+from feeds.spool import taken
+
+
+class SparkPipeline:
+    """A pipeline of the service. `size`: most documents in a batch; `master` as Spark has it."""
+
+    def __init__(self, core: Core, size: int, master: str | None, local: LocalPipeline) -> None:
+        self._core = core
+        self._size = size
+        self._master = master
+        self._local = local
+
+    def __call__(self, stop: threading.Event, watch: Watch) -> None:
+        core = self._core
+        path = core.spool.path.absolute()
+        session = start_session(self._master, state_dir=core.state)
+        try:
+            session.dataSource.register(FeedSpool)
+            reader = session.readStream.format("feed_spool").option("path", str(path))
+            frame = reader.option("rows_per_batch", str(self._size)).load()
+            engine = _Counted(core, path)
+            watch.running(True)
+
+            def on_progress(done: Progress) -> None:
+                if done.documents:
+                    batch = Batch(done.documents, done.matches, done.seconds)
+                    watch.batch(batch, engine.latencies.popleft())
+                else:
+                    watch.well()
+
+            run_pipeline(
+                session,
+                engine,
+                [Source(f"feeds {path}", frame)],
+                core.state / "checkpoint",
+                once=False,
+                on_matches=lambda matches: None,
+                on_progress=on_progress,
+                stop=stop,
+                lock=core.lock,
+            )
+        except PipelineError as error:
+            cause = error.__cause__
+            if isinstance(cause, Exception) and not isinstance(cause, ENVIRONMENT):
+                core.mend()
+                self._local.step(watch)
+            raise
+        finally:
+            stop_session(session)
+
+
+class _Counted:
+    """The engine of the state, and how long the oldest document of each batch has waited."""
+
+    def __init__(self, core: Core, path: Path) -> None:
+        self._core = core
+        self._path = path
+        self.latencies: deque[float | None] = deque()
+
+    def spec(self) -> bytes:
+        return self._core.engine.spec()
+
+    def apply(
+        self, arrivals: Arrivals, now: int | None = None, position: int | None = None
+    ) -> list[Match]:
+        core = self._core
+        since = taken(self._path, core.position)
+        matches = core.engine.apply(arrivals, now, position)
+        core.committed()
+        core.hand_over(matches)  # under the lock, as all of it
+        self.latencies.append(core.waited(since))
+        return matches

@@ -1,0 +1,53 @@
+"""Matches that nobody has acknowledged yet, in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from broker.model import Match
+from broker.state.store import Store
+
+
+class Outbox:
+    """In go matches, in the transaction of the batch that found them; out they go by their ids.
+
+    `next` is the number of the next one, above all that are there. Without a state directory
+    nothing is kept.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        ((self.next,),) = store.rows("SELECT coalesce(max(n), 0) + 1 FROM outbox")
+
+    def post(self, matches: Sequence[Match]) -> None:
+        if not matches or not self.store.durable:
+            return
+        first = self.next
+        self.store.undo(partial(setattr, self, "next", first))
+        self.next += len(matches)
+        dumped = [m.dumps() for m in matches]
+        self.store.insert(
+            "outbox",
+            pa.table(
+                {
+                    "n": pa.array(range(first, self.next), pa.int64()),
+                    "id": pa.array([m.id for m in matches], pa.string()),
+                    "match": pa.array([head for head, _ in dumped], pa.string()),
+                    "result": pa.array([result for _, result in dumped], pa.binary()),
+                }
+            ),
+        )
+
+    def undelivered(self, limit: int) -> list[Match]:
+        """Oldest first."""
+        rows = self.store.rows("SELECT match, result FROM outbox ORDER BY n LIMIT ?", [limit])
+        return [Match.loads(text, result) for text, result in rows]
+
+    def acknowledge(self, ids: Iterable[str]) -> None:
+        with self.store.transaction():
+            self.store.run(
+                "DELETE FROM outbox WHERE id IN (SELECT unnest(?::VARCHAR[]))", [list(ids)]
+            )

@@ -1,0 +1,294 @@
+"""The DuckDB file: the truth of a broker, and its transactions.
+
+Match relations of the dissertation: `rl` holds the witness rows of all live documents (Rbin joined
+with the values of Rdoc), `documents` the documents and their intervals (RdocTS); `rr` holds the
+rows of the current batch. The templates' parameter relations (RT) are temporary tables, made from
+the subscriptions at start. The tables stand in `broker/state/migrations.py`.
+
+What is held in memory of the state changes with it: who changes memory within a transaction says
+how to take it back (`undo`), and a transaction that fails takes it back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from broker.state.migrations import SCHEMA, STEPS, VERSION
+
+DatabaseError = duckdb.Error
+"""Whatever DuckDB raises."""
+
+Connection = duckdb.DuckDBPyConnection
+
+FILE_ERRORS = (
+    duckdb.IOException,
+    duckdb.FatalException,
+    duckdb.InternalException,
+    duckdb.OutOfMemoryException,
+    duckdb.TransactionException,
+    duckdb.ConnectionException,
+)
+"""What says of the file or the machine that something is wrong, and not of a document."""
+
+_FILE = "broker.duckdb"
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1}
+"""Batches are small: for them a second thread costs more than it helps."""
+
+_COPY = """
+import os, shutil, sys
+import duckdb
+source, target = sys.argv[1:]
+shutil.copyfile(source, target)
+duckdb.connect(target, read_only=True).close()
+for path in (target, os.path.dirname(target)):
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+"""
+"""Copies a file of DuckDB, and looks whether the copy can be read."""
+
+_UNAVAILABLE = ("permission denied", "no space", "read-only", "too many open", "version number")
+"""What DuckDB says of a file that is not damaged."""
+
+
+class StateError(RuntimeError):
+    """The state directory cannot be used; the message says why and what to do."""
+
+
+class Store:
+    """A DuckDB database, in memory or in a state directory. Raises `StateError`.
+
+    `broken` says that DuckDB has given up on the file, which it does when a checkpoint fails, of a
+    full disk for instance. What was committed is in the file; `reopen` goes on with it.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+
+    def __init__(self, state: str | Path | None) -> None:
+        self.directory = None if state is None else Path(state)
+        self.durable = state is not None
+        self.broken = False
+        self._lock: int | None = None
+        self._inside = False
+        self._undo: list[Callable[[], object]] = []
+        if self.directory is not None:
+            self._lock = _claim(self.directory)
+        try:
+            self._open()
+        except BaseException:
+            self._release()
+            raise
+
+    def _open(self) -> None:
+        if self.directory is None:
+            self.connection = duckdb.connect(":memory:", config=_CONFIG)
+        else:
+            self.connection = _connect(self.directory / _FILE)
+            # Strings make the default threshold checkpoint far too often.
+            self.connection.execute("SET checkpoint_threshold = '256MB'")
+        # DuckDB shows one where it takes the program for a person's session, as under `python -c`.
+        self.connection.execute("SET enable_progress_bar = false")
+        # Order is asked for where it matters, and planning is what small batches spend.
+        self.connection.execute("SET preserve_insertion_order = false")
+        self.connection.execute("SET approximate_join_order_threshold = 6")
+        try:
+            self._migrate()
+        except BaseException as error:
+            self.connection.close()
+            if isinstance(error, duckdb.Error) and self.directory is not None:
+                raise StateError(explain(self.directory / _FILE, error)) from error
+            raise
+
+    def _migrate(self) -> None:
+        """Bring the tables to this version, or make them."""
+        found = VERSION
+        if self.rows("SELECT 1 FROM duckdb_tables() WHERE table_name = 'meta'"):
+            found = self.number("version", VERSION)
+        if found > VERSION:
+            raise StateError(
+                f"{self.directory}: this state has version {found}, and this program reads up to"
+                f" {VERSION}; use the program that wrote it, or a newer one"
+            )
+        with self.transaction():
+            for version in range(found + 1, VERSION + 1):
+                self.connection.execute(STEPS[version])
+            self.connection.execute(SCHEMA)
+            self.set_numbers(version=VERSION)
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Around what reads the state into memory: what cannot be read is damaged. A store that
+        failed is closed."""
+        try:
+            yield
+        except duckdb.Error as error:
+            self.close()
+            if self.directory is None:
+                raise
+            raise StateError(explain(self.directory / _FILE, error)) from error
+
+    def reopen(self) -> None:
+        """Open the file again, once DuckDB has given up on it. Raises `StateError`."""
+        with suppress(duckdb.Error):
+            self.connection.close()
+        self._open()
+        self.broken = False
+
+    def close(self) -> None:
+        with suppress(duckdb.Error):
+            self.connection.close()
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, in the file and in memory: rolled back if the block or the commit raises.
+        Within another one, part of it."""
+        if self._inside:
+            yield
+            return
+        self._inside = True
+        try:
+            self.connection.execute("BEGIN")
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException as error:
+            self.broken |= isinstance(error, duckdb.FatalException)
+            with suppress(duckdb.Error):  # a commit that failed has ended the transaction
+                self.connection.execute("ROLLBACK")
+            for undo in reversed(self._undo):
+                undo()
+            raise
+        finally:
+            self._inside = False
+            self._undo.clear()
+
+    def undo(self, how: Callable[[], object]) -> None:
+        """Call this, the last ones first, if the transaction of now fails."""
+        if self._inside:
+            self._undo.append(how)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own that reads what is committed now, whatever is committed
+        meanwhile. May be used in another thread."""
+        connection = self.connection.cursor()
+        try:
+            connection.execute("BEGIN READ ONLY")
+            yield connection
+        finally:
+            with suppress(duckdb.Error):
+                connection.execute("ROLLBACK")
+            connection.close()
+
+    def checkpoint(self) -> None:
+        """Put what is in the write-ahead log into the file. What DuckDB raises says why it cannot."""
+        try:
+            self.connection.execute("CHECKPOINT")
+        except duckdb.FatalException:
+            self.broken = True
+            raise
+
+    def backup(self, directory: Path) -> Path:
+        """A consistent copy of the file in another directory, as it is now, and its path. Nobody may
+        write meanwhile. ValueError for a store in memory; `StateError` where it cannot be copied."""
+        if self.directory is None:
+            raise ValueError("a broker in memory has no file to copy")
+        self.checkpoint()
+        target = directory / _FILE
+        # This process may not even open the file: closing it would take DuckDB's lock away.
+        copying = [sys.executable, "-c", _COPY, str(self.directory / _FILE), str(target)]
+        done = subprocess.run(copying, capture_output=True, text=True)
+        if done.returncode:
+            why = (done.stderr.strip() or "the copy ended early").splitlines()[-1]
+            raise StateError(f"{target}: cannot copy the state: {why}")
+        return target
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.connection.execute(sql, list(parameters)).fetchall()
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        self.connection.execute(sql, list(parameters))
+
+    def delete(self, table: str, key: str, numbers: Collection[int]) -> None:
+        """Take out rows by a number. Planning for a list costs as much as two numbers by themselves."""
+        if len(numbers) > 2:
+            condition = f"{key} IN (SELECT unnest(?::BIGINT[]))"
+            self.run(f"DELETE FROM {table} WHERE {condition}", [[*numbers]])
+            return
+        for number in numbers:
+            self.run(f"DELETE FROM {table} WHERE {key} = ?", [number])
+
+    def insert(self, table: str, arrow_input: pa.Table) -> None:
+        """Append an Arrow table, by column name."""
+        if arrow_input.num_rows:
+            # DuckDB finds the variable by its name, in half the time that a view on it takes. No
+            # table has the name: that would shadow it.
+            self.connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM arrow_input")
+
+    def number(self, key: str, default: int) -> int:
+        found = self.rows("SELECT value FROM meta WHERE key = ?", [key])
+        return int(found[0][0]) if found else default
+
+    def set_numbers(self, **numbers: int) -> None:
+        # An update costs a tenth of INSERT OR REPLACE, and half of one that looks for its few rows.
+        cases = "".join(f" WHEN '{key}' THEN ?" for key in numbers)
+        there = self.rows(
+            f"UPDATE meta SET value = CASE key{cases} ELSE value END RETURNING key",
+            [*numbers.values()],
+        )
+        for key in numbers.keys() - {key for (key,) in there}:
+            self.run("INSERT INTO meta VALUES (?, ?)", [key, numbers[key]])
+
+
+def _claim(directory: Path) -> int:
+    """Make the directory and lock it; DuckDB's own lock lets the same process in twice."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StateError(f"{directory}: cannot be used as a state: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise StateError(
+            f"{directory}: another process uses this state; stop it, or choose another directory"
+        ) from None
+    return lock
+
+
+def _connect(file: Path) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(str(file), config=_CONFIG)
+    except duckdb.Error as error:
+        raise StateError(explain(file, error)) from None
+
+
+def explain(file: Path, error: duckdb.Error) -> str:
+    """Why a state cannot be used, and what to do, from what DuckDB says."""
+    said = str(error).splitlines()[0]
+    text = said.lower()
+    if "conflicting lock" in text or "set lock" in text:
+        return f"{file}: another process uses this state; stop it, or choose another directory"
+    if any(reason in text for reason in _UNAVAILABLE):
+        return f"{file}: cannot open the state: {said}"
+    return (
+        f"{file}: the state is damaged: {said}. Nothing has been changed. Restore the last backup into"
+        " a new directory (broker restore), or move this one away to begin anew"
+    )

@@ -1,0 +1,75 @@
+"""What subscriptions have not seen, in the store: a subscription with an open gap is not active."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import partial
+
+from broker.model import Gap, Status, Suspension
+from broker.state.store import Store
+
+_COLUMNS = "number, status, reason, first_doc, from_time, to_doc, to_time"
+
+
+class Gaps:
+    """By the subscription's number. A subscription that is active counts from the end of its last
+    gap on."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._having = {number for (number,) in store.rows("SELECT DISTINCT number FROM gaps")}
+        """The numbers of all that have gaps, perhaps of more."""
+
+    def open(
+        self, number: int, status: Status, reason: str, first_doc: int, now: int | None
+    ) -> None:
+        self._having.add(number)
+        self.store.run(
+            "INSERT INTO gaps VALUES (?, ?, ?, ?, ?, NULL, NULL, ?)",
+            [number, status, reason, first_doc, now, status != "suspended"],
+        )
+
+    def close(self, number: int, to_doc: int, now: int | None) -> None:
+        self.store.run(
+            "UPDATE gaps SET to_doc = ?, to_time = ? WHERE number = ? AND to_doc IS NULL",
+            [to_doc, now, number],
+        )
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        having = self._having.intersection(numbers)
+        if having:
+            self._having -= having
+            self.store.undo(partial(self._having.update, having))
+            self.store.delete("gaps", "number", having)
+
+    def read(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[Gap, ...]]:
+        """The gaps of these subscriptions, or of all, the oldest first."""
+        found: defaultdict[int, list[Gap]] = defaultdict(list)
+        condition = "WHERE number IN (SELECT unnest(?::BIGINT[]))" if numbers is not None else ""
+        for number, *gap in self.store.rows(
+            f"SELECT {_COLUMNS} FROM gaps {condition} ORDER BY number, first_doc, rowid",
+            [] if numbers is None else [list(numbers)],
+        ):
+            found[number].append(Gap(*gap))
+        return {number: tuple(gaps) for number, gaps in found.items()}
+
+    def untold(self) -> list[tuple[int, Suspension]]:
+        """Suspensions of which nobody has been told for sure, with the subscriptions' numbers."""
+        rows = self.store.rows(
+            "SELECT g.number, s.id, reason, from_time FROM gaps g JOIN subscriptions s"
+            " ON g.number = s.number WHERE NOT told ORDER BY g.rowid"
+        )
+        return [(number, Suspension(id, reason, at)) for number, id, reason, at in rows]
+
+    def told(self, numbers: Sequence[int]) -> None:
+        """Somebody has been told of suspensions, the oldest of each subscription: of as many as the
+        times that its number is here."""
+        times = Counter(numbers)
+        self.store.run(
+            "UPDATE gaps SET told = true WHERE rowid IN (SELECT gap FROM (SELECT rowid AS gap, number,"
+            " row_number() OVER (PARTITION BY number ORDER BY rowid) AS nth FROM gaps WHERE NOT told)"
+            " JOIN (SELECT unnest(?::BIGINT[]) AS number, unnest(?::BIGINT[]) AS times)"
+            " USING (number) WHERE nth <= times)",
+            [[*times], [*times.values()]],
+        )

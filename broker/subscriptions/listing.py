@@ -1,0 +1,59 @@
+"""The subscriptions as they stand, read from the store: active or not, with their gaps and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from broker.model import Gap, Limit, Registered, Status
+from broker.state.store import Store
+from broker.subscriptions.gaps import Gaps
+
+_HALTED = "SELECT number FROM gaps WHERE to_doc IS NULL"
+_WHICH: dict[Status | None, str] = {
+    None: "true",
+    "active": f"number NOT IN ({_HALTED})",
+    "paused": f"number IN ({_HALTED} AND status = 'paused')",
+    "suspended": f"number IN ({_HALTED} AND status = 'suspended')",
+}
+
+
+class Listing:
+    """Reads a store."""
+
+    def __init__(self, store: Store, gaps: Gaps) -> None:
+        self.store = store
+        self._gaps = gaps
+
+    def page(self, status: Status | None, prefix: str, after: str, limit: int) -> list[Registered]:
+        """Those of a status, or of any, whose ids begin with `prefix` and come behind `after`, in
+        order of their ids, at most `limit`."""
+        condition = f"{_WHICH[status]} AND starts_with(id, ?) AND id > ? ORDER BY id LIMIT ?"
+        return self._where(condition, [prefix, after, limit])
+
+    def of(self, ids: Sequence[str]) -> list[Registered]:
+        """Those of these ids."""
+        return self._where("id IN (SELECT unnest(?::VARCHAR[]))", [list(ids)])
+
+    def one(self, id: str) -> Registered:
+        """The one of an id that there is."""
+        (found,) = self._where("id = ?", [id])
+        return found
+
+    def _where(self, condition: str, parameters: Sequence[Any]) -> list[Registered]:
+        rows = self.store.rows(
+            "SELECT number, id, text, first_doc, since, matches, period FROM subscriptions"
+            f" LEFT JOIN limits USING (number) WHERE {condition}",
+            parameters,
+        )
+        gaps = self._gaps.read([row[0] for row in rows])
+        return [_registered(row, gaps.get(row[0], ())) for row in rows]
+
+
+def _registered(row: tuple[Any, ...], gaps: tuple[Gap, ...]) -> Registered:
+    _, id, text, first_doc, since, matches, period = row
+    limit = None if matches is None else Limit(matches, period)
+    halted = bool(gaps) and gaps[-1].to_doc is None
+    status: Status = gaps[-1].status if halted else "active"
+    reason = gaps[-1].reason if halted else None
+    return Registered(id, text, status, first_doc, since, reason, gaps, limit)

@@ -1,0 +1,79 @@
+"""Streams that queries publish: one query each, none derived from itself, none the broker's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from broker.model import RESERVED
+from broker.query.prepared import Compiled
+from xscl.check.cycles import find_cycles
+from xscl.errors import Diagnostic, XsclError
+
+
+class Streams:
+    """What is published by whom: `published` are ids by stream, `reads` the streams that the query
+    of an id is derived from."""
+
+    def __init__(self, published: Mapping[str, str], reads: Callable[[str], set[str]]) -> None:
+        self._published = published
+        self._reads = reads
+
+    def check(self, fresh: Sequence[Compiled]) -> None:
+        """Whether new queries go with those that are there. Raises `XsclError`."""
+        problems = []
+        renewed = {query.id for query in fresh}
+        publishing = [query for query in fresh if query.publish is not None]
+        for query in publishing:
+            if str(query.publish).startswith(RESERVED):
+                parsed = query.resolved.query
+                problems.append(
+                    Diagnostic(
+                        "reserved-stream",
+                        f"streams that begin with {RESERVED} are the broker's own",
+                        parsed.publish_span or parsed.span,
+                        "choose another name",
+                    )
+                )
+            owner = self._published.get(query.publish or "", query.id)
+            if owner not in renewed:
+                parsed = query.resolved.query
+                problems.append(
+                    Diagnostic(
+                        "duplicate-publish",
+                        f"the stream {query.publish} is published by the subscription {owner}"
+                        " already",
+                        parsed.publish_span or parsed.span,
+                        "choose another name, or unsubscribe that one first",
+                    )
+                )
+        # The search over all streams only says how a cycle is told of; one that is new passes
+        # through a query that is.
+        if find_cycles(self._reachable(publishing, renewed)):
+            reads = self._staying(self._published, renewed)
+            reads |= {str(query.publish): query.reads for query in publishing}
+            for cycle in find_cycles(reads):
+                path = " -> ".join([*cycle, cycle[0]])
+                span = publishing[0].resolved.query.span
+                problems.append(
+                    Diagnostic("publish-cycle", f"streams derived from themselves: {path}", span)
+                )
+        if problems:
+            raise XsclError(problems)
+
+    def _staying(self, streams: Iterable[str], renewed: set[str]) -> dict[str, set[str]]:
+        """What the queries that publish these streams, and stay as they are, read."""
+        return {
+            stream: self._reads(self._published[stream])
+            for stream in streams
+            if stream in self._published and self._published[stream] not in renewed
+        }
+
+    def _reachable(self, publishing: Sequence[Compiled], renewed: set[str]) -> dict[str, set[str]]:
+        """The streams that these queries are derived from, with what each reads."""
+        reads = {str(query.publish): query.reads for query in publishing}
+        waiting = set().union(*reads.values()) - reads.keys()
+        while waiting:
+            found = self._staying(waiting, renewed)
+            reads |= found
+            waiting = set().union(*found.values()) - reads.keys()
+        return reads

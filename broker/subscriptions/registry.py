@@ -1,0 +1,370 @@
+"""The subscriptions of a broker: in the store as text, in the catalog compiled, in stage 1 as edges.
+
+One that is paused or suspended is in the store alone, but for its text.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from broker.documents.arrow import compile_spec
+from broker.model import Status, Subscribed, Suspension
+from broker.query.catalog import Catalog, Subscription
+from broker.query.prepared import Compiled, compile_text
+from broker.state.store import Store
+from broker.subscriptions.gaps import Gaps
+from broker.subscriptions.published_streams import Streams
+from xscl.growth import growing
+from xscl.stage1.matcher import Matcher
+from xscl.stage1.witness import Edge
+
+_CHUNK = 10_000
+"""Rows taken from the store at once, and the number of queries that are many."""
+_FEW = 12
+"""Rows that are written one by one."""
+_MANY = 1_000
+"""Changes of edges that may always be put behind a spec."""
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """A subscription that is not active: it costs nothing but its text. The stream that it publishes
+    stays its own, so that it can always be resumed."""
+
+    number: int
+    id: str
+    text: str
+    publish: str | None
+    reads: frozenset[str]
+
+    @classmethod
+    def of(cls, number: int, compiled: Compiled) -> Halted:
+        publish, reads = compiled.publish, frozenset(compiled.reads)
+        return cls(number, compiled.id, compiled.text, publish, reads)
+
+
+class Registry:
+    """Registers, halts and removes queries; what counts from which document on is written down.
+
+    What a transaction that fails has changed here is taken back with it. `gone` is told the numbers
+    of subscriptions that are removed, in the transaction that does it.
+    """
+
+    def __init__(self, store: Store, gone: Callable[[Sequence[int]], object]) -> None:
+        self.store = store
+        self._gone = gone
+        self.catalog = Catalog()
+        self.matcher = Matcher()
+        self.gaps = Gaps(store)
+        self.halted: dict[str, Halted] = {}
+        self._settled = 0
+        """How many subscriptions there were when they were last taken out of the collector's sight."""
+        self._spec: bytes | None = None
+        self._unsent: dict[int, Edge | None] = {}
+        """Edges that have changed since the spec was made."""
+        self._added = 0
+        """How many changes came after the spec's first form."""
+        self._last = 0
+        """The number of the latest subscription; numbers only say in which order they came."""
+        self.untold: list[tuple[int, Suspension]] = []
+        """Suspensions that `take_suspensions` has yet to tell, with the subscriptions' numbers."""
+        self._telling: list[int] = []
+        self._states: int | None = None
+        self._restore()
+
+    def _restore(self) -> None:
+        (count,) = self.store.rows("SELECT count(*) FROM subscriptions")[0]
+        gaps = self.gaps.read()
+        self.untold = self.gaps.untold()
+        with growing(count):
+            variables = self._chunks("SELECT definition, id FROM variables")
+            for chunk in variables:
+                self.catalog.variables.load(chunk)
+            for chunk in self._chunks(
+                "SELECT number, id, text, first_doc FROM subscriptions ORDER BY number"
+            ):
+                for number, id, text, first_doc in chunk:
+                    own = gaps.get(number)
+                    counts_from = own[-1].to_doc if own else first_doc
+                    if counts_from is None:
+                        self._hold(Halted.of(number, compile_text(id, text)))
+                    else:
+                        self.catalog.add(compile_text(id, text), number, counts_from)
+                    self._last = number
+                self.catalog.variables.loaded()
+                self._synchronize()
+        with self.store.transaction():
+            self._write_variables()
+        self._settle()
+
+    def _chunks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a query, some at a time; nothing else may be asked meanwhile."""
+        found = self.store.connection.execute(sql)
+        while rows := found.fetchmany(_CHUNK):
+            yield rows
+
+    def known(self, id: str) -> Subscription | Halted | None:
+        """The subscription of an id, active or not."""
+        found = self.halted.get(id) or self.catalog.subscriptions.get(id)
+        return None if found is None or found.number < 0 else found
+
+    def known_or_fail(self, id: str) -> Subscription | Halted:
+        """The same; KeyError if there is none."""
+        found = self.known(id)
+        if found is None:
+            raise KeyError(id)
+        return found
+
+    def fresh(self, compiled: Sequence[Compiled]) -> list[Compiled]:
+        """Those that are not registered with the same canonical text."""
+        return [
+            query
+            for query in compiled
+            if (known := self.known(query.id)) is None or known.text != query.text
+        ]
+
+    def texts(self) -> dict[str, str]:
+        """Ids and canonical texts of all subscriptions, those that are not active too."""
+        active = {id: s.text for id, s in self.catalog.subscriptions.items() if s.number > 0}
+        return active | {id: halted.text for id, halted in self.halted.items()}
+
+    def subscribe(
+        self, compiled: Sequence[Compiled], first_doc: int, now: int | None = None
+    ) -> list[Subscribed]:
+        """Register queries from document number `first_doc` on, all or none. Raises `XsclError`.
+
+        One that is registered with the same canonical text goes on as it is, paused or not; a
+        changed text under a known id is a new subscription in its place.
+        """
+        fresh = self.fresh(compiled)
+        self.check(fresh)
+        replaced = {query.id: None for query in fresh if self.known(query.id) is not None}
+        new = {query.id for query in fresh}
+        with growing(len(fresh)), self._changing():
+            self._withdraw([*replaced])
+            first, self._last = self._last + 1, self._last + len(fresh)
+            self._enter(enumerate(fresh, first), first_doc)
+            self._synchronize()
+            self._write([self.catalog.subscriptions[query.id] for query in fresh], now)
+        self._settle()
+        return [
+            Subscribed(
+                query.id,
+                self.known_or_fail(query.id).number,
+                "replaced" if query.id in replaced else "new" if query.id in new else "unchanged",
+            )
+            for query in compiled
+        ]
+
+    def _settle(self) -> None:
+        """Take very many subscriptions out of the collector's sight, or each of its long runs would
+        go through them all for nothing."""
+        count = len(self.catalog.subscriptions)
+        if count >= max(_CHUNK, 2 * self._settled):
+            self._settled = count
+            gc.freeze()
+            # At the end nothing may be frozen: extension modules look for what was left over.
+            atexit.unregister(gc.unfreeze)
+            atexit.register(gc.unfreeze)
+
+    def check(self, fresh: Sequence[Compiled]) -> None:
+        """Whether the streams that new queries publish go with those there. Raises `XsclError`."""
+        if any(query.publish is not None for query in fresh):
+            halted = {h.publish: h.id for h in self.halted.values() if h.publish is not None}
+            Streams(ChainMap(self.catalog.published, halted), self._reads).check(fresh)
+
+    def _reads(self, id: str) -> set[str]:
+        found = self.halted.get(id) or self.catalog.subscriptions[id]
+        return set(found.reads)
+
+    def unsubscribe(self, id: str) -> None:
+        """Remove a subscription. KeyError if there is none of that id."""
+        self.known_or_fail(id)
+        with self._changing():
+            self._withdraw([id])
+            self._synchronize()
+
+    # -- active or not -----------------------------------------------------------------------
+
+    def halt(self, id: str, status: Status, reason: str, first_doc: int, now: int | None) -> None:
+        """Let a subscription see no more documents, from number `first_doc` on. One that is not
+        active stays as it is. KeyError if there is none of that id."""
+        known = self.known_or_fail(id)
+        if isinstance(known, Halted):
+            return
+        with self._changing():
+            halted = Halted.of(known.number, known.compiled)
+            self._leave([id])
+            self._hold(halted)
+            self.gaps.open(known.number, status, reason, first_doc, now)
+            self._synchronize()
+            if status == "suspended":
+                self.store.undo(partial(setattr, self, "untold", [*self.untold]))
+                self.untold.append((known.number, Suspension(id, reason, now)))
+
+    def resume(self, id: str, first_doc: int, now: int | None) -> None:
+        """Let a subscription count again, from document number `first_doc` on. One that is active
+        stays as it is. KeyError if there is none of that id."""
+        known = self.known_or_fail(id)
+        if not isinstance(known, Halted):
+            return
+        with self._changing():
+            self._let_go(known)
+            self._enter([(known.number, compile_text(id, known.text))], first_doc)
+            self.gaps.close(known.number, first_doc, now)
+            self._synchronize()
+
+    def count(self) -> int:
+        """How many subscriptions there are, active or not."""
+        return len(self.halted) + self.catalog.registered()
+
+    def nfa_states(self) -> int:
+        """States of the automaton; counted again only where queries have changed."""
+        if self._states is None:
+            self._states = sum(1 for _ in self.matcher.automaton.states())
+        return self._states
+
+    def take_suspensions(self) -> list[Suspension]:
+        """The suspensions since the last call. Who asks again has told the owners of those before;
+        until then, a restart tells them once more."""
+        if self._telling:
+            with self.store.transaction():
+                self.gaps.told(self._telling)
+            self._telling = []
+        taken, self.untold = self.untold, []
+        self._telling = [number for number, _ in taken]
+        return [suspension for _, suspension in taken]
+
+    # -- steps of a change, each of which can be taken back ------------------------------------
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        with self.store.transaction():
+            self.store.undo(self._synchronize)
+            self.store.undo(partial(setattr, self, "_last", self._last))
+            yield
+            self._write_variables()
+            self._forget_variables()
+
+    def _enter(self, queries: Iterable[tuple[int, Compiled]], first_doc: int) -> None:
+        entered: list[str] = []
+        self.store.undo(partial(self._drop, entered))
+        for number, compiled in queries:
+            self.catalog.add(compiled, number, first_doc)
+            entered.append(compiled.id)
+
+    def _drop(self, ids: list[str]) -> None:
+        for id in reversed(ids):
+            self.catalog.remove(id)
+
+    def _leave(self, ids: Sequence[str]) -> None:
+        left: list[Subscription] = []
+        self.store.undo(partial(self._return, left))
+        for id in ids:  # one by one: what went is returned also where the next one fails
+            left.append(self.catalog.remove(id))
+
+    def _return(self, left: list[Subscription]) -> None:
+        for gone in left:
+            self.catalog.add(gone.compiled, gone.number, gone.first_doc)
+
+    def _hold(self, halted: Halted) -> None:
+        self.store.undo(partial(self._let_go, halted))
+        self.halted[halted.id] = halted
+
+    def _let_go(self, halted: Halted) -> None:
+        self.store.undo(partial(self._hold, halted))
+        del self.halted[halted.id]
+
+    def _withdraw(self, ids: Sequence[str]) -> None:
+        if not ids:
+            return
+        numbers = [self.known_or_fail(id).number for id in ids]
+        self._leave([id for id in ids if id not in self.halted])
+        for id in ids:
+            if id in self.halted:
+                self._let_go(self.halted[id])
+        self.store.delete("subscriptions", "number", numbers)
+        self.gaps.forget(numbers)
+        self._gone(numbers)
+
+    def _write(self, rows: Sequence[Subscription], now: int | None) -> None:
+        self._insert(
+            "subscriptions",
+            {
+                "number": (pa.int64(), [s.number for s in rows]),
+                "id": (pa.string(), [s.id for s in rows]),
+                "text": (pa.string(), [s.text for s in rows]),
+                "first_doc": (pa.int64(), [s.first_doc for s in rows]),
+                "since": (pa.int64(), [now] * len(rows)),
+            },
+        )
+
+    def _write_variables(self) -> None:
+        """No id is given that is not written down: it might be given again."""
+        new, self.catalog.variables.new = self.catalog.variables.new, []
+        self.store.undo(partial(self._unwritten, new))
+        self._insert(
+            "variables",
+            {
+                "id": (pa.int32(), [number for number, _ in new]),
+                "definition": (pa.string(), [definition for _, definition in new]),
+            },
+        )
+
+    def _unwritten(self, variables: list[tuple[int, str]]) -> None:
+        """Ids that were given stay given, and have to be written with the next change."""
+        self.catalog.variables.new = variables + self.catalog.variables.new
+
+    def _forget_variables(self) -> None:
+        variables = self.catalog.variables
+        gone = variables.forget()
+        if gone:
+            self.store.undo(partial(variables.recall, gone))
+            self.store.delete("variables", "id", gone)
+
+    def _insert(self, table: str, columns: dict[str, tuple[pa.DataType, list[Any]]]) -> None:
+        """Append rows. Planning a scan of Arrow data costs as much as a dozen rows of values."""
+        rows = list(zip(*(values for _, values in columns.values()), strict=True))
+        if len(rows) > _FEW:
+            arrays = {name: pa.array(values, kind) for name, (kind, values) in columns.items()}
+            self.store.insert(table, pa.table(arrays))
+        elif rows:
+            row = f"({', '.join('?' * len(columns))})"
+            self.store.run(
+                f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * len(rows))}",
+                [value for each in rows for value in each],
+            )
+
+    def spec(self) -> bytes:
+        """Stage 1's compiled form for the queries of now; the same object while they stay so.
+
+        Changes are put behind what was compiled before, until there are as many of them as edges.
+        """
+        if self._spec is None:
+            self._spec = compile_spec(self.catalog.edges.items())
+        elif self._unsent:
+            self._spec += compile_spec(self._unsent.items())
+        self._unsent.clear()
+        return self._spec
+
+    def _synchronize(self) -> None:
+        """Let stage 1 hold the edges as the catalog has them."""
+        changed = self.catalog.edges.changes()
+        self.matcher.change(changed.items())
+        if changed:
+            self._states = None
+        if self._spec is not None:
+            self._unsent |= changed
+            self._added += len(changed)
+            if self._added > max(_MANY, len(self.catalog.edges)):
+                self._spec, self._added = None, 0
+                self._unsent.clear()

@@ -1,0 +1,1 @@
+"""Text for people and programs: formats of matches, units, safe printing, logs."""

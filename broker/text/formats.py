@@ -1,0 +1,112 @@
+"""Matches as text: JSON lines, XML documents, or paragraphs for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from broker.model import Match, iso_time
+from broker.text.printable import visible
+from xscl.stage1.document import DocumentError, parse_document
+
+
+def as_jsonl(match: Match) -> str:
+    """One line of JSON."""
+    return json.dumps(match.to_json(), ensure_ascii=False)
+
+
+def as_xml(match: Match) -> str:
+    """The result document."""
+    return match.result
+
+
+def as_text(match: Match) -> str:
+    """A paragraph: the query, its documents, and the values by which they belong together."""
+    when = iso_time(match.end)
+    lines = [f"{match.query}  {when}" + (f"  -> {match.stream}" if match.stream else "")]
+    named = titles(match)
+    for document, title in zip(match.documents, named, strict=True):
+        shown = title or f"{document.id}  ({document.stream})"
+        lines.append(f"    {iso_time(document.timestamp)}  {shown}")
+    shared: dict[str, list[str]] = {}
+    for variable, texts in match.values.items():
+        shared.setdefault("; ".join(shorten(text) for text in texts), []).append(variable)
+    lines += [f"    {' = '.join(variables)} = {text}" for text, variables in shared.items()]
+    return "\n".join(map(visible, lines)) + "\n"
+
+
+def titles(match: Match) -> list[str | None]:
+    """For the documents of a match, the title and channel of the item each one is, if it is one."""
+    try:
+        root = parse_document(match.result.encode("utf-8", "surrogatepass"))
+    except DocumentError:
+        return [None] * len(match.documents)
+    copies = [node for node in root if isinstance(node.tag, str)]
+    if len(copies) != len(match.documents):
+        return [None] * len(match.documents)
+    found: list[str | None] = []
+    for node in copies:
+        title, channel = node.findtext("title"), node.findtext("channel_title")
+        shown = shorten(title) if title else None
+        found.append(f"{shown}  ({channel})" if shown and channel else shown)
+    return found
+
+
+def shorten(text: str, limit: int = 120) -> str:
+    """On one line, cut where it is longer."""
+    folded = " ".join(text.split())
+    return folded if len(folded) <= limit else folded[: limit - 1] + "…"
+
+
+FORMATS: dict[str, Callable[[Match], str]] = {"jsonl": as_jsonl, "xml": as_xml, "text": as_text}
+
+
+class ReaderGone(Exception):
+    """Who read standard output has closed it; what was not acknowledged is delivered next time."""
+
+
+def _ends_with_newline(path: Path) -> bool:
+    """Whether a file ends with a whole line; one that is empty or not there does."""
+    if not path.is_file() or not path.stat().st_size:
+        return True
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
+
+
+class Output:
+    """Writes matches to a file (appended) or standard output, flushed per batch.
+
+    A file is synced to disk as well: what `write` returned for is delivered.
+    """
+
+    def __init__(self, path: str, form: str) -> None:
+        self._format = FORMATS[form]
+        self._file: TextIO = sys.stdout
+        if path != "-":
+            torn = not _ends_with_newline(Path(path))
+            self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 (see close)
+            if torn:
+                # A write that was cut off: what is delivered again goes on a line of its own.
+                self._file.write("\n")
+        self.written = 0
+
+    def write(self, matches: Sequence[Match]) -> None:
+        if not matches:
+            return
+        try:
+            self._file.writelines(self._format(match) + "\n" for match in matches)
+            self._file.flush()
+        except BrokenPipeError:
+            raise ReaderGone from None
+        if self._file is not sys.stdout:
+            os.fsync(self._file.fileno())
+        self.written += len(matches)
+
+    def close(self) -> None:
+        if self._file is not sys.stdout:
+            self._file.close()

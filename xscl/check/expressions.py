@@ -1,0 +1,296 @@
+"""Static checks of steps and expressions: what binds, what is a condition and what a value.
+
+`Walk` goes over the tree of one query and notes what it finds; `check_query` adds the parts of a
+query that hold steps and expressions, and looks the variables up at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import re2
+
+from xscl import ast
+from xscl.errors import Diagnostic, Span
+from xscl.functions.table import FUNCTIONS, Function, compile_pattern
+from xscl.syntax import foreign
+from xscl.syntax.nearest import did_you_mean, known_names
+
+#: Functions of the pattern extension, over the elements of an iterated block.
+EXTENSION_FUNCTIONS = frozenset(
+    ["avg", "count", "duration", "first", "last", "max", "min", "prev", "sum"]
+)
+
+#: After so many errors none will be shown, so none needs a hint, which costs a search.
+HINTED = 100
+
+#: Why nothing can be bound here, None where it can.
+Blocked = Literal["or", "not", "operand", "predicate"] | None
+_Context = Literal["element", "attribute", "text", "document"]
+
+
+@dataclass(slots=True)
+class Findings:
+    """What one query, without those nested in it, turned out to be.
+
+    `owner` maps each variable to the index of the block that binds it, in pattern order; `joins`
+    are (join, first block of its left side, first of its right side, end); `conjuncts` are the
+    predicates that all must hold. `streams` and `prefixes` include those of nested queries.
+    """
+
+    errors: list[Diagnostic]
+    warnings: list[Diagnostic]
+    owner: dict[str, int] = field(default_factory=dict)
+    joins: list[tuple[ast.Join, int, int, int]] = field(default_factory=list)
+    conjuncts: list[ast.Expr] = field(default_factory=list)
+    streams: set[str] = field(default_factory=set)
+    prefixes: set[str] = field(default_factory=set)
+
+
+class Walk:
+    """The walk over one query. `context` is the kind of node that the filter in hand filters."""
+
+    def __init__(self, prefixes: Collection[str], hints: bool = True) -> None:
+        self.known_prefixes = prefixes
+        self.hints = hints
+        self.found = Findings([], [])
+        self.places: dict[str, Span] = {}
+        self.unbound: list[tuple[str, str, Span]] = []
+        self.missing: set[str] = set()
+        self.uses: list[ast.Path] = []
+        self.bare: list[tuple[str, Span]] = []
+        self.blocks = 0
+        self.context: _Context = "element"
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        hint: str | None = None,
+        also: tuple[tuple[str, Span], ...] = (),
+    ) -> None:
+        self.found.errors.append(Diagnostic(code, message, span, hint, also=also))
+
+    def names_hint(self, name: str, known: Iterable[str], what: str, none: str) -> str | None:
+        """A hint with the known names, for errors that have a chance to be shown."""
+        if not self.hints or len(self.found.errors) >= HINTED:
+            return None
+        return known_names(name, known, what, none)
+
+    def warn(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
+        self.found.warnings.append(Diagnostic(code, message, span, hint, "warning"))
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def steps(self, steps: tuple[ast.Step, ...], blocked: Blocked, context: _Context) -> None:
+        """A path below a node of kind `context`; `blocked` says why nothing can be bound."""
+        for step in steps:
+            test = step.test
+            kind = test.kind
+            if test.prefix is not None:
+                self.prefix(test.prefix, step.span, self.known_prefixes)
+            if context != "element" and kind != "self":
+                self.dead(step, context)
+            if kind != "self":
+                context = kind
+            elif context == "document":
+                self.error(
+                    "document-node",
+                    "a block selects nodes below the document, not the document itself",
+                    step.span,
+                    "name the root element, or write //* for every element",
+                )
+                context = "element"
+            if step.variable is not None:
+                self.bind(step, step.variable, blocked)
+            for part in step.filters:
+                self.filter(part, blocked, context)
+
+    def filter(self, part: ast.Expr, blocked: Blocked, context: _Context) -> None:
+        if isinstance(part, ast.Path):
+            self.steps(part.steps, blocked, context)
+        else:
+            outer, self.context = self.context, context
+            self.condition(part, True, blocked)
+            self.context = outer
+
+    def bind(self, step: ast.Step, name: str, blocked: Blocked) -> None:
+        place = step.variable_span or step.span
+        if blocked is not None:
+            self.unbound.append((name, blocked, place))
+        elif name in self.places:
+            self.error(
+                "duplicate-variable",
+                f"the variable {name} is bound twice",
+                place,
+                "for equal values, use two variables and compare them in WHERE or in braces",
+                also=(("it was first bound here:", self.places[name]),),
+            )
+        else:
+            self.places[name] = place
+            self.found.owner[name] = self.blocks
+        if name.upper() == "NOT":
+            message = f"{name} is a keyword and cannot be a variable"
+            self.error("reserved-word", message, place, f"give it another name, such as {name}1")
+
+    def dead(self, step: ast.Step, context: _Context) -> None:
+        if context == "document":
+            if step.axis == "//" or step.test.kind == "element":
+                return
+            what = "the document itself has only a root element, no attributes and no text"
+        else:
+            what = (
+                f"there is nothing below {'an attribute' if context == 'attribute' else 'a text'}"
+            )
+        self.warn("dead-step", f"this step selects nothing: {what}", step.span)
+
+    def prefix(self, prefix: str, span: Span, known: Collection[str]) -> None:
+        """A use of a prefix where `known` are in scope; one that is not is told of once."""
+        if prefix in self.known_prefixes:
+            self.found.prefixes.add(prefix)
+        if prefix not in known and prefix not in self.missing:
+            self.missing.add(prefix)
+            at = span.source.text.find(prefix + ":", span.start, span.end)
+            place = span if at < 0 else Span(span.source, at, at + len(prefix))
+            none = f'define it above: LET NAMESPACE {prefix} = "...";'
+            defined = (name for name in known if name != "xml")
+            hint = self.names_hint(prefix, defined, "the prefixes are", none)
+            message = f"the namespace prefix {prefix} is not defined"
+            self.error("unknown-prefix", message, place, hint)
+
+    # -- expressions -------------------------------------------------------------------------
+
+    def condition(self, part: ast.Expr, in_filter: bool, blocked: Blocked) -> None:
+        """`part` stands where something must hold or not."""
+        if isinstance(part, ast.Comparison):
+            self.value(part.left, in_filter)
+            self.value(part.right, in_filter)
+        elif isinstance(part, ast.And | ast.Or):
+            if isinstance(part, ast.Or):
+                blocked = blocked or "or"
+            for each in part.parts:
+                self.condition(each, in_filter, blocked)
+        elif isinstance(part, ast.Not):
+            self.condition(part.part, in_filter, blocked or "not")
+        elif isinstance(part, ast.Path) and in_filter:
+            self.steps(part.steps, blocked, self.context)
+        elif isinstance(part, ast.Call):
+            function = self.call(part, in_filter)
+            if function is not None and function.result != "boolean":
+                self.no_condition(part, f"{function.name}() gives a {function.result}")
+        elif isinstance(part, ast.Number) and in_filter:
+            self.position("[1]", part.span)
+        else:
+            self.value(part, in_filter)
+            what = {ast.Path: "a path", ast.String: "a string", ast.Number: "a number"}
+            example = ", as in x = 'a' OR x = 'b'" if isinstance(part, ast.String) else ""
+            self.no_condition(part, f"{what.get(type(part), 'arithmetic')} is a value", example)
+
+    def position(self, example: str, span: Span) -> None:
+        message = f"positions such as {example} are not supported"
+        self.error("position", message, span, "select by content: an attribute, a child's value")
+
+    def no_condition(self, part: ast.Expr, message: str, example: str = "") -> None:
+        self.error(
+            "not-a-condition",
+            f"{message}, and a condition is needed here",
+            part.span,
+            f"compare it with =, !=, <, <=, > or >={example}",
+        )
+
+    def value(self, part: ast.Expr, in_filter: bool) -> None:
+        """`part` stands where a string, a number or a node is needed."""
+        if isinstance(part, ast.Path):
+            if part.variable is not None:
+                self.uses.append(part)
+                if part.steps:
+                    self.steps(part.steps, "predicate", "element")
+            else:
+                self.relative(part)
+        elif isinstance(part, ast.Call):
+            function = self.call(part, in_filter)
+            if function is not None and function.result == "boolean":
+                self.no_value(part, f"{function.name}() is a condition")
+        elif isinstance(part, ast.Arithmetic):
+            self.value(part.left, in_filter)
+            self.value(part.right, in_filter)
+        elif not isinstance(part, ast.String | ast.Number):
+            self.condition(part, in_filter, "operand")
+            what = {ast.Comparison: "a comparison", ast.And: "AND", ast.Or: "OR", ast.Not: "NOT"}
+            self.no_value(part, f"{what[type(part)]} gives a condition")
+
+    def no_value(self, part: ast.Expr, message: str) -> None:
+        hint = "a condition stands alone, in a filter, in WHERE or in the braces of a join"
+        self.error("not-a-value", f"{message}, and a value is needed here", part.span, hint)
+
+    def relative(self, part: ast.Path) -> None:
+        """A path from the filtered step, as an operand."""
+        self.steps(part.steps, "operand", self.context)
+        if part.steps and part.steps[0].test.kind == "element":
+            name = part.steps[0].test.name
+            if name is not None and part.span.text[:1] != ".":
+                self.bare.append((name, part.span))
+
+    def call(self, call: ast.Call, in_filter: bool) -> Function | None:
+        for argument in call.args:
+            self.value(argument, in_filter)
+        function = FUNCTIONS.get(call.name)
+        if function is None:
+            self.no_function(call)
+            return None
+        count = len(call.args)
+        if count < function.least or (function.most is not None and count > function.most):
+            self.error(
+                "arity",
+                f"{call.name}() takes {_arity(function)}, not {count}",
+                call.span,
+            )
+        elif call.name == "matches" and isinstance(call.args[1], ast.String):
+            try:
+                compile_pattern(call.args[1].value)
+            except re2.error as error:
+                reason = error.args[0]
+                reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+                self.error(
+                    "bad-pattern",
+                    f"this is no RE2 regular expression: {reason}",
+                    call.args[1].span,
+                )
+        return function
+
+    def no_function(self, call: ast.Call) -> None:
+        name = call.name
+        if name == "position" or (name == "last" and not call.args):
+            self.position(f"{name}()", call.span)
+        elif name in EXTENSION_FUNCTIONS:
+            self.error(
+                "not-supported",
+                f"the function {name}() is not yet supported",
+                call.span,
+                "it belongs to the pattern extension"
+                + ("; [./a] holds where there is at least one" if name == "count" else ""),
+            )
+        else:
+            lower = name.lower()
+            near = foreign.FUNCTIONS.get(lower)
+            if lower in EXTENSION_FUNCTIONS:
+                near = f"{lower}() belongs to the pattern extension, which is not yet supported"
+            near = near or did_you_mean(name, FUNCTIONS) or did_you_mean(lower, FUNCTIONS)
+            self.error(
+                "unknown-function",
+                f"there is no function {name}()",
+                call.span,
+                near or "the functions are " + ", ".join(FUNCTIONS),
+            )
+
+
+def _arity(function: Function) -> str:
+    least, most = function.least, function.most
+    if most is None:
+        return f"{least} or more arguments"
+    if least == most:
+        return f"{least} argument" + ("s" if least != 1 else "")
+    return f"{least} to {most} arguments"

@@ -1,0 +1,286 @@
+"""Syntax trees to a program: names resolved, ids given, everything static checked.
+
+Goes in: the parsed files, which share one namespace of ids and streams. Comes out: a `Program` of
+resolved queries and warnings, or an `XsclError` with all errors found. Cost is linear in the text.
+The checks of one query are in `check_query`, the warnings about its joins in `check_joins`, the
+search for cycles in `cycles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from xscl import ast
+from xscl.check.cycles import find_cycles
+from xscl.check.expressions import HINTED
+from xscl.check.joins import join_warnings
+from xscl.check.queries import check_query
+from xscl.errors import Diagnostic, Span, XsclError
+from xscl.growth import growing
+from xscl.syntax.lexer import capped
+from xscl.syntax.nearest import known_names
+from xscl.syntax.printer import format_query, quoted
+
+XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
+
+#: Hexadecimal digits of the id of a query without a name: 48 bits, so that a million of them
+#: differ from each other but for one chance in 500.
+_HASH_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedQuery:
+    """A query that stands for itself.
+
+    `id` is its label, else its PUBLISH name, else "q" and a hash of its canonical text without
+    label. In `query` every duration is a number of microseconds (None: INFINITY) and has no name.
+    `namespaces` maps the prefixes that it uses, and `xml`, to namespace names. `text` is canonical,
+    on one line (but for line breaks in strings), and complete: parsed alone it gives the same query
+    with the same id. Where the query uses prefixes, it begins with their LET NAMESPACE.
+    """
+
+    id: str
+    query: ast.Query
+    namespaces: Mapping[str, str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """All queries of the files in order, and the warnings about them."""
+
+    queries: tuple[ResolvedQuery, ...]
+    warnings: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    id: str
+    query: ast.Query
+    streams: set[str]
+
+
+def check(files: Sequence[ast.File]) -> Program:
+    """Resolve and check the queries of `files`. Raises `XsclError` with the errors found,
+    the first twenty in the order of the text."""
+    errors: list[Diagnostic] = []
+    warnings: list[Diagnostic] = []
+    queries: list[ResolvedQuery] = []
+    checked: list[_Checked] = []
+    with growing(sum(len(file.statements) for file in files)):
+        for file in files:
+            scope = _File(file, errors, warnings)
+            for statement in file.statements:
+                if isinstance(statement, ast.LetDuration):
+                    scope.let_duration(statement)
+                elif isinstance(statement, ast.LetNamespace):
+                    scope.let_namespace(statement)
+                else:
+                    resolved, streams = scope.query(statement)
+                    queries.append(resolved)
+                    checked.append(_Checked(resolved.id, resolved.query, streams))
+    errors += _duplicates(checked)
+    errors += _cycles(checked)
+    if errors:
+        order = {id(file.span.source): number for number, file in enumerate(files)}
+        errors.sort(key=lambda e: (order.get(id(e.span.source), 0), e.span.start))
+        raise XsclError(capped(errors))
+    return Program(tuple(queries), tuple(warnings))
+
+
+# -- one file --------------------------------------------------------------------------------
+
+
+class _File:
+    """The LETs of a file so far, and the queries resolved by them."""
+
+    def __init__(
+        self, file: ast.File, errors: list[Diagnostic], warnings: list[Diagnostic]
+    ) -> None:
+        self.file = file
+        self.errors = errors
+        self.warnings = warnings
+        self.durations: dict[str, int | None] = {}
+        self.namespaces: dict[str, str] = {"xml": XML_NAMESPACE}
+        self.scopes: dict[tuple[str, ...], Mapping[str, str]] = {}
+        self.places: dict[tuple[str, str], Span] = {}
+
+    def let_duration(self, let: ast.LetDuration) -> None:
+        duration = self.duration(let.duration)
+        if self.first("window", let.name, let.span):
+            self.durations[let.name] = duration.microseconds
+
+    def let_namespace(self, let: ast.LetNamespace) -> None:
+        if let.prefix in ("xml", "xmlns") or not let.uri:
+            what = "is reserved" if let.uri else "needs a namespace name that is not empty"
+            self.error("reserved-prefix", f"the prefix {let.prefix} {what}", let.span)
+        elif self.first("namespace prefix", let.prefix, let.span):
+            self.namespaces[let.prefix] = let.uri
+
+    def first(self, kind: str, name: str, span: Span) -> bool:
+        """Whether this is the first LET of that name; the second is an error."""
+        place = self.places.setdefault((kind, name), span)
+        if place is span:
+            return True
+        also = (("it was first defined here:", place),)
+        self.error("duplicate-let", f"the {kind} {name} is defined twice", span, also=also)
+        return False
+
+    def query(self, query: ast.Query) -> tuple[ResolvedQuery, set[str]]:
+        top, *nested = check_query(query, self.namespaces, len(self.errors) < HINTED)
+        for found in (top, *nested):
+            self.errors += found.errors
+            self.warnings += found.warnings
+            if not found.errors:
+                self.warnings += join_warnings(found)
+        query = self.resolve(query)
+        scope = self.scope(top.prefixes)
+        text = "".join(
+            f"LET NAMESPACE {prefix} = {quoted(uri)}; "
+            for prefix, uri in scope.items()
+            if prefix != "xml"
+        )
+        body = format_query(query)
+        name = query.label or query.publish
+        if name is None:
+            name = "q" + blake2b((text + body).encode()).hexdigest()[:_HASH_DIGITS]
+        if query.label is not None:
+            body = f"{query.label}: {body}"
+        return ResolvedQuery(name, query, scope, text + body), top.streams
+
+    def scope(self, prefixes: set[str]) -> Mapping[str, str]:
+        """The namespaces of these prefixes and of `xml`, in order: what a query means may not
+        depend on what else stands in its file. Most queries share one."""
+        used = tuple(sorted({"xml", *prefixes} & self.namespaces.keys()))
+        scope = self.scopes.get(used)
+        if scope is None:
+            scope = self.scopes[used] = {prefix: self.namespaces[prefix] for prefix in used}
+        return scope
+
+    # -- durations ---------------------------------------------------------------------------
+
+    def resolve(self, query: ast.Query) -> ast.Query:
+        """The query with its windows as numbers, the same object where it has no named ones."""
+        pattern = self.pattern(query.pattern)
+        within = None if query.within is None else self.duration(query.within)
+        if pattern is query.pattern and within is query.within:
+            return query
+        return ast.Query(
+            pattern,
+            query.select,
+            query.where,
+            within,
+            query.publish,
+            query.label,
+            span=query.span,
+            label_span=query.label_span,
+            publish_span=query.publish_span,
+        )
+
+    def pattern(self, pattern: ast.Pattern) -> ast.Pattern:
+        if isinstance(pattern, ast.Block):
+            return pattern
+        if isinstance(pattern, ast.Nested):
+            query = self.resolve(pattern.query)
+            if query is pattern.query:
+                return pattern
+            return ast.Nested(query, pattern.steps, span=pattern.span)
+        left, right = self.pattern(pattern.left), self.pattern(pattern.right)
+        window = None if pattern.window is None else self.duration(pattern.window)
+        if left is pattern.left and right is pattern.right and window is pattern.window:
+            return pattern
+        return ast.Join(pattern.kind, left, right, pattern.predicate, window, span=pattern.span)
+
+    def duration(self, duration: ast.Duration) -> ast.Duration:
+        name = duration.name
+        if name is None:
+            return duration
+        if name not in self.durations:
+            self.unknown_duration(name, duration.span)
+            return ast.Duration(None, span=duration.span)
+        return ast.Duration(self.durations[name], span=duration.span)
+
+    def unknown_duration(self, name: str, span: Span) -> None:
+        message = f"the window {name} is not defined"
+        if len(self.errors) >= HINTED:
+            self.error("unknown-duration", message, span)
+            return
+        none = f"define it above, as in LET {name} = 2 days, or write NUMBER unit"
+        hint = known_names(name, self.durations, "the windows defined above are", none)
+        below = tuple(
+            ("it is defined only here:", let.span)
+            for let in self.file.statements
+            if isinstance(let, ast.LetDuration) and let.name == name and let.span.start > span.start
+        )
+        self.error("unknown-duration", message, span, hint, below)
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        hint: str | None = None,
+        also: tuple[tuple[str, Span], ...] = (),
+    ) -> None:
+        self.errors.append(Diagnostic(code, message, span, hint, also=also))
+
+
+# -- all files -------------------------------------------------------------------------------
+
+
+def _duplicates(queries: list[_Checked]) -> list[Diagnostic]:
+    errors = []
+    ids: dict[str, ast.Query] = {}
+    streams: dict[str, ast.Query] = {}
+    for each in queries:
+        query = each.query
+        publish = query.publish
+        published = query if publish is None else streams.setdefault(publish, query)
+        first = ids.setdefault(each.id, query)
+        if published is not query:
+            errors.append(
+                Diagnostic(
+                    "duplicate-publish",
+                    f"two queries publish the stream {publish}",
+                    query.publish_span or query.span,
+                    also=(("the other is here:", published.publish_span or published.span),),
+                )
+            )
+        # Two queries known by the stream that both publish are told of once.
+        if first is not query and (published is query or query.label or first.label):
+            errors.append(_same_id(each.id, query, first))
+    return errors
+
+
+def _same_id(name: str, query: ast.Query, first: ast.Query) -> Diagnostic:
+    if query.label is None and query.publish is None:
+        message = "this query is written twice, so both would have one id"
+        hint = "leave one out, or give it a label: NAME: query"
+    else:
+        message, hint = (
+            f"two queries have the id {name}",
+            "the id is the label, else the PUBLISH name",
+        )
+    place = query.label_span or query.publish_span or query.span
+    other = first.label_span or first.publish_span or first.span
+    return Diagnostic("duplicate-id", message, place, hint, also=(("the other is here:", other),))
+
+
+def _cycles(queries: list[_Checked]) -> list[Diagnostic]:
+    publishers = {q.query.publish: q for q in queries if q.query.publish is not None}
+    errors = []
+    for cycle in find_cycles({name: publishers[name].streams for name in publishers}):
+        places = [publishers[name].query for name in cycle]
+        first, *others = [query.publish_span or query.span for query in places]
+        path = " reads ".join([*cycle, cycle[0]])
+        errors.append(
+            Diagnostic(
+                "publish-cycle",
+                f"a stream cannot be derived from itself: {path}",
+                first,
+                also=tuple(("a part of the cycle:", place) for place in others),
+            )
+        )
+    return errors

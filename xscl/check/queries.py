@@ -1,0 +1,162 @@
+"""Static checks of one query: its pattern, its SELECT, and where each variable comes from.
+
+Goes in: an `ast.Query` and the prefixes of its file. Comes out: a `Findings` with the errors and
+warnings, and what later passes ask for: which block binds a variable, the joins, the conjuncts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from xscl import ast
+from xscl.check.expressions import Findings, Walk
+from xscl.errors import Span
+from xscl.syntax.foreign import VALUES
+
+_WHY_UNBOUND = {
+    "or": "{} cannot be bound inside or: where another branch holds, it stands for nothing",
+    "not": "{} cannot be bound inside not: the filter holds where there is no such node",
+    "operand": "{} cannot be bound in a comparison or a function",
+    "predicate": "{} cannot be bound in a predicate",
+}
+_HOW_TO_BIND = {
+    "or": "filter with the or, and bind what is common to all branches beside it",
+    "not": "bind it in a filter of its own, beside the not",
+    "operand": "bind the node alone and filter it: [./price->p[. > 100]]",
+    "predicate": "variables are bound in blocks: S//book->x1[./author->x2]",
+}
+
+
+def check_query(query: ast.Query, prefixes: Collection[str], hints: bool = True) -> list[Findings]:
+    """Check a query and the queries nested in it, which follow it in the result."""
+    walk = _Walk(prefixes, hints)
+    walk.query(query)
+    return [walk.found, *walk.nested]
+
+
+class _Walk(Walk):
+    def __init__(self, prefixes: Collection[str], hints: bool) -> None:
+        super().__init__(prefixes, hints)
+        self.nested: list[Findings] = []
+        self.hidden: dict[str, Span] = {}
+
+    # -- queries and patterns ----------------------------------------------------------------
+
+    def query(self, query: ast.Query) -> None:
+        self.pattern(query.pattern)
+        if query.where is not None:
+            self.predicate(query.where)
+        if isinstance(query.select, ast.Element):
+            self.element(query.select, self.known_prefixes)
+        elif query.select is not None:
+            for item in query.select:
+                self.value(item.expr, False)
+        self.variables()
+
+    def pattern(self, pattern: ast.Pattern) -> None:
+        if isinstance(pattern, ast.Block):
+            self.found.streams.add(pattern.stream)
+            self.steps(pattern.steps, None, "document")
+            self.blocks += 1
+        elif isinstance(pattern, ast.Join):
+            low = self.blocks
+            self.pattern(pattern.left)
+            middle = self.blocks
+            self.pattern(pattern.right)
+            self.found.joins.append((pattern, low, middle, self.blocks))
+            if pattern.predicate is not None:
+                self.predicate(pattern.predicate)
+        else:
+            self.subquery(pattern)
+            self.steps(pattern.steps, None, "document")
+            self.blocks += 1
+
+    def subquery(self, pattern: ast.Nested) -> None:
+        inner = _Walk(self.known_prefixes, self.hints)
+        inner.query(pattern.query)
+        self.nested += [inner.found, *inner.nested]
+        self.hidden.update(inner.places)
+        self.hidden.update(inner.hidden)
+        self.found.streams |= inner.found.streams
+        self.found.prefixes |= inner.found.prefixes
+        if pattern.query.publish is not None:
+            self.error(
+                "nested-publish",
+                "a query in parentheses is an anonymous stream and cannot PUBLISH",
+                pattern.query.publish_span or pattern.query.span,
+                "make it a statement of its own and read the stream by its name",
+            )
+
+    def predicate(self, predicate: ast.Expr) -> None:
+        if isinstance(predicate, ast.And):
+            self.found.conjuncts += predicate.parts
+        else:
+            self.found.conjuncts.append(predicate)
+        self.condition(predicate, False, "predicate")
+
+    # -- SELECT and variables ----------------------------------------------------------------
+
+    def element(self, element: ast.Element, known: Collection[str]) -> None:
+        names = [element.name]
+        declared: list[str] = []
+        for name, parts in element.attributes:
+            space, _, local = name.partition(":")
+            if space != "xmlns":
+                names.append(name)
+            elif local:
+                declared.append(local)
+            for part in parts:
+                if not isinstance(part, str):
+                    self.value(part, False)
+        if declared:
+            known = dict.fromkeys([*known, *declared])
+        for name in names:
+            prefix, colon, _ = name.partition(":")
+            if colon:
+                self.prefix(prefix, element.span, known)
+        for child in element.content:
+            if isinstance(child, ast.Element):
+                self.element(child, known)
+            elif not isinstance(child, str):
+                self.value(child, False)
+
+    def variables(self) -> None:
+        """Look every use up, now that all bindings are known."""
+        places = self.places
+        unknown: dict[str, Span] = {}
+        for use in self.uses:
+            name = use.variable
+            if name is not None and name not in places and name not in unknown:
+                unknown[name] = Span(use.span.source, use.span.start, use.span.start + len(name))
+        for name, why, place in self.unbound:
+            used = unknown.pop(name, None)
+            also = () if used is None else (("it is used here:", used),)
+            message = _WHY_UNBOUND[why].format(name)
+            self.error("unbound-variable", message, place, _HOW_TO_BIND[why], also)
+        for name, place in unknown.items():
+            self.unknown(name, place)
+        for name, place in self.bare:
+            if name in places:
+                self.warn(
+                    "variable-in-filter",
+                    f"{name} is the child element {name} here, not the variable",
+                    place,
+                    "write ./" + name + " for the element; compare the variable in WHERE or braces",
+                )
+
+    def unknown(self, name: str, place: Span) -> None:
+        if name in self.hidden:
+            self.error(
+                "unknown-variable",
+                f"the variable {name} belongs to the query in parentheses, it cannot be seen here",
+                place,
+                "SELECT it there, and bind it again in the path behind the parenthesis",
+                also=(("it is bound here:", self.hidden[name]),),
+            )
+            return
+        if habit := VALUES.get(name.upper()):
+            self.error("unknown-variable", f"no block binds the variable {name}", place, habit)
+            return
+        none = "no block of this query binds a variable: S//book->x1 binds x1"
+        hint = self.names_hint(name, self.places, "the variables are", none)
+        self.error("unknown-variable", f"no block binds the variable {name}", place, hint)

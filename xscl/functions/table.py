@@ -1,0 +1,172 @@
+"""The functions of the language: one table of names, arities and kinds, and what they compute.
+
+Goes in and comes out: `str`, `float` and `bool`, already converted; nodes are someone else's
+business. Strings and numbers are XPath 1.0's: a string converts by `to_number`, a number by
+`to_string`, and what is no number is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal
+
+import re2
+
+from xscl.functions.dates import date
+from xscl.functions.texts import url, words
+
+Kind = Literal["string", "number", "boolean"]
+Value = str | float | bool
+
+_NUMBER = re.compile(r"[ \t\r\n]*+(-?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++))[ \t\r\n]*+")
+_BLANKS = re.compile(r"[ \t\r\n]+")
+_XML_BLANKS = " \t\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A scalar function.
+
+    It takes `least` to `most` arguments (`most` is None where there is no limit), the nth of the
+    kind `parameters[n]` (the last kind repeats), and gives a `result`. The kind "any" takes a
+    string or a number as it is. `call` expects its arguments converted.
+    """
+
+    name: str
+    parameters: tuple[Literal["string", "number", "any"], ...]
+    least: int
+    most: int | None
+    result: Kind
+    call: Callable[..., Value]
+
+    def parameter(self, index: int) -> Literal["string", "number", "any"]:
+        return self.parameters[min(index, len(self.parameters) - 1)]
+
+
+# -- conversions -----------------------------------------------------------------------------
+
+
+def to_number(value: str | float) -> float:
+    """XPath 1.0 number(): optional minus and digits with a point; no exponent, no plus; else NaN."""
+    if not isinstance(value, str):
+        return float(value)
+    found = _NUMBER.fullmatch(value)
+    return float(found[1]) if found else math.nan
+
+
+def to_string(value: str | float) -> str:
+    """XPath 1.0 string(): a number in decimal notation, never with an exponent.
+
+    As many digits as tell the number from all other doubles; "NaN", "Infinity", "-Infinity", and
+    "0" for both zeros.
+    """
+    if isinstance(value, str):
+        return value
+    if value != value:
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == int(value):
+        return str(int(Decimal(repr(value))))
+    return format(Decimal(repr(value)), "f")
+
+
+def convert(value: str | float, kind: Literal["string", "number", "any"]) -> str | float:
+    """The value as a parameter of that kind takes it."""
+    if kind == "string":
+        return to_string(value)
+    return to_number(value) if kind == "number" else value
+
+
+# -- functions -------------------------------------------------------------------------------
+
+
+def _contains(text: str, part: str) -> bool:
+    return part in text
+
+
+def _starts_with(text: str, part: str) -> bool:
+    return text.startswith(part)
+
+
+def _ends_with(text: str, part: str) -> bool:
+    return text.endswith(part)
+
+
+@lru_cache(maxsize=4096)
+def compile_pattern(pattern: str) -> re2._Regexp:
+    """The RE2 pattern, compiled once. Raises `re2.error` where RE2 does not accept it."""
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(pattern, options)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """Whether RE2 finds the pattern anywhere in the text; a pattern it rejects is found nowhere."""
+    try:
+        return compile_pattern(pattern).search(text) is not None
+    except re2.error:
+        return False
+
+
+def _string_length(text: str) -> float:
+    return float(len(text))
+
+
+def _normalize_space(text: str) -> str:
+    return _BLANKS.sub(" ", text).strip(_XML_BLANKS)
+
+
+def _concat(*texts: str) -> str:
+    return "".join(texts)
+
+
+def _round(value: float) -> float:
+    """XPath 1.0 round(): the nearest integer, halves towards positive infinity."""
+    if value != value or math.isinf(value):
+        return value
+    below = math.floor(value)
+    return float(below + 1 if value - below >= 0.5 else below)
+
+
+def _substring(text: str, start: float, length: float | None = None) -> str:
+    """XPath 1.0, section 4.2: the characters whose position p, counted from 1, satisfies
+    p >= round(start) and p < round(start) + round(length); NaN satisfies nothing."""
+    first = _round(start)
+    end = math.inf if length is None else first + _round(length)
+    if first != first or end != end:
+        return ""
+    low = max(first, 1.0)
+    high = min(end, len(text) + 1.0)
+    return text[int(low) - 1 : int(high) - 1] if low < high else ""
+
+
+_STRING: tuple[Literal["string", "number", "any"], ...] = ("string",)
+
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {
+        function.name: function
+        for function in (
+            Function("contains", _STRING, 2, 2, "boolean", _contains),
+            Function("starts-with", _STRING, 2, 2, "boolean", _starts_with),
+            Function("ends-with", _STRING, 2, 2, "boolean", _ends_with),
+            Function("matches", _STRING, 2, 2, "boolean", _matches),
+            Function("string-length", _STRING, 1, 1, "number", _string_length),
+            Function("normalize-space", _STRING, 1, 1, "string", _normalize_space),
+            Function("lower-case", _STRING, 1, 1, "string", str.lower),
+            Function("upper-case", _STRING, 1, 1, "string", str.upper),
+            Function("concat", _STRING, 2, None, "string", _concat),
+            Function("substring", ("string", "number"), 2, 3, "string", _substring),
+            Function("number", ("any",), 1, 1, "number", to_number),
+            Function("date", _STRING, 1, 1, "number", date),
+            Function("url", _STRING, 1, 1, "string", url),
+            Function("words", _STRING, 1, 1, "string", words),
+        )
+    }
+)

@@ -1,0 +1,144 @@
+"""Join graphs and their minors (dissertation, section 6.4).
+
+The join graph of a query has the nodes of its tree patterns, the structural edges between them and
+the value-join edges across. Its minor keeps only what stage 2 must decide: the *terminals* (nodes
+that a value join or SELECT names) and the lowest common ancestors that tie them together. A
+shortened edge stands for the pairs of document nodes that the pattern itself relates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xscl import ast
+from xscl.normal.normalize import NormalQuery, Operator
+from xscl.normal.treepattern import (
+    NOWHERE,
+    Definition,
+    PatternNode,
+    TreePattern,
+    canonical_filters,
+    definition,
+    fold,
+    map_paths,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """A node of the minor. `parent` is an index into the graph's nodes, None at a block's top."""
+
+    block: int
+    parent: int | None
+    definition: Definition
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGraph:
+    """`nodes` come block by block, parents first. `joins` are index pairs, the smaller one first.
+
+    `selected` are the nodes that make matches distinct, in the order of SELECT. `variables` maps
+    each variable whose values a match reports to its node. In `residuals`, a path `#i` is the value
+    at node i, and `?i` that of some node of `quantified[i]`, a definition below a node.
+    """
+
+    nodes: tuple[GraphNode, ...]
+    joins: tuple[tuple[int, int], ...]
+    operators: Operator | int
+    within: int | None
+    selected: tuple[int, ...]
+    variables: tuple[tuple[str, int], ...]
+    residuals: tuple[ast.Expr, ...] = ()
+    quantified: tuple[tuple[int, Definition], ...] = ()
+
+    @property
+    def blocks(self) -> int:
+        return self.nodes[-1].block + 1
+
+
+def join_graph(query: NormalQuery, names: Sequence[str]) -> JoinGraph:
+    """The reduced join graph of a query whose SELECT names these variables (none for `*`)."""
+    star = query.resolved.query.select is None
+    selected = [b.selected for b in query.blocks] if star else [query.variables[n] for n in names]
+    terminals = [*selected, *(node for pair in query.joins for node in pair)]
+    terminals += query.operands + [path.base for path in query.quantified]
+    nodes: list[GraphNode] = []
+    index: dict[int, int] = {}
+    for number, block in enumerate(query.blocks):
+        own = [n for n in terminals if any(n is m for m in block.nodes)] or [block.selected]
+        fold(block, own)
+        kept = _closure(block, own)
+        placed: list[tuple[Definition, PatternNode]] = [
+            (definition(block.stream, node), node) for node in kept
+        ]
+        for defined, node in placed:
+            above = _kept_ancestor(node, index)
+            index[id(node)] = len(nodes)
+            nodes.append(GraphNode(number, above, defined))
+    joins = {tuple(sorted((index[id(a)], index[id(b)]))) for a, b in query.joins}
+    quantified = []
+    for path in query.quantified:
+        base = index[id(path.base)]
+        at = nodes[base].definition
+        last = at.steps[-1]
+        last = replace(last, filters=canonical_filters((*last.filters, *path.filters)))
+        steps = (*at.steps[:-1], last, *path.steps)
+        quantified.append((base, Definition(at.stream, steps, path.value)))
+    reported = dict(query.joined)
+    if not star:
+        reported |= {name: query.variables[name] for name in names}
+    return JoinGraph(
+        nodes=tuple(nodes),
+        joins=tuple(sorted((a, b) for a, b in joins)),
+        operators=query.operators,
+        within=query.within,
+        selected=tuple(index[id(node)] for node in selected),
+        residuals=tuple(
+            map_paths(part, lambda path: _by_index(path, query, index)) for part in query.residuals
+        ),
+        quantified=tuple(quantified),
+        variables=tuple(
+            (name, _standing_on(node, index, query)) for name, node in reported.items()
+        ),
+    )
+
+
+def _by_index(path: ast.Path, query: NormalQuery, index: dict[int, int]) -> ast.Path:
+    assert path.variable is not None
+    if path.variable.startswith("?"):
+        return path
+    node = query.operands[int(path.variable[1:])]
+    return ast.Path(f"#{index[id(node)]}", path.steps, span=NOWHERE)
+
+
+def _standing_on(node: PatternNode, index: dict[int, int], query: NormalQuery) -> int:
+    """The graph node whose nodes a match lists for a reported one: the node itself where it is
+    compared or nothing else is, or a value computed of it, which stands on the same node."""
+    compared = {id(n) for pair in query.joins for n in pair} | {id(n) for n in query.operands}
+    computed = (
+        other
+        for block in query.blocks
+        for other in block.nodes
+        if other.parent is node and other.value is not None and id(other) in compared
+    )
+    found = node if id(node) in compared else next(computed, node)
+    return index[id(found)]
+
+
+def _closure(block: TreePattern, terminals: list[PatternNode]) -> list[PatternNode]:
+    """Terminals and the lowest common ancestors of any two of them, parents first."""
+    wanted = {id(n) for n in terminals}
+    branches: dict[int, int] = {}
+    for node in block.nodes:
+        if node.parent is not None:
+            branches[id(node.parent)] = branches.get(id(node.parent), 0) + 1
+    # After folding every leaf is a terminal, so two branches below a node hold two terminals.
+    return [n for n in block.nodes if id(n) in wanted or branches.get(id(n), 0) > 1]
+
+
+def _kept_ancestor(node: PatternNode, index: dict[int, int]) -> int | None:
+    above = node.parent
+    while above is not None and id(above) not in index:
+        above = above.parent
+    return None if above is None else index[id(above)]

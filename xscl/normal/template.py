@@ -1,0 +1,220 @@
+"""Query templates (dissertation, section 6.4): join graphs up to isomorphism.
+
+Queries whose reduced join graphs have one shape share one template, and so one conjunctive query;
+what distinguishes them (the variables at the nodes, the windows) is a row of parameters. In comes
+a `JoinGraph`; out come the `Template` and the position in it of each node of the graph.
+
+Two graphs of one shape get one canonical form: colours are refined until stable, ties are broken
+by trying each candidate, and the smallest outcome wins. The search is bounded; a graph so
+symmetrical that the bound is met may get a template of its own, which costs sharing and nothing
+else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xscl import ast
+from xscl.normal.joingraph import JoinGraph
+from xscl.normal.normalize import Operator
+from xscl.normal.treepattern import NOWHERE, map_leaves, paths
+
+Shape = tuple[
+    tuple[tuple[int, int | None, bool], ...],  # per node: block, parent, computed value of parent
+    tuple[tuple[int, int], ...],  # value joins
+]
+OperatorShape = tuple[str, "OperatorShape | int", "OperatorShape | int"]
+
+_SEARCH_LIMIT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """`nodes` gives block and parent of each position, block by block, parents first.
+
+    `joins` are pairs of positions whose values are equal. `operators` is the tree of join
+    operators over blocks, ("FOLLOWED BY", 0, 1) for instance. In `residuals` a path `#p` is the
+    value at position p, `?i` that of some node below position `quantified[i]`, and `$k` or `%k` the
+    k-th constant, a string or a number, which is a parameter like the variables.
+    """
+
+    nodes: tuple[tuple[int, int | None], ...]
+    joins: tuple[tuple[int, int], ...]
+    operators: OperatorShape | int
+    residuals: tuple[ast.Expr, ...] = ()
+    quantified: tuple[int, ...] = ()
+
+    @property
+    def blocks(self) -> int:
+        return self.nodes[-1][0] + 1
+
+    def block_positions(self, block: int) -> list[int]:
+        return [i for i, (own, _) in enumerate(self.nodes) if own == block]
+
+    def valued(self, position: int) -> bool:
+        """Whether the value at a position joins another."""
+        return any(position in pair for pair in self.joins)
+
+    def read(self, position: int) -> bool:
+        """Whether a residual predicate reads the value at a position."""
+        name = f"#{position}"
+        return any(path.variable == name for part in self.residuals for path in paths(part))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A graph in its template: for each of its nodes the position and the text of its definition,
+    and its constants in order."""
+
+    template: Template
+    positions: tuple[int, ...]
+    texts: tuple[str, ...]
+    constants: tuple[str | float, ...]
+
+
+def template(graph: JoinGraph) -> Fitted:
+    """The template of a graph, and how the graph fits it.
+
+    Nodes that the shape alone cannot tell apart take their positions in the order of their
+    definitions, so that graphs that differ only in the order in which they are written fit alike.
+    """
+    texts = tuple([node.definition.text() for node in graph.nodes])
+    order = _by_definition(graph, texts)
+    rank = {node: i for i, node in enumerate(order)}
+    shape = tuple(
+        (node.block, None if node.parent is None else rank[node.parent])
+        for node in (graph.nodes[i] for i in order)
+    )
+    ranked = sorted((min(rank[a], rank[b]), max(rank[a], rank[b])) for a, b in graph.joins)
+    operators = _operator_shape(graph.operators)
+    key = (shape, tuple(ranked))
+    known = _cache.get(key)
+    if known is None:
+        if len(_cache) > 100_000:
+            _cache.clear()
+        known = _cache[key] = _canonical(shape, ranked)
+    nodes, joins, placed = known
+    positions = tuple([placed[rank[i]] for i in range(len(order))])
+    constants: list[str | float] = []
+    residuals = tuple(_residual(part, positions, constants) for part in graph.residuals)
+    quantified = tuple(positions[base] for base, _ in graph.quantified)
+    fits = Template(nodes, joins, operators, residuals, quantified)
+    return Fitted(fits, positions, texts, tuple(constants))
+
+
+def _by_definition(graph: JoinGraph, texts: Sequence[str]) -> list[int]:
+    """The graph's nodes block by block, parents first, and else by their definitions."""
+    depth: list[int] = []
+    for node in graph.nodes:
+        depth.append(0 if node.parent is None else depth[node.parent] + 1)
+    keys = [
+        (node.block, level, text)
+        for node, level, text in zip(graph.nodes, depth, texts, strict=True)
+    ]
+    return sorted(range(len(keys)), key=keys.__getitem__)
+
+
+def _residual(part: ast.Expr, positions: tuple[int, ...], constants: list[str | float]) -> ast.Expr:
+    """A residual with positions for nodes and parameters for constants."""
+
+    def change(leaf: ast.Expr) -> ast.Expr:
+        if isinstance(leaf, ast.String | ast.Number):
+            sigil = "$" if isinstance(leaf, ast.String) else "%"
+            reference = ast.Path(f"{sigil}{len(constants)}", (), span=NOWHERE)
+            constants.append(leaf.value)
+            # A number stays one by its form, so that comparisons know.
+            return reference if sigil == "$" else ast.Call("number", (reference,), span=NOWHERE)
+        if isinstance(leaf, ast.Path) and leaf.variable and leaf.variable[0] == "#":
+            return ast.Path(f"#{positions[int(leaf.variable[1:])]}", leaf.steps, span=NOWHERE)
+        return leaf
+
+    return map_leaves(part, change)
+
+
+_Canonical = tuple[tuple[tuple[int, int | None], ...], tuple[tuple[int, int], ...], tuple[int, ...]]
+_cache: dict[object, _Canonical] = {}
+
+
+def _operator_shape(operators: Operator | int) -> OperatorShape | int:
+    if isinstance(operators, int):
+        return operators
+    return (operators.kind, _operator_shape(operators.left), _operator_shape(operators.right))
+
+
+def _canonical(
+    shape: Sequence[tuple[int, int | None]], joins: Sequence[tuple[int, int]]
+) -> _Canonical:
+    size = len(shape)
+    children: list[list[int]] = [[] for _ in range(size)]
+    partners: list[list[int]] = [[] for _ in range(size)]
+    depth = [0] * size
+    for node, (_, parent) in enumerate(shape):
+        if parent is not None:
+            children[parent].append(node)
+            depth[node] = depth[parent] + 1
+    for a, b in joins:
+        partners[a].append(b)
+        partners[b].append(a)
+
+    def refine(colours: list[int]) -> list[int]:
+        while True:
+            signature = [
+                (
+                    colours[node],
+                    -1 if shape[node][1] is None else colours[shape[node][1] or 0],
+                    tuple(sorted(colours[c] for c in children[node])),
+                    tuple(sorted(colours[p] for p in partners[node])),
+                )
+                for node in range(size)
+            ]
+            rank = {key: i for i, key in enumerate(sorted(set(signature)))}
+            refined = [rank[key] for key in signature]
+            if len(rank) == len(set(colours)):
+                return refined
+            colours = refined
+
+    best: list[_Canonical] = []
+    visited = 0
+
+    def search(colours: list[int]) -> None:
+        nonlocal visited
+        cells: dict[int, list[int]] = {}
+        for node, colour in enumerate(colours):
+            cells.setdefault(colour, []).append(node)
+        tied = next((cells[c] for c in sorted(cells) if len(cells[c]) > 1), None)
+        if tied is None:
+            visited += 1
+            candidate = _numbered(shape, joins, colours)
+            if not best or repr(candidate[:2]) < repr(best[0][:2]):
+                best[:] = [candidate]
+            return
+        for node in tied:
+            if visited >= _SEARCH_LIMIT and best:
+                return
+            split = [2 * c for c in colours]
+            split[node] -= 1
+            search(refine(split))
+
+    start = [(shape[node][0], depth[node]) for node in range(size)]
+    rank = {key: i for i, key in enumerate(sorted(set(start)))}
+    search(refine([rank[key] for key in start]))
+    return best[0]
+
+
+def _numbered(
+    shape: Sequence[tuple[int, int | None]],
+    joins: Sequence[tuple[int, int]],
+    colours: Sequence[int],
+) -> _Canonical:
+    """The graph renumbered by a discrete colouring, which sorts by block, then depth, first."""
+    order = sorted(range(len(shape)), key=lambda node: colours[node])
+    position = [0] * len(shape)
+    for new, old in enumerate(order):
+        position[old] = new
+    nodes = []
+    for old in order:
+        block, parent = shape[old]
+        nodes.append((block, None if parent is None else position[parent]))
+    pairs = sorted((min(position[a], position[b]), max(position[a], position[b])) for a, b in joins)
+    return tuple(nodes), tuple(pairs), tuple(position)

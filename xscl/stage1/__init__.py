@@ -1,0 +1,1 @@
+"""Stage 1: one automaton for the tree patterns of all queries; documents in, witnesses out."""

@@ -1,0 +1,324 @@
+"""Filters of tree patterns, compiled: from an expression over `.` to a Python function of a node.
+
+An expression over variables, as in SELECT, becomes a function of a mapping from each variable to
+its node. A node is an lxml element, or the plain string of an attribute or text node. XPath 1.0 decides:
+a comparison holds if some node makes it hold, a function takes the first node in document order.
+Where language and XPath differ (a name without prefix matches in any namespace) the language does.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
+
+from lxml import etree
+
+from xscl import ast
+from xscl.functions.table import FUNCTIONS, convert, to_number, to_string
+from xscl.stage1.document import string_value, text_children
+
+Node = etree._Element | str
+Value = str | float | bool | list[Node]
+Context = Any
+"""A node, for a filter; a mapping from variable to node, for an expression over variables."""
+Evaluator = Callable[[Context], Value]
+Kind = Literal["string", "number", "any"]
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def compile_filter(expr: ast.Expr) -> Callable[[Node], bool]:
+    """A function that says whether a node passes the filter. It never raises."""
+    match expr:
+        case ast.And(parts=parts):
+            every = [compile_filter(p) for p in parts]
+            return lambda node: all(test(node) for test in every)
+        case ast.Or(parts=parts):
+            some = [compile_filter(p) for p in parts]
+            return lambda node: any(test(node) for test in some)
+        case ast.Not(part=part):
+            inner = compile_filter(part)
+            return lambda node: not inner(node)
+        case ast.Comparison(op=op, left=left, right=right):
+            return _comparison(op, left, right)
+        case ast.Path(steps=steps):
+            found = compile_path(steps)
+            return lambda node: bool(found(node))
+        case _:
+            value = compile_value(expr)
+            return lambda node: bool(value(node))
+
+
+def compile_value(expr: ast.Expr) -> Evaluator:
+    """A function from a node to the expression's value: a string, number, boolean or node list."""
+    match expr:
+        case ast.String(value=text):
+            return lambda node: text
+        case ast.Number(value=number):
+            return lambda node: number
+        case ast.Path(variable=str(variable)):
+            from_variable = compile_path(expr.steps)
+            return lambda env: from_variable(env[variable])
+        case ast.Path(steps=()):
+            return lambda node: [node]
+        case ast.Path(steps=steps):
+            return compile_path(steps)
+        case ast.Call(name=name, args=args):
+            function = FUNCTIONS[name]
+            arguments = [_argument(arg, function.parameter(i)) for i, arg in enumerate(args)]
+            call = function.call
+            return lambda node: call(*[argument(node) for argument in arguments])
+        case ast.Arithmetic(op=op, left=left, right=right):
+            a, b = _numeric(left), _numeric(right)
+            return lambda node: arithmetic(op, a(node), b(node))
+        case _:
+            return compile_filter(expr)
+
+
+def arithmetic(op: str, a: float, b: float) -> float:
+    """XPath 1.0 arithmetic on doubles: division by zero is infinite or NaN, `mod` keeps the sign."""
+    match op:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "div":
+            if b == 0:
+                if a == 0 or a != a:
+                    return float("nan")
+                same_sign = (a > 0) == (str(b)[0] != "-")
+                return float("inf") if same_sign else float("-inf")
+            return a / b
+        case _:
+            if b == 0 or math.isinf(a) or a != a or b != b:
+                return float("nan")
+            return math.fmod(a, b)
+
+
+def text_of(node: Node) -> str:
+    return node if isinstance(node, str) else string_value(node)
+
+
+def as_text(value: Value) -> str:
+    """XPath 1.0 `string()`."""
+    if isinstance(value, list):
+        return text_of(value[0]) if value else ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return to_string(value)
+
+
+def _argument(expr: ast.Expr, kind: Kind) -> Callable[[Context], str | float]:
+    value = compile_value(expr)
+
+    def converted(node: Context) -> str | float:
+        result = value(node)
+        if not isinstance(result, float):
+            result = as_text(result)
+        return convert(result, kind)
+
+    return converted
+
+
+def _numeric(expr: ast.Expr) -> Callable[[Context], float]:
+    value = compile_value(expr)
+
+    def number(node: Context) -> float:
+        result = value(node)
+        return result if isinstance(result, float) else to_number(as_text(result))
+
+    return number
+
+
+def _comparison(op: str, left: ast.Expr, right: ast.Expr) -> Callable[[Node], bool]:
+    compare = _COMPARE[op]
+    a, b = compile_value(left), compile_value(right)
+    relational = op not in ("=", "!=")
+
+    def holds(node: Node) -> bool:
+        x, y = a(node), b(node)
+        if relational or isinstance(x, float) or isinstance(y, float):
+            numbers = [to_number(t) if isinstance(t, str) else t for t in _items(y)]
+            return any(
+                compare(to_number(s) if isinstance(s, str) else s, n)
+                for s in _items(x)
+                for n in numbers
+            )
+        texts = list(_items(y))
+        return any(compare(s, t) for s in _items(x) for t in texts)
+
+    return holds
+
+
+def _items(value: Value) -> Iterable[str | float]:
+    if isinstance(value, list):
+        return (text_of(node) for node in value)
+    return (value,)
+
+
+# -- paths -----------------------------------------------------------------------------------
+
+
+def compile_path(steps: tuple[ast.Step, ...]) -> Callable[[Node], list[Node]]:
+    """A function from a node to the nodes its relative path reaches, in document order, no twice."""
+    moves = [(step, _step(step)) for step in steps]
+    if len(moves) == 1:
+        return moves[0][1]
+    # One `//` at the start keeps document order; a step after it may not.
+    ordered = all(step.axis == "/" for step in steps[1:]) and (
+        len(steps) < 2 or steps[0].axis == "/"
+    )
+
+    def reach(node: Node) -> list[Node]:
+        here = [node]
+        for step, move in moves:
+            if not ordered and len(here) > 1:
+                here = _in_document_order(here)
+                if step.axis == "//":
+                    here = _topmost(here)
+                elif step.test.kind == "text":
+                    tests = [compile_filter(f) for f in step.filters]
+                    here = [t for t in _texts(here) if all(test(t) for test in tests)]
+                    continue
+            here = [found for context in here for found in move(context)]
+            if not here:
+                break
+        return here if ordered or len(here) < 2 else _in_document_order(here)
+
+    return reach
+
+
+def _in_document_order(nodes: list[Node]) -> list[Node]:
+    """Elements sorted, none twice. Attributes and texts, reached from sorted elements, are so."""
+    elements = {node for node in nodes if not isinstance(node, str)}
+    if not elements or (len(elements) < len(nodes) and any(isinstance(n, str) for n in nodes)):
+        return nodes
+    root = next(iter(elements)).getroottree().getroot()
+    return [e for e in root.iter() if e in elements]
+
+
+def _topmost(nodes: list[Node]) -> list[Node]:
+    """The elements that are below none of the others; what is below those is below these."""
+    kept: set[etree._Element] = set()
+    found: list[Node] = []
+    for node in nodes:
+        if not isinstance(node, str) and kept.isdisjoint(node.iterancestors()):
+            kept.add(node)
+            found.append(node)
+    return found or nodes
+
+
+def _texts(nodes: list[Node]) -> list[Node]:
+    """The text children of elements, in document order, in which those of nested elements mix."""
+    wanted = set(nodes)
+    found: list[Node] = []
+    for top in _topmost(nodes):
+        if isinstance(top, str):
+            continue
+        for event, element in etree.iterwalk(top, events=("start", "end", "comment", "pi")):
+            if event == "start":
+                if element in wanted and element.text:
+                    found.append(element.text)
+            elif element is not top and element.tail and element.getparent() in wanted:
+                found.append(element.tail)
+    return found
+
+
+def _step(step: ast.Step) -> Callable[[Node], list[Node]]:
+    reach = _reach(step)
+    tests = [compile_filter(f) for f in step.filters]
+    if not tests:
+        return reach
+    return lambda node: [n for n in reach(node) if all(test(n) for test in tests)]
+
+
+def _reach(step: ast.Step) -> Callable[[Node], list[Node]]:
+    test, below = step.test, step.axis == "//"
+    if test.kind == "self":
+        if not below:
+            return lambda node: [node]
+        return _self_and_below
+    if test.kind == "element":
+        tag = element_tag(test)
+        if below:
+            return lambda node: [] if isinstance(node, str) else [*node.iterdescendants(tag)]
+        return lambda node: [] if isinstance(node, str) else [*node.iterchildren(tag)]
+    if test.kind == "text" and below:
+        # In document order, which the texts of one element after the other are not.
+        return lambda node: (
+            [] if isinstance(node, str) else [str(text) for text in node.itertext() if text]
+        )
+    own: Callable[[etree._Element], list[str]]
+    own = text_children if test.kind == "text" else _attributes(test)
+    if below:
+        return lambda node: (
+            []
+            if isinstance(node, str)
+            else [value for element in node.iter("*") for value in own(element)]
+        )
+    return lambda node: [] if isinstance(node, str) else [*own(node)]
+
+
+def element_tag(test: ast.Test) -> str:
+    """The tag filter of lxml for a name test; `{*}` also matches names in no namespace."""
+    namespace = "*" if test.prefix is None else test.prefix
+    return f"{{{namespace}}}{test.name or '*'}" if test.name or test.prefix else "*"
+
+
+def _attributes(test: ast.Test) -> Callable[[etree._Element], list[str]]:
+    name, namespace = test.name, test.prefix
+    if name is None and namespace is None:
+        return lambda element: [str(v) for v in element.attrib.values()]
+
+    def values(element: etree._Element) -> list[str]:
+        return [str(value) for key, value in element.attrib.items() if name_matches(str(key), test)]
+
+    return values
+
+
+def name_matches(label: str, test: ast.Test) -> bool:
+    """Whether a name in Clark notation (`{uri}local`) passes a name test."""
+    uri, _, local = label.rpartition("}")
+    return (test.name is None or test.name == local) and (
+        test.prefix is None or test.prefix == uri[1:]
+    )
+
+
+def _self_and_below(node: Node) -> list[Node]:
+    if isinstance(node, str):
+        return [node]
+    found: list[Node] = []
+
+    def visit(element: etree._Element) -> None:
+        stack: list[Iterator[Node]] = [iter([element])]
+        while stack:
+            item = next(stack[-1], None)
+            if item is None:
+                stack.pop()
+                continue
+            found.append(item)
+            if not isinstance(item, str) and isinstance(item.tag, str):
+                stack.append(iter(_children(item)))
+
+    visit(node)
+    return found
+
+
+def _children(element: etree._Element) -> list[Node]:
+    nodes: list[Node] = [element.text] if element.text else []
+    for child in element:
+        nodes.append(child)
+        if child.tail:
+            nodes.append(child.tail)
+    return nodes

@@ -1,0 +1,111 @@
+"""Edges that are found together: one path, one value, one constant by which they are looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xscl import ast
+from xscl.stage1.constants import Check, ConstantIndex
+from xscl.stage1.filters import Node, Value, compile_filter, compile_value, text_of
+from xscl.stage1.states import Row, State, StateSet
+from xscl.stage1.witness import Edge
+
+
+class Tried:
+    """A filter that no index serves. Equal ones are one object, so it is tried once a node."""
+
+    __slots__ = ("__weakref__", "holds")
+
+    def __init__(self, expr: ast.Expr) -> None:
+        self.holds = compile_filter(expr)
+
+
+Tests = tuple[tuple[int, Tried | Check], ...]
+"""Filters, each with the number of its step."""
+
+
+class Entry:
+    """What is kept of an edge: variables, its group, and the filters that the group does not
+    decide. `atom` is the constant by which the group finds it."""
+
+    __slots__ = ("atom", "group", "id", "tests", "var1", "var2")
+
+    def __init__(
+        self, edge: Edge, group: Group, tests: Tests, atom: tuple[str, str | float] | None
+    ) -> None:
+        self.id = edge.id
+        self.var1 = edge.var1
+        self.var2 = edge.var2
+        self.group = group
+        self.tests = tests
+        self.atom = atom
+
+
+class Group:
+    """Edges with one path, one value and one way to be found, whatever their filters otherwise.
+
+    With a *trigger*, a step and the index of the constants with which filters there compare one
+    subject, only edges whose constant is satisfied are looked at, in `by_constant`. The others are
+    in `entries` and looked at each time.
+
+    `fixed`: var1, filters and trigger are followed by no `//`, so that they stand a known number of
+    nodes above the one where the path ends, which the automaton has found. For the others the
+    labels of the open nodes say where. `simple`: the automaton says all there is to say.
+    """
+
+    __slots__ = (
+        *("by_constant", "depth", "entries", "evaluate", "filtered", "fixed", "key", "length"),
+        *("place", "read", "simple", "state", "steps", "trigger", "value", "valued"),
+    )
+
+    def __init__(
+        self,
+        edge: Edge,
+        key: object,
+        state: State,
+        fixed: bool,
+        filtered: bool,
+        trigger: tuple[int, ConstantIndex] | None,
+    ) -> None:
+        definition = edge.definition
+        self.key = key
+        self.state = state
+        self.depth = edge.depth
+        self.valued = edge.valued
+        self.read = edge.read
+        self.value = definition.value if edge.evaluated else False
+        self.evaluate = _evaluator(edge)
+        self.length = len(definition.steps)
+        # Filters and names: kept only where they are looked at again.
+        self.steps = () if fixed else definition.steps
+        self.filtered = filtered
+        self.fixed = fixed
+        self.trigger = trigger
+        self.place = 0 if trigger is None else self.at(trigger[0] + 1)
+        self.simple = fixed and not (filtered or edge.read) and (not edge.valued or not self.value)
+        self.entries: dict[int, Entry] = {}
+        self.by_constant: dict[int, Entry | dict[int, Entry]] = {}
+
+    def at(self, depth: int) -> int:
+        """Where a place of a fixed group is among the open nodes, of which the path's end is last."""
+        return depth - self.length - 1 if depth else 0
+
+    def row(self, entry: Entry) -> Row:
+        # The row is for a node that is not opened: its parent is the last of the open nodes.
+        return (self.depth and self.at(self.depth) + 1, entry.var1, entry.var2, self.valued)
+
+    def enter(self, here: StateSet) -> None:
+        if self.simple:
+            here.simple.update((entry.id, self.row(entry)) for entry in self.entries.values())
+        else:
+            here.general[self] = None
+
+    def leave(self, here: StateSet) -> None:
+        here.general.pop(self, None)
+
+
+def _evaluator(edge: Edge) -> Callable[[Node], Value] | None:
+    if not edge.evaluated:
+        return None
+    value = edge.definition.value
+    return text_of if value is None else compile_value(value)

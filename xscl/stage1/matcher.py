@@ -1,0 +1,141 @@
+"""Stage 1: documents to witnesses (dissertation, section 6.3).
+
+A `Matcher` holds the structural edges that the registered queries need, all in one shared NFA. In
+goes one parsed document with its streams; out comes its `Witness`: the rows of the paper's RbinW
+(var1, var2, node1, node2), with the coded value of node2 (the paper's RdocW) beside each row.
+
+An edge relates a variable to one above it in the same tree pattern: the pairs of document nodes
+that the pattern itself relates, with all filters on the way satisfied. Variable 0 is the document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from weakref import WeakValueDictionary
+
+from lxml import etree
+
+from xscl import ast
+from xscl.stage1.constants import Atom, Check, ConstantIndex, Subject, atom_of
+from xscl.stage1.groups import Entry, Group, Tried
+from xscl.stage1.nfa import Automaton
+from xscl.stage1.walk import Standing, Walk
+from xscl.stage1.witness import Edge, Witness
+
+
+class Matcher:
+    """The edges of all registered queries over one shared automaton. Not thread-safe."""
+
+    def __init__(self, edges: Iterable[Edge] = (), limit: int = 200_000) -> None:
+        self.automaton = Automaton(limit)
+        self.edges: dict[int, Entry] = {}
+        self.standing: Standing = {}
+        """Where var1 of a group that is not fixed stands on a label path; `Walk` fills it."""
+        self._tests: WeakValueDictionary[ast.Expr, Tried] = WeakValueDictionary()
+        self._indexes: WeakValueDictionary[Subject, ConstantIndex] = WeakValueDictionary()
+        for edge in edges:
+            self.add(edge)
+
+    def add(self, edge: Edge) -> None:
+        """From the next document on, match an edge too. Costs the same however many there are."""
+        definition = edge.definition
+        steps = definition.steps
+        filters = [(i, f, atom_of(f)) for i, step in enumerate(steps) for f in step.filters]
+        places = [edge.depth, *(i + 1 for i, _, _ in filters)]
+        fixed = _fixed(steps, places)
+        atoms = [(i, atom) for i, _, atom in filters if atom is not None]
+        step, atom = min(atoms, key=lambda found: found[1].selectivity(), default=(0, None))
+        index = None if atom is None else self._index(atom.subject)
+        tests = tuple(
+            (i, self._test(part, other))
+            for i, part, other in filters
+            if not (fixed and other is atom is not None)
+        )
+        state = self.automaton.reach(definition.stream, steps)
+        value = (definition.value,) if edge.evaluated else ()
+        key = (edge.depth, value, edge.valued, edge.read, step, index, bool(filters), fixed)
+        group: Group | None = (state.accepts or {}).get(key)
+        if group is None:
+            trigger = None if index is None else (step, index)
+            group = Group(edge, key, state, fixed, bool(filters), trigger)
+            self.automaton.accept(state, key, group)
+        entry = Entry(edge, group, tests, None if atom is None else (atom.op, atom.constant))
+        self.edges[edge.id] = entry
+        if atom is not None and index is not None:
+            number = index.add(atom.op, atom.constant)
+            _put(group.by_constant, number, entry)
+            return
+        group.entries[edge.id] = entry
+        if group.simple:
+            row = group.row(entry)
+            self.automaton.tell(state, lambda here: here.simple.update({entry.id: row}))
+
+    def change(self, edges: Iterable[tuple[int, Edge | None]]) -> None:
+        """From the next document on, match these edges as they are here, None for not at all."""
+        for edge_id, edge in edges:
+            if edge_id in self.edges:
+                self.remove(edge_id)
+            if edge is not None:
+                self.add(edge)
+
+    def remove(self, edge_id: int) -> None:
+        """From the next document on, match an edge no longer."""
+        entry = self.edges.pop(edge_id)
+        group = entry.group
+        if entry.atom is not None and group.trigger is not None:
+            _take(group.by_constant, group.trigger[1].remove(*entry.atom), edge_id)
+        else:
+            del group.entries[edge_id]
+            if group.simple:
+                self.automaton.tell(group.state, lambda here: here.simple.pop(edge_id, None))
+        if not (group.entries or group.by_constant):
+            self.automaton.refuse(group.state, group.key)
+            if not group.fixed:
+                self.standing.clear()
+
+    def match(self, root: etree._Element, streams: tuple[str, ...]) -> Witness:
+        """The witness of one document that flows through `streams`."""
+        witness = Witness()
+        start = self.automaton.root(streams)
+        if start is not None:
+            Walk(self.automaton, self.standing, witness, start).document(root)
+        return witness
+
+    def _index(self, subject: Subject) -> ConstantIndex:
+        found = self._indexes.get(subject)
+        if found is None:
+            found = self._indexes[subject] = ConstantIndex(subject)
+        return found
+
+    def _test(self, expr: ast.Expr, atom: Atom | None) -> Tried | Check:
+        if atom is not None:
+            return Check(self._index(atom.subject), atom.op, atom.constant)
+        found = self._tests.get(expr)
+        if found is None:
+            found = self._tests[expr] = Tried(expr)
+        return found
+
+
+def _fixed(steps: tuple[ast.Step, ...], places: Iterable[int]) -> bool:
+    """Whether all these places, apart from 0, are a fixed number of nodes above the path's end."""
+    lowest = min((place for place in places if place), default=len(steps))
+    return all(step.axis == "/" for step in steps[lowest:]) and all(
+        step.test.kind != "self" for step in steps
+    )
+
+
+def _put(found: dict[int, Entry | dict[int, Entry]], number: int, entry: Entry) -> None:
+    """Most constants are those of one edge, which needs no dictionary."""
+    there = found.setdefault(number, entry)
+    if isinstance(there, dict):
+        there[entry.id] = entry
+    elif there is not entry:
+        found[number] = {there.id: there, entry.id: entry}
+
+
+def _take(found: dict[int, Entry | dict[int, Entry]], number: int, edge_id: int) -> None:
+    there = found[number]
+    if isinstance(there, dict):
+        del there[edge_id]
+    if isinstance(there, Entry) or not there:
+        del found[number]

@@ -1,0 +1,270 @@
+"""One pass over one document: nodes along label paths, witnesses out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from lxml import etree
+from xxhash import xxh3_64_intdigest
+
+from xscl.functions.table import to_number
+from xscl.stage1.constants import Check, ConstantIndex, holds
+from xscl.stage1.document import (
+    DOCUMENT_NODE,
+    ELEMENT_BITS,
+    TEXT_NODE,
+    count_below,
+    string_value,
+    text_children,
+    value_code,
+)
+from xscl.stage1.filters import Node, Value, as_text
+from xscl.stage1.groups import Entry, Group, Tried
+from xscl.stage1.nfa import Automaton
+from xscl.stage1.positions import positions
+from xscl.stage1.states import StateSet
+from xscl.stage1.witness import Witness
+
+Open = tuple[int, Node | None, StateSet, int]
+"""A node that is open, as a number and as a context; and how to go on behind it, where anything may
+come there: the state set above it, and how many children the node above has left."""
+
+Computed = dict[object, tuple[int, str, float]]
+"""Code, text and number of the values of one node, by what is computed of it."""
+
+
+STANDING = 10_000
+"""Label paths for which it is remembered where a variable stands."""
+
+Standing = dict[tuple[Group, tuple[str, ...]], tuple[int, ...]]
+"""Where a variable stands among the open nodes, by its group and their labels."""
+
+
+class Walk:
+    """One pass over one document, in document order."""
+
+    __slots__ = (
+        "automaton",
+        "computed",
+        "label",
+        "open",
+        "passed",
+        "satisfied",
+        "standing",
+        "values",
+        "witness",
+    )
+
+    def __init__(
+        self, automaton: Automaton, standing: Standing, witness: Witness, start: StateSet
+    ) -> None:
+        self.automaton = automaton
+        self.standing = standing
+        self.witness = witness
+        # The open nodes from the document down, which are elements, but for the last one where that
+        # has a `label`.
+        self.open: list[Open] = [(DOCUMENT_NODE % 2**64, None, start, 0)]
+        self.label = ""
+        # What is known of nodes by their numbers, so that nothing is computed twice.
+        self.passed: dict[tuple[Tried, int], bool] = {}
+        self.values: dict[tuple[ConstantIndex, int], Sequence[str | float]] = {}
+        self.satisfied: dict[tuple[ConstantIndex, int], set[int]] = {}
+
+    def document(self, root: etree._Element) -> None:
+        """Witness all nodes. The loop is what every element costs, so it calls nothing of ours."""
+        opened = self.open
+        _, _, above, left = opened[0]
+        flat, digest = self.witness.flat, xxh3_64_intdigest
+        every = enumerate(root.iter())
+        # One iterator for all; the number of children `left` says where those of a node end.
+        known = above.children
+        for index, element in every:
+            try:
+                here = known[element.tag]
+            except KeyError:
+                here = self.automaton.child(above, element.tag)
+            inner = len(element)
+            if not here.idle:
+                code = 0
+                if here.coded:
+                    text = string_value(element) if inner else element.text or ""
+                    code = digest(text.encode())
+                for back, var1, var2, valued in here.rows:
+                    flat += (var1, var2, opened[back][0], index, code if valued else 0)
+                if here.general:
+                    self._general(here, element, index)
+                if here.wants_leaves:
+                    self._leaves(here, element, index)
+            left -= 1
+            if inner:
+                if here.wants_below:
+                    opened.append((index, element, above, left))
+                    above, known, left = here, here.children, inner
+                    continue
+                below = count_below(element)
+                next(islice(every, below, below), None)
+            while not left:
+                _, _, above, left = opened.pop()
+                known = above.children
+
+    def _leaf(self, here: StateSet, label: str, text: str, number: int) -> None:
+        """Witness an attribute or text, below the element that is the last open node."""
+        flat, opened = self.witness.flat, self.open
+        code = value_code(text) if here.rows else 0
+        for back, var1, var2, valued in here.rows:
+            flat += (var1, var2, opened[back][0], number, code if valued else 0)
+        if here.general:
+            self._general(here, text, number, label)
+
+    def _leaves(self, here: StateSet, element: etree._Element, number: int) -> None:
+        """Witness the attributes and texts of an element."""
+        automaton = self.automaton
+        self.open.append((number, element, here, 0))
+        if here.wants_attributes:
+            known = here.attributes
+            for ordinal, (key, value) in enumerate(element.items(), 1):
+                name = str(key)
+                found = known[name] if name in known else automaton.attribute(here, name)
+                if found is not None:
+                    self._leaf(found, f"@{name}", str(value), number | ordinal << ELEMENT_BITS)
+        if here.wants_texts:
+            found = here.texts or automaton.text(here)
+            for ordinal, text in enumerate(text_children(element), 1):
+                self._leaf(found, "#text", text, number | (TEXT_NODE | ordinal) << ELEMENT_BITS)
+        self.open.pop()
+
+    def _general(self, here: StateSet, context: Node, number: int, label: str = "") -> None:
+        """Witness a node for the edges that ask for more than its label path. A node that is no
+        element has a label of its own."""
+        self.open.append((number, context, here, 0))
+        self.label = label
+        computed: Computed = {}
+        for group in here.general:
+            entries: Iterable[Entry]
+            trigger = group.trigger
+            if trigger is None:
+                entries = group.entries.values()
+            elif group.fixed and not self._satisfied(trigger[1], group.place):
+                continue
+            else:
+                entries = self._triggered(group)
+            for entry in entries:
+                depths = self._depths(group, entry)
+                if depths:
+                    self._rows(group, entry, depths, computed)
+        self.open.pop()
+
+    def _labels(self) -> tuple[str, ...]:
+        """The labels from the root down to the node that is looked at."""
+        tags = [node.tag for _, node, _, _ in self.open if isinstance(node, etree._Element)]
+        labels = [tag if isinstance(tag, str) else "#other" for tag in tags]
+        return (*labels, self.label) if self.label else (*labels,)
+
+    def _satisfied(self, index: ConstantIndex, depth: int) -> set[int]:
+        """The constants that the subject satisfies at an open node."""
+        number, context, _, _ = self.open[depth]
+        key = (index, number)
+        known = self.satisfied.get(key)
+        if known is None:
+            assert context is not None
+            known = self.satisfied[key] = index.satisfied(index.values(context))
+        return known
+
+    def _triggered(self, group: Group) -> list[Entry]:
+        """The edges of a group whose constant the document satisfies."""
+        assert group.trigger is not None
+        step, index = group.trigger
+        depths: Iterable[int] = (group.place,)
+        if not group.fixed:
+            depths = positions(self._labels(), group.steps, step + 1)
+        found: dict[int, Entry] = {}
+        for depth in depths:
+            for number in group.by_constant.keys() & self._satisfied(index, depth):
+                there = group.by_constant[number]
+                if isinstance(there, dict):
+                    found.update(there)
+                else:
+                    found[there.id] = there
+        return list(found.values())
+
+    def _depths(self, group: Group, entry: Entry) -> Sequence[int]:
+        """Where var1 of an edge stands when the last of the open nodes is var2."""
+        if group.fixed:
+            for step, test in entry.tests:
+                if not self._passes(test, group.at(step + 1)):
+                    return ()
+            return (group.at(group.depth),)
+        if group.filtered:
+            by_step: dict[int, list[Tried | Check]] = {}
+            for step, test in entry.tests:
+                by_step.setdefault(step, []).append(test)
+            return sorted(
+                positions(
+                    self._labels(),
+                    group.steps,
+                    group.depth,
+                    lambda step, depth: all(self._passes(t, depth) for t in by_step.get(step, ())),
+                )
+            )
+        standing = self.standing
+        key = (group, self._labels())
+        known = standing.get(key)
+        if known is None:
+            known = tuple(sorted(positions(key[1], group.steps, group.depth)))
+            if len(standing) >= STANDING:
+                standing.clear()
+            standing[key] = known
+        return known
+
+    def _rows(self, group: Group, entry: Entry, depths: Sequence[int], computed: Computed) -> None:
+        code = 0
+        text: str | None = None
+        number = math.nan
+        if group.evaluate is not None:
+            known = computed.get(group.value)
+            if known is None:
+                known = computed[group.value] = self._value(group.evaluate)
+            code, text, number = known
+        witness, opened = self.witness, self.open
+        for depth in depths:
+            if group.read and text is not None:
+                row = len(witness)
+                witness.text[row] = text
+                if number == number:
+                    witness.num[row] = number
+            valued = code if group.valued else 0
+            witness.flat += (entry.var1, entry.var2, opened[depth][0], opened[-1][0], valued)
+
+    def _value(self, evaluate: Callable[[Node], Value]) -> tuple[int, str, float]:
+        """Code, text and number of the current node's value; NaN equals nothing, its code is 0."""
+        context = self.open[-1][1]
+        assert context is not None
+        value = evaluate(context)
+        text = as_text(value)
+        if not isinstance(value, float):
+            return value_code(text), text, to_number(text)
+        return (0 if math.isnan(value) else value_code(text)), text, value
+
+    def _passes(self, test: Tried | Check, depth: int) -> bool:
+        """Whether a filter holds at an open node."""
+        if isinstance(test, Check):
+            return holds(test, self._values(test.index, depth))
+        number, context, _, _ = self.open[depth]
+        key = (test, number)
+        passed = self.passed.get(key)
+        if passed is None:
+            assert context is not None
+            passed = self.passed[key] = test.holds(context)
+        return passed
+
+    def _values(self, index: ConstantIndex, depth: int) -> Sequence[str | float]:
+        """What a subject is at an open node."""
+        number, context, _, _ = self.open[depth]
+        key = (index, number)
+        values = self.values.get(key)
+        if values is None:
+            assert context is not None
+            values = self.values[key] = index.values(context)
+        return values

@@ -1,0 +1,58 @@
+"""What stage 1 is asked for, and what it finds: edges of tree patterns, and the witness of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xscl.normal.treepattern import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An edge of tree patterns: `var1` is the first `depth` steps of `var2`'s definition.
+
+    `depth` is 0 for an edge from the document. `valued`: the value of var2 joins others, by its
+    code; `read`: predicates read its text and number.
+    """
+
+    id: int
+    var1: int
+    var2: int
+    definition: Definition
+    depth: int
+    valued: bool
+    read: bool = False
+
+    @property
+    def evaluated(self) -> bool:
+        return self.valued or self.read
+
+
+WIDTH = 5
+"""Integers of a row of a witness."""
+
+
+@dataclass(slots=True)
+class Witness:
+    """Rows of one document: var1, var2, node1, node2 and value, `WIDTH` unsigned integers of 64 bits, one
+    after the other. So the document's own node, -1, is 2**64 - 1.
+
+    The value is the code of node2's value, 0 where nobody joins it or where it is NaN, which equals
+    nothing. `text` and `num` are the value itself and its number, by the row's number, where
+    predicates read them; NaN is left out. Rows are flat since a list for each column costs more to
+    fill than all else that a row costs.
+    """
+
+    flat: list[int] = field(default_factory=list)
+    text: dict[int, str] = field(default_factory=dict)
+    num: dict[int, float] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.flat) // WIDTH
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        """The rows, a tuple each, with signed nodes."""
+        for at in range(0, len(self.flat), WIDTH):
+            var1, var2, node1, node2, value = self.flat[at : at + WIDTH]
+            yield var1, var2, node1 if node1 < 2**63 else node1 - 2**64, node2, value

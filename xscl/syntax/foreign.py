@@ -1,0 +1,289 @@
+"""How XSCL says what people know from SQL, XPath and other languages: the data of many hints.
+
+Goes in: a token that was not expected, and where. Comes out: a hint, where the token is a habit from
+elsewhere. Nothing here decides whether a text is accepted: it is asked once something is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xscl.syntax.durations import UNITS
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """Hints for one place of the grammar, by what was found: a word in capitals, or the characters
+    an unexpected token begins with. `before` is for words that were read as a name, so that the
+    token behind them is the unexpected one."""
+
+    found: Mapping[str, str]
+    before: Mapping[str, str]
+
+
+COMMENT = "a comment begins with --"
+VARIABLE = "a variable is a letter or _, then letters, digits, _ and trailing primes: my_var, x1'"
+_FOLLOWED = "write FOLLOWED BY, as in S//a FOLLOWED BY S//b"
+_JOIN = "blocks are joined by JOIN in any order, by FOLLOWED BY one after the other"
+_PREDICATES = "predicates stand in WHERE or in the braces of a join"
+_BRACES = "a predicate stands in braces behind its operator: S//a->x JOIN {x = y, 2 days} S//b->y"
+_INNER = "there is one JOIN, and it finds pairs: S//a->x JOIN {x = y, 2 days} S//b->y"
+_WITHIN = "a window is written WITHIN 2 days"
+_WHERE = "a condition on the whole query is written WHERE"
+_ABSENCE = "that something is absent is said by the pattern extension, which is not yet supported"
+_TWO = "write a query for each, separated by ;"
+_NO_ORDER = "each match is published when it is found, so there is no order to ask for"
+_NO_LIMIT = "every match is published, there is no limit to set"
+_EXISTENCE = "that a node exists is a filter: S//a[./b], and S//a[not(./b)] that it does not"
+_PATTERN = "write contains(x, 'text'), starts-with(x, 'text') or matches(x, 'pattern')"
+_NO_IF = "there is no if: write a query for each case"
+_NO_DOLLAR = "names and numbers are written without $"
+_NO_ESCAPE = 'a string that holds \' stands between " and ", there are no escapes'
+_EQUAL = "equality is written = and inequality !="
+_SQL_CLAUSES = {
+    **dict.fromkeys(["ORDER", "SORT"], _NO_ORDER),
+    **dict.fromkeys(["LIMIT", "OFFSET", "FETCH", "TOP"], _NO_LIMIT),
+    **dict.fromkeys(["UNION", "EXCEPT", "INTERSECT", "MINUS"], _TWO),
+    "HAVING": _WHERE,
+    "INTO": "results become a stream by PUBLISH name",
+}
+
+#: What people paste for a character of the language, and marks that mean something elsewhere.
+_ANYWHERE = {
+    "\u2192": "write ->",
+    "\u2018": "write '",
+    "\u2019": "write '",
+    "\u201c": 'write "',
+    "\u201d": 'write "',
+    "`": "write '",
+    "\u2212": "write -",
+    "\u2013": "write -",
+    "\u2260": "write !=",
+    "\u2264": "write <=",
+    "\u2265": "write >=",
+    "\u00ac": "write NOT",
+    "\u00a0": "write a plain blank",
+    "!": "write NOT or !=",
+    "$": _NO_DOLLAR,
+    ":=": "write = in a LET, : behind a label, -> before a variable",
+    **dict.fromkeys(["#", "// ", "/*", "*/", "(:", "<!--"], COMMENT),
+}
+
+#: Where an operator or a clause follows a block, or a block an operator.
+PATTERN = Habits(
+    found={
+        **_ANYWHERE,
+        **_SQL_CLAUSES,
+        **dict.fromkeys(["THEN", "FOLLOWS", "FOLLOW", "PRECEDES", "BEFORE"], _FOLLOWED),
+        **dict.fromkeys(["FOLLOWEDBY", "FOLLOWED_BY", "FOLLOWED-BY", "BY", ">>"], _FOLLOWED),
+        "AFTER": "write the earlier one first: S//b FOLLOWED BY S//a",
+        "AND": f"{_PREDICATES}; {_JOIN}",
+        **dict.fromkeys(["&", "\u2227", ","], _JOIN),
+        **dict.fromkeys(["INNER", "CROSS", "NATURAL"], _INNER),
+        **dict.fromkeys(["LEFT", "RIGHT", "FULL", "OUTER"], _INNER),
+        **dict.fromkeys(["ON", "USING"], _BRACES),
+        **dict.fromkeys(["FOR", "IN", "DURING", "WITH", "WINDOW", "RANGE"], _WITHIN),
+        **dict.fromkeys(["IF", "WHEN", "FILTER"], _WHERE),
+        **dict.fromkeys(["NOT", "WITHOUT", "UNLESS"], _ABSENCE),
+        **dict.fromkeys("*+", "repetition belongs to the pattern extension, not yet supported"),
+        **dict.fromkeys(
+            ["|", "\u2228"],
+            "write a query for each, or one for every element and filter it: S//*[./title]",
+        ),
+        **dict.fromkeys(["=>", "~>"], "a variable is bound by ->, as in S//a->x"),
+        "-": VARIABLE,
+        ".": f"{VARIABLE}; a child is reached by /",
+    },
+    before={
+        "ON": _BRACES,
+        **dict.fromkeys(["EVERY", "ANY"], "every match is found: write the pattern alone"),
+        **dict.fromkeys(["SEQ", "PATTERN", "SEQUENCE"], "a sequence is S//a FOLLOWED BY S//b"),
+        **dict.fromkeys(["SET", "DEFINE"], "a window is defined by LET T1 = 2 days"),
+        **dict.fromkeys(
+            ["NAMESPACE", "PREFIX", "DECLARE"],
+            "a prefix is defined by LET NAMESPACE dc = 'http://...'",
+        ),
+        "CREATE": "results become a stream by PUBLISH: SELECT x FROM S//a->x PUBLISH name",
+    },
+)
+
+#: Behind a window, a published name, a LET.
+CLAUSE = Habits(
+    found={
+        **_ANYWHERE,
+        **_SQL_CLAUSES,
+        **dict.fromkeys(
+            (unit.upper() for unit in UNITS if len(unit) > 2),
+            "a window is written 2 days, in digits",
+        ),
+        **dict.fromkeys(["AND", "OR"], _PREDICATES),
+        **dict.fromkeys(",*+", "a window is one number and one unit, such as 51 hours"),
+    },
+    before=dict.fromkeys(["AS", "TO", "INTO"], "the name directly follows: PUBLISH name"),
+)
+
+_OPERATORS = {
+    "\\": _NO_ESCAPE,
+    **dict.fromkeys(["==", "<>", "!=="], _EQUAL),
+    "=>": "write >=",
+    "=<": "write <=",
+    **dict.fromkeys(["LIKE", "GLOB", "SIMILAR", "CONTAINS", "STARTS", "ENDS"], _PATTERN),
+    "ILIKE": "write contains(lower-case(x), 'text')",
+    **dict.fromkeys(
+        ["~", "=~", "MATCHES", "REGEXP", "RLIKE"],
+        "a regular expression is written matches(x, 'pattern')",
+    ),
+    "IN": "write x = 'a' OR x = 'b'",
+    "BETWEEN": "write x >= 1 AND x <= 5",
+    "IS": _EXISTENCE,
+    "EQ": "write =",
+    "NE": "write !=",
+    "LT": "write <",
+    "LE": "write <=",
+    "GT": "write >",
+    "GE": "write >=",
+    "XOR": "write (p OR q) AND NOT (p AND q)",
+    **dict.fromkeys(["&", "\u2227"], "write AND"),
+    "\u2228": "write OR",
+    "?": "a query has no parameters: write the value",
+}
+_AROUND = {
+    "EXISTS": _EXISTENCE,
+    **dict.fromkeys(["AND", "OR"], "a predicate stands on either side of AND and of OR"),
+}
+
+#: In WHERE, in braces, in SELECT.
+PREDICATE = Habits(
+    found={
+        **_ANYWHERE,
+        **_SQL_CLAUSES,
+        **_OPERATORS,
+        "NOT": "NOT stands before the whole predicate: NOT (x = 'a')",
+        "|": "write OR between predicates, and concat(x, y) to put strings together",
+        "%": "the remainder is x mod y, and a number has no % sign",
+        "^": "there are no powers: write x * x",
+        "@": "an attribute is reached by x/@name",
+        ":": "a child is reached by x/title, and functions have no prefix",
+        "{": "braces stand behind JOIN and FOLLOWED BY, and in constructors: SELECT <a>{x}</a>",
+        "THEN": "what follows stands in the pattern, before WHERE: S//a FOLLOWED BY S//b",
+        **dict.fromkeys(["WHEN", "ELSE", "END"], _NO_IF),
+    },
+    before=_AROUND,
+)
+
+#: In [...].
+FILTER = Habits(
+    found={
+        **_ANYWHERE,
+        **_OPERATORS,
+        "NOT": "write not(...) around the whole filter: [not(./a = 'x')]",
+        "!": "write not(...) or !=",
+        "|": "write or between whole filters: [./a = 'x' or ./b = 'x']",
+        "%": "a number has digits and at most one point",
+        "$": f"{_NO_DOLLAR}; a filter sees its own document alone: compare variables in WHERE",
+        **dict.fromkeys(["THEN", "ELSE"], _NO_IF),
+    },
+    before={**_AROUND, "NOT": "write not(...)"},
+)
+
+#: Words between SELECT and what is selected.
+SELECT = {
+    "DISTINCT": "each match is published once: leave DISTINCT out",
+    "ALL": "every match is published: leave ALL out",
+    "TOP": _NO_LIMIT,
+}
+
+#: Names that stand for values elsewhere, and would be variables here.
+VALUES = {
+    "NULL": _EXISTENCE,
+    **dict.fromkeys(["TRUE", "FALSE"], "a condition stands alone: contains(x, 'a'), NOT (x = 'a')"),
+}
+
+_CLOCK = "a query sees the times of documents alone: FOLLOWED BY, JOIN and WITHIN compare them"
+_NAME = "the name of an element is its step: S//title, [./title]"
+_ALONE = "a condition stands alone, without true() and false(): [not(./a)]"
+
+#: Functions of XPath and of SQL, in lower case.
+FUNCTIONS = {
+    **dict.fromkeys(["name", "local-name", "node-name"], _NAME),
+    "namespace-uri": "a prefix says the namespace: LET NAMESPACE dc = 'http://...'; S//dc:creator",
+    **dict.fromkeys(
+        ["string", "data", "str", "text"], "a node is compared as its string: [./a = 'x']"
+    ),
+    **dict.fromkeys(["true", "false"], _ALONE),
+    **dict.fromkeys(["boolean", "exists"], "a path alone holds where there is such a node: [./a]"),
+    **dict.fromkeys(["empty", "isnull"], "write [not(./a)]"),
+    **dict.fromkeys(["trim", "strip", "ltrim", "rtrim"], "write normalize-space(...)"),
+    **dict.fromkeys(["len", "length", "char_length"], "write string-length(...)"),
+    **dict.fromkeys(["lower", "lcase", "tolower"], "write lower-case(...)"),
+    **dict.fromkeys(["upper", "ucase", "toupper"], "write upper-case(...)"),
+    **dict.fromkeys(["regexp", "regex", "rlike", "match"], "write matches(x, 'pattern')"),
+    **dict.fromkeys(["like", "instr", "find"], "write contains(x, 'text')"),
+    **dict.fromkeys(["int", "float", "double", "cast", "to_number"], "write number(...)"),
+    **dict.fromkeys(["to_date", "datetime", "timestamp"], "write date(...)"),
+    **dict.fromkeys(
+        ["now", "today", "current-date", "current-time", "current-datetime", "current_date"], _CLOCK
+    ),
+    **dict.fromkeys(
+        ["replace", "translate"],
+        "words(x) folds case, blanks and punctuation, matches(x, 'pattern') finds variants",
+    ),
+}
+
+#: Instead of other axes, and of axes spelt out.
+AXES = {
+    "child": "child is what / means",
+    "attribute": "an attribute is written @name",
+    "descendant": "descendants are reached by //",
+    "descendant-or-self": "descendants are reached by //",
+    "self": "the node itself is written .",
+    **dict.fromkeys(
+        ["..", "parent", "ancestor", "ancestor-or-self"],
+        "begin with the outer element and filter it: S//parent[./child = 'x']",
+    ),
+    **dict.fromkeys(
+        ["following-sibling", "preceding-sibling", "following", "preceding"],
+        "begin with the parent and filter it for both: S//parent[./a][./b]",
+    ),
+}
+
+# A comment that was read as a path: `// like this` where a statement begins or behind a block, and
+# `/* like this`. Blocks are seldom written with a blank behind their slashes.
+_COMMENT = re.compile(r"(?:^|;)\s*//[ \t]|[/\])}>][^\s]*[ \t]+//[ \t]|(?:^|[\s;])/\*\s*$")
+_WORD_BEFORE = re.compile(r"(?:^|[\s;:({,\[])([A-Za-z]+)\s*$")
+_SEEN = 200  # characters looked back, so that a long line costs no more than a short one
+
+
+def habit(habits: Habits, text: str, last: int, start: int, token: str) -> str | None:
+    """The hint for the token at `start`, None where it is no known habit; `last` is the end of the
+    token before it."""
+    low = max(0, last - _SEEN)
+    before = text[text.rfind("\n", low, last) + 1 or low : min(start, last + _SEEN)]
+    if _COMMENT.search(before):
+        return COMMENT
+    word = token[:1].isalnum()
+    keys = [token.upper()]
+    if not word:
+        # `||` and `/*` are no tokens of this language, so they are read from the text.
+        keys = [text[start : start + size] for size in range(4, len(token) - 1, -1)]
+    if start == last and start > 0:
+        if hint := _adjacent(before, text[start : start + 2]):
+            return hint
+        if len(token) == 1:  # of `==` and `(:` the second half is the unexpected one
+            keys.insert(0, text[start - 1 : start + 1])
+    previous = _WORD_BEFORE.search(before)
+    misread = habits.before.get(previous[1].upper()) if previous else None
+    known = next((habits.found[key] for key in keys if key in habits.found), None)
+    return (misread or known) if word else (known or misread)
+
+
+def _adjacent(before: str, behind: str) -> str | None:
+    """For what stands directly behind a string or a number that ended too early."""
+    if re.search(r"(?<![\w'])[0-9][0-9.]*$", before) and re.match(r"[\w.€]|,[0-9]", behind):
+        return "a number has digits and at most one point, and nothing else"
+    if before[-1:] in ("'", '"') and re.match(r"[\w'\"]", behind):
+        closed = before.count(before[-1]) % 2 == 0
+        return _NO_ESCAPE if closed else "primes stand at the end of a variable"
+    return None

@@ -1,0 +1,128 @@
+"""Text to syntax tree.
+
+Goes in: a text and its name. Comes out: an `ast.File`, or an `XsclError` with all errors found: a
+statement with an error is left at its `;`, and reading goes on behind it. The grammar in full is
+the language reference; its layers are `lexer` (tokens), `parser_expression` (steps, filters,
+predicates), `parser_constructor` (XML constructors), `parser_query` (patterns, queries) and here
+statements.
+"""
+
+from __future__ import annotations
+
+from xscl import ast
+from xscl.errors import Source, Span, XsclError
+from xscl.growth import growing
+from xscl.syntax.foreign import CLAUSE, COMMENT, PATTERN, Habits
+from xscl.syntax.lexer import Failure, not_xml
+from xscl.syntax.nearest import did_you_mean
+from xscl.syntax.parser_query import QueryParser
+
+_TRAILING = {
+    "]": "there is no [ that it closes",
+    ")": "there is no ( that it closes",
+    "}": "there is no { that it closes",
+    "{": "braces follow JOIN or FOLLOWED BY",
+    "[": "filters follow a step of a block directly",
+    "->": "a variable follows its step directly, before the filters",
+    "number": "statements are separated by ;",
+    **dict.fromkeys(
+        ["=", "!=", "<", "<=", ">", ">="],
+        "a comparison stands in a filter, S//a[. = 'x'], or in WHERE",
+    ),
+}
+_AFTER_BLOCK = ("JOIN", "FOLLOWED", "WHERE", "WITHIN", "PUBLISH")
+
+
+def parse(text: str, name: str = "<query>") -> ast.File:
+    """Parse the statements of `text`; `name` stands for it in diagnostics.
+
+    Raises `XsclError` with every error found (at most twenty).
+    """
+    source = Source(name, text)
+    if wrong := not_xml(source):
+        raise XsclError(wrong)
+    with growing(text.count(";")):
+        return _Parser(source).file()
+
+
+class _Parser(QueryParser):
+    def file(self) -> ast.File:
+        statements: list[ast.Statement] = []
+        self.advance()
+        while self.kind != "end":
+            if self.accept(";"):
+                continue
+            self.depth = self.joins = self.arithmetic = 0
+            self.in_filter = False
+            try:
+                statements.append(self._statement())
+                if self.kind != ";" and self.kind != "end":
+                    self._trailing(statements[-1])
+            except Failure as failure:
+                self.note(failure.diagnostic)
+                self.skip_statement()
+        if self.errors:
+            raise XsclError(sorted(self.errors, key=lambda error: error.span.start))
+        return ast.File(tuple(statements), span=Span(self.source, 0, len(self.text)))
+
+    def _statement(self) -> ast.Statement:
+        if self.kind == "word":
+            ahead = self.ahead()
+            if ahead == ":":
+                return self._labelled()
+            if self.value.upper() == "LET" and ahead != "/":
+                return self._let()
+        return self.query()
+
+    def _labelled(self) -> ast.Query:
+        place = self.here()
+        label = self.expect_name("a label")
+        if self.kind == "::":
+            self.unexpected('":" after the label', habits=CLAUSE)
+        self.advance()
+        if self.kind in ("end", ";", "="):
+            self.unexpected("a query after its label", "as in q1: S//item", CLAUSE)
+        return self.query(label, place)
+
+    def _let(self) -> ast.LetDuration | ast.LetNamespace:
+        start = self.start
+        self.advance()
+        if self.keyword() == "NAMESPACE" and self.ahead() != "=":
+            self.advance()
+            prefix = self.expect_name("a prefix")
+            form = "write LET NAMESPACE dc = 'http://...'"
+            self.expect("=", form, CLAUSE)
+            if self.kind != "string":
+                self.unexpected("the namespace name, a string", form, CLAUSE)
+            uri = self.value[1:-1]
+            self.advance()
+            return ast.LetNamespace(prefix, uri, span=self.span(start))
+        self.not_reserved("a window")
+        name = self.expect_name("the name of a window, or NAMESPACE")
+        self.expect("=", f"write LET {name} = 2 days", CLAUSE)
+        return ast.LetDuration(name, self.duration(), span=self.span(start))
+
+    def _trailing(self, statement: ast.Statement) -> None:
+        """Something stands where the statement should end."""
+        habits: Habits | None = CLAUSE
+        words = f"statements are separated by ; and {COMMENT}"
+        hints = dict(_TRAILING)
+        if isinstance(statement, ast.Query) and not (statement.within or statement.publish):
+            habits = PATTERN
+            if statement.where is not None:
+                habits = None
+                words = "predicates are joined by AND or OR, statements are separated by ;"
+                hints[","] = "predicates are joined by AND"
+            elif self.ahead() in ("/", ":"):
+                words = "statements are separated by ;"
+            else:
+                operators = "the operators are JOIN and FOLLOWED BY"
+                words = f"{operators}, a variable is bound by ->, {COMMENT}"
+        hint = hints.get(self.kind)
+        if self.kind == "word":
+            hint = did_you_mean(self.keyword(), _AFTER_BLOCK) or words
+            if self.keyword() == "AS":
+                hint = hints["->"]
+            elif self.keyword() in ("LET", "SELECT"):
+                hint = "statements are separated by ;"
+        self.unexpected('an operator, a clause or ";"', hint, habits)

@@ -1,0 +1,234 @@
+"""Syntax tree to canonical text: one way to write everything.
+
+Goes in: a tree as `parse` makes it. Comes out: text that parses to an equal tree. Layout, comments
+and what the grammar lets one leave out (`S`, `./`, `AS` for `->`, the comma in braces, needless
+parentheses, the case of keywords) are written one way; names of variables, the order of things and
+LET are the writer's own.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from xscl import ast
+from xscl.syntax.durations import format_microseconds
+
+_ARITHMETIC = {"+": 5, "-": 5, "*": 6, "div": 6, "mod": 6}
+_OR, _AND, _NOT, _COMPARISON, _ATOM = 1, 2, 3, 4, 7
+
+
+def format_file(file: ast.File) -> str:
+    """The file in canonical form, a statement and a clause a line; comments are lost."""
+    return "".join(_statement(statement) + ";\n" for statement in file.statements)
+
+
+def format_query(query: ast.Query, newline: str = " ") -> str:
+    """The query in canonical form without its label, its clauses parted by `newline`."""
+    if query.select is None:
+        text = _pattern(query.pattern, newline)
+    else:
+        text = f"SELECT {_select(query.select)}{newline}FROM {_pattern(query.pattern, newline)}"
+    return text + _clauses(query, newline)
+
+
+def format_pattern(pattern: ast.Pattern) -> str:
+    """A pattern on one line."""
+    return _pattern(pattern, " ")
+
+
+def format_expression(expression: ast.Expr, in_filter: bool = False) -> str:
+    """A predicate, or with `in_filter` a filter, on one line."""
+    return _expression(expression, 0, in_filter)
+
+
+def format_duration(duration: ast.Duration) -> str:
+    return duration.name or format_microseconds(duration.microseconds)
+
+
+def _statement(statement: ast.Statement) -> str:
+    if isinstance(statement, ast.LetDuration):
+        return f"LET {statement.name} = {format_duration(statement.duration)}"
+    if isinstance(statement, ast.LetNamespace):
+        return f"LET NAMESPACE {statement.prefix} = {quoted(statement.uri)}"
+    if statement.label is None:
+        return format_query(statement, "\n")
+    return f"{statement.label}: {format_query(statement, chr(10) + '    ')}"
+
+
+def _clauses(query: ast.Query, newline: str) -> str:
+    text = ""
+    if query.where is not None:
+        text += f"{newline}WHERE {_expression(query.where, 0, False)}"
+    if query.within is not None:
+        text += f"{newline}WITHIN {format_duration(query.within)}"
+    if query.publish is not None:
+        text += f"{newline}PUBLISH {query.publish}"
+    return text
+
+
+# -- patterns --------------------------------------------------------------------------------
+
+
+def _pattern(pattern: ast.Pattern, newline: str) -> str:
+    if isinstance(pattern, ast.Block):
+        return pattern.stream + _steps(pattern.steps)
+    if isinstance(pattern, ast.Nested):
+        query = pattern.query
+        select = "*" if query.select is None else _select(query.select)
+        inner = f"SELECT {select} FROM {_pattern(query.pattern, ' ')}{_clauses(query, ' ')}"
+        return f"({inner}){_steps(pattern.steps)}"
+    right = _pattern(pattern.right, newline)
+    if isinstance(pattern.right, ast.Join):
+        right = f"({right})"
+    braces = []
+    if pattern.predicate is not None:
+        text = _expression(pattern.predicate, 0, False)
+        # A lone name or number in braces is a window.
+        lone = isinstance(pattern.predicate, ast.Path | ast.Number)
+        braces.append(f"({text})" if lone else text)
+    if pattern.window is not None:
+        braces.append(format_duration(pattern.window))
+    operator = f"{pattern.kind} {{{', '.join(braces)}}}" if braces else pattern.kind
+    return f"{_pattern(pattern.left, newline)}{newline}{operator} {right}"
+
+
+def _steps(steps: tuple[ast.Step, ...]) -> str:
+    text = ""
+    for step in steps:
+        text += step.axis + _step(step)
+    return text
+
+
+def _step(step: ast.Step) -> str:
+    test = step.test
+    kind = test.kind
+    if kind == "element" or kind == "attribute":
+        text = test.name or "*"
+        if test.prefix is not None:
+            text = f"{test.prefix}:{text}"
+        if kind == "attribute":
+            text = "@" + text
+    else:
+        text = "." if kind == "self" else "text()"
+    if step.variable is not None:
+        # A name that ends with a hyphen would take the arrow for its own.
+        text += (" ->" if text[-1] == "-" else "->") + step.variable
+    for part in step.filters:
+        text += f"[{_expression(part, 0, True)}]"
+    return text
+
+
+def _relative(steps: tuple[ast.Step, ...]) -> str:
+    """A path from the filtered step; `.` with a variable or filters of its own stands alone."""
+    if not steps:
+        return "."
+    first = steps[0]
+    if first.axis == "/" and first.test.kind == "self" and (first.variable or first.filters):
+        return _step(first) + _steps(steps[1:])
+    return "." + _steps(steps)
+
+
+# -- expressions -----------------------------------------------------------------------------
+
+
+def _expression(expression: ast.Expr, power: int, in_filter: bool) -> str:
+    """The expression, in parentheses where it binds no tighter than `power`."""
+    kind = type(expression)
+    if kind is ast.Path:
+        assert isinstance(expression, ast.Path)
+        if expression.variable is None:
+            return _relative(expression.steps)
+        return expression.variable + _steps(expression.steps)
+    text, own = _operator(expression, in_filter)
+    return f"({text})" if own <= power else text
+
+
+def _operator(expression: ast.Expr, in_filter: bool) -> tuple[str, int]:
+    """The text of an expression that is no path, and how tightly it binds."""
+    if isinstance(expression, ast.Comparison):
+        left = _expression(expression.left, _COMPARISON, in_filter)
+        right = _expression(expression.right, _COMPARISON, in_filter)
+        return f"{left} {expression.op} {right}", _COMPARISON
+    if isinstance(expression, ast.String):
+        return quoted(expression.value), _ATOM
+    if isinstance(expression, ast.Number):
+        return format_number(expression.value), _ATOM
+    if isinstance(expression, ast.Call):
+        arguments = ", ".join(_expression(part, 0, in_filter) for part in expression.args)
+        return f"{expression.name}({arguments})", _ATOM
+    if isinstance(expression, ast.And | ast.Or):
+        word, own = ("AND", _AND) if isinstance(expression, ast.And) else ("OR", _OR)
+        if in_filter:
+            word = word.lower()
+        return f" {word} ".join(_expression(p, own, in_filter) for p in expression.parts), own
+    if isinstance(expression, ast.Not):
+        part = _expression(expression.part, 0, in_filter)
+        return (f"not({part})", _ATOM) if in_filter else (f"NOT ({part})", _NOT)
+    assert isinstance(expression, ast.Arithmetic)
+    own = _ARITHMETIC[expression.op]
+    left = _expression(expression.left, own - 1, in_filter)
+    right = _expression(expression.right, own, in_filter)
+    return f"{left} {expression.op} {right}", own
+
+
+def quoted(value: str) -> str:
+    """The string in the quotation marks that fit; no string of the language holds both."""
+    mark = '"' if "'" in value else "'"
+    return f"{mark}{value}{mark}"
+
+
+def format_number(value: float) -> str:
+    """The shortest decimal notation that reads back as the same double, without an exponent."""
+    if value == int(value):
+        return str(int(Decimal(repr(value)))) if value else repr(value).removesuffix(".0")
+    return format(Decimal(repr(value)), "f")
+
+
+# -- SELECT ----------------------------------------------------------------------------------
+
+
+def _select(select: tuple[ast.SelectItem, ...] | ast.Element) -> str:
+    if isinstance(select, ast.Element):
+        return _element(select)
+    return ", ".join(
+        _expression(item.expr, 0, False) + (f" AS {item.name}" if item.name else "")
+        for item in select
+    )
+
+
+def _element(element: ast.Element) -> str:
+    text = "<" + element.name
+    for name, parts in element.attributes:
+        value = "".join(
+            _attribute_text(part) if isinstance(part, str) else f"{{{_expression(part, 0, False)}}}"
+            for part in parts
+        )
+        text += f' {name}="{value}"'
+    if not element.content:
+        return text + "/>"
+    content = "".join(
+        _content_text(part)
+        if isinstance(part, str)
+        else _element(part)
+        if isinstance(part, ast.Element)
+        else f"{{{_expression(part, 0, False)}}}"
+        for part in element.content
+    )
+    return f"{text}>{content}</{element.name}>"
+
+
+_CONTENT = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", "{": "{{", "}": "}}", "\r": "&#13;"}
+)
+_ATTRIBUTE = _CONTENT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&#9;"})
+
+
+def _attribute_text(text: str) -> str:
+    return text.translate(_ATTRIBUTE)
+
+
+def _content_text(text: str) -> str:
+    """Text between tags; blanks alone keep themselves from being taken for layout."""
+    if not text.strip(" \t\r\n"):
+        return f"&#{ord(text[0])};" + text[1:].translate(_CONTENT)
+    return text.translate(_CONTENT)
