@@ -5,6 +5,37 @@ from broker import Broker, Document
 broker = Broker()
 broker.subscribe("pair: S//book->b[./title->t] FOLLOWED BY {t=u, 7 days} S//blog->p[./title->u]")
 matches = broker.process([Document(id="d1", timestamp=0.0, xml="<book>...</book>")])
+
+The way of a query:
+
+    text -- xscl.parse, xscl.check --> ResolvedQuery
+      | query.prepared.compile_query                tree patterns, template, parameters; made once a shape
+      v
+    Compiled
+      | subscriptions.registry.Registry.subscribe   numbered, stored, in the catalog and in stage 1
+      v
+    Canonical query
+      | join.pair_query.Plan, query.conjunctive.conjunctive_query      decided in memory, or by SQL
+
+The way of a document:
+
+    Document
+      | documents.arrow.rows_from_witnesses         stage 1 (`xscl.stage1`), here or on Spark's executors
+      v
+    witness rows
+      | documents.admission.Admission.admit         known, late, and in which order
+      v
+    Admitted
+      | join.joiner.Joiner.candidates               posting lists, signatures, templates
+      v
+    candidates
+      | results.matches.results                     windows of each subscriber, values, result XML
+      v
+    Match -- state.outbox.Outbox --> the caller, a sink, or the service's mailbox
+
+`engine.Engine.apply` does a batch of that in one transaction. `broker.Broker` is the library over it,
+`spark` and `service.pipeline` bring documents, `delivery` takes matches to receivers, `service` and
+`cli` are around all.
 """
 
 from __future__ import annotations

@@ -1,12 +1,29 @@
 """XSCL: the language and stage 1 of the broker. No I/O, no clock.
 
     text
-      | parse            syntax tree (`ast.File`), or all syntax errors
+      | syntax.parser.parse                 all syntax errors at once
       v
-    ast.File  -- format_file --> canonical text
-      | check            names, kinds, ids, streams; or all static errors
+    ast.File  -- format_file -->  canonical text (syntax.printer.format_file)
+      | check.program.check                 names, kinds, ids, streams; all static errors at once
       v
-    Program              resolved queries (`ResolvedQuery`) and warnings
+    Program of ResolvedQuery
+      | normal.normalize.normalize          a tree pattern a block, value joins, residuals
+      v
+    NormalQuery
+      | normal.joingraph.join_graph         the minor of the join graph
+      v
+    JoinGraph
+      | normal.template.template            canonical numbering; constants and windows are parameters
+      v
+    Template, Fitted                        stage 2 goes on with these: `broker.query`
+
+    document
+      | stage1.document.parse_document      bounded, no network, no entities from outside
+      v
+    element tree
+      | stage1.matcher.Matcher.match        one automaton for the patterns of all queries
+      v
+    Witness                                 rows (var1, var2, node1, node2, value)
 
 One public function per arrow. Whatever is wrong with a text is an `XsclError`, whose diagnostics
 have a code (`CODES`), a message, a place and often a hint, and render themselves.

@@ -35,6 +35,15 @@ def test_names_exist(name: str) -> None:
     assert resolve(name).__doc__ or name.isupper(), "a name without a docstring"
 
 
+@pytest.mark.parametrize("package", ["xscl", "broker"])
+def test_the_way_through_a_package_names_what_there_is(package: str) -> None:
+    text = importlib.import_module(package).__doc__ or ""
+    names = re.findall(r"(?:\| |-- |, |\()((?:\w+\.)+\w+)", text)
+    assert len(names) >= 6
+    for name in names:
+        resolve(name if name.startswith("xscl.") else f"{package}.{name}")
+
+
 def test_a_name_that_does_not_exist_is_seen() -> None:
     assert len(NAMES) > 15
     with pytest.raises(AttributeError):
