@@ -17,6 +17,7 @@ from broker.join.signatures import Signatures, Verdict
 from broker.join.time_lists import Hits, span
 from broker.model import UNBOUNDED
 from broker.query.catalog import Canonical
+from xscl.normal.operators import FollowedBy
 from xscl.normal.template import Template
 
 
@@ -63,7 +64,7 @@ class Ours:
                 if whole:
                     matches = len(olds)
                 elif verdict.narrowest >= UNBOUNDED:
-                    low, high = span(olds, record, right, UNBOUNDED, "FOLLOWED BY")
+                    low, high = span(olds, record, right, UNBOUNDED, True)
                     matches = high - low
                 else:
                     self._count_each(verdict, olds, record, right)
@@ -77,15 +78,15 @@ class Ours:
         self, verdict: Verdict, olds: Sequence[Record], record: Record, right: bool
     ) -> None:
         """Count for each query, as far as its window goes."""
-        ((kind, plans, _),) = verdict.kinds
+        ((ordered, plans, _),) = verdict.orders
         for plan in plans:
-            low, high = span(olds, record, right, plan.window, kind)
+            low, high = span(olds, record, right, plan.window, ordered)
             self._counts[plan.canonical.number] += high - low
 
     def counts(self) -> dict[Query, int]:
         counts = Counter(self._counts)
         for verdict, found in self._verdicts.items():
-            for _, plans, _ in verdict.kinds:
+            for _, plans, _ in verdict.orders:
                 for plan in plans:
                     counts[plan.canonical.number] += found
         return {self._queries[number]: found for number, found in counts.items()}
@@ -105,7 +106,7 @@ def _plan(workload: Workload, query: Query, number: int) -> Plan:
             variables.append(workload.variable(query, side, node))
     leaves = workload.documents.schema.leaves
     joins = tuple((position[0, leaves[a]], position[1, leaves[b]]) for a, b in query.joins)
-    shape = Template(tuple(nodes), joins, ("FOLLOWED BY", 0, 1))
+    shape = Template(tuple(nodes), joins, FollowedBy(0, 1))
     selected = frozenset({position[0, 0], position[1, 0]})
     plan = Plan(Canonical(number, 0, tuple(variables), selected, (), (), (), ()), shape)
     plan.window = query.window

@@ -9,9 +9,10 @@ from typing import Any
 from broker.join.pair_query import decider
 from broker.model import UNBOUNDED
 from broker.query.catalog import Catalog
-from broker.query.conjunctive import conjunctive_query, operators, parameter_table
+from broker.query.conjunctive import conjunctive_query, parameter_table
 from broker.query.prepared import Compiled, windows_of
 from xscl.errors import Span
+from xscl.normal.operators import FollowedBy, Tree, operators_of
 from xscl.normal.treepattern import PatternNode, TreePattern, children
 from xscl.syntax.printer import format_expression
 
@@ -55,7 +56,7 @@ def normal_stage(query: Compiled, catalog: Catalog) -> str:
     for left, right in query.normal.joins:
         lines.append(f"value join: {_side(left, names)} = {_side(right, names)}")
     windows = windows_of(query.graph)
-    for i, operator in enumerate(operators(query.fitted.template.operators)):
+    for i, operator in enumerate(operators_of(query.fitted.template.operators)):
         window = windows[i]
         lines.append(f"operator {i}: {_operator(operator)}, within {duration_text(window)}")
     return "\n".join(lines)
@@ -76,10 +77,11 @@ def _side(node: PatternNode, names: dict[int, str]) -> str:
     return names.get(id(node), "?")
 
 
-def _operator(shape: Any) -> str:
-    if isinstance(shape, int):
-        return f"block {shape}"
-    return f"({_operator(shape[1])} {shape[0]} {_operator(shape[2])})"
+def _operator(tree: Tree) -> str:
+    if isinstance(tree, int):
+        return f"block {tree}"
+    word = "FOLLOWED BY" if isinstance(tree, FollowedBy) else "JOIN"
+    return f"({_operator(tree.left)} {word} {_operator(tree.right)})"
 
 
 def duration_text(microseconds: int) -> str:

@@ -12,8 +12,8 @@ from operator import le
 from typing import NamedTuple, Protocol
 
 from broker.query.catalog import Canonical, Subscription
-from broker.query.conjunctive import blocks_below, operators
-from xscl.normal.template import OperatorShape, Template
+from xscl.normal.operators import Tree, blocks_of, operators_of
+from xscl.normal.template import Template
 
 
 class Candidate(NamedTuple):
@@ -60,10 +60,9 @@ def lengths(shape: Template, documents: Sequence[Timed]) -> list[int]:
 
 
 @lru_cache(maxsize=1_000)
-def _below_each(shape: OperatorShape | int) -> list[list[int]]:
+def _below_each(tree: Tree) -> list[list[int]]:
     """The blocks below each operator of a pattern, or its only one."""
-    every: list[OperatorShape | int] = [*operators(shape)]
-    return [blocks_below(operator) for operator in every or [shape]]
+    return [blocks_of(operator) for operator in operators_of(tree)] or [blocks_of(tree)]
 
 
 def admits(subscription: Subscription, base: int, lasting: list[int]) -> bool:

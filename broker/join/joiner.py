@@ -93,7 +93,7 @@ class Joiner:
 
     def _forget(self, number: int) -> None:
         plan = self._plans.pop(number, None)
-        if plan is not None and plan.kind:
+        if plan is not None and plan.blocks == 2:
             self.signatures.remove(plan)
         elif plan is not None:
             self._alone[plan.canonical.variables[-1]].pop(number)
@@ -206,9 +206,9 @@ class Joiner:
         for verdict, right, olds in singly(self.postings.probe(record)):
             for template in verdict.templates:
                 window = self.templates.widest[template]
-                self._leave(needed, template, record, within(olds, record, right, window, ""))
-            for kind, plans, window in verdict.kinds:
-                for old in within(olds, record, right, window, kind):
+                self._leave(needed, template, record, within(olds, record, right, window, False))
+            for ordered, plans, window in verdict.orders:
+                for old in within(olds, record, right, window, ordered):
                     pair = (old, record) if right else (record, old)
                     if not (record.layout.regular and old.layout.regular):
                         for plan in plans:
@@ -243,7 +243,7 @@ class Joiner:
                 for verdict, right, olds in singly(self.postings.probe(record)):
                     for template in verdict.templates & needed.templates:
                         window = self.templates.widest[template]
-                        reached |= {old.doc for old in within(olds, record, right, window, "")}
+                        reached |= {old.doc for old in within(olds, record, right, window, False)}
             fresh = reached - needed.docs
             needed.docs |= fresh
         return recalled

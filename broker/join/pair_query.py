@@ -16,6 +16,7 @@ from typing import Literal
 from broker.join.candidates import Candidate
 from broker.join.records import Layout, Record
 from broker.query.catalog import Canonical
+from xscl.normal.operators import FollowedBy
 from xscl.normal.template import Template
 
 _KNOWN = 1_000
@@ -55,15 +56,15 @@ def _connected(shape: Template) -> bool:
 class Plan:
     """One canonical query, ready to make candidates of the records of its blocks.
 
-    `kind` is its operator, "" for one block; `window` and `first_doc` are the widest of its
-    subscribers.
+    `ordered`: the left document ends before the right one starts, as FOLLOWED BY says. `window` and
+    `first_doc` are the widest of its subscribers.
     """
 
-    __slots__ = ("_known", "_shape", "canonical", "first_doc", "kind", "window")
+    __slots__ = ("_known", "_shape", "canonical", "first_doc", "ordered", "window")
 
     def __init__(self, canonical: Canonical, shape: Template) -> None:
         self.canonical = canonical
-        self.kind = "" if isinstance(shape.operators, int) else shape.operators[0]
+        self.ordered = isinstance(shape.operators, FollowedBy)
         self._shape = shape
         self._known: dict[tuple[Layout, ...], Single | None] | None = None
         """By the layouts of its documents, once it has met any: most never do."""
@@ -80,9 +81,13 @@ class Plan:
         """Whether two documents are in order, in the window, and not too old for all subscribers."""
         return (
             max(left.end, right.end) - min(left.start, right.start) <= self.window
-            and (left.end < right.start or self.kind != "FOLLOWED BY")
+            and (left.end < right.start or not self.ordered)
             and min(left.base, right.base) >= self.first_doc
         )
+
+    @property
+    def blocks(self) -> int:
+        return self._shape.blocks
 
     def pairs(self) -> list[tuple[int, int]]:
         """The variables that its joins compare, the left block's first."""

@@ -92,10 +92,10 @@ class _One(Mapping[int, int]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
-    """What a signature satisfies: by operator the queries and their widest window, and the
+    """What a signature satisfies: the queries in order of time and those in any, with their widest window, and the
     templates that have to decide. `narrowest` is the narrowest window of any of the queries."""
 
-    kinds: tuple[tuple[str, tuple[Plan, ...], int], ...]
+    orders: tuple[tuple[bool, tuple[Plan, ...], int], ...]
     templates: frozenset[int]
     narrowest: int
 
@@ -128,13 +128,13 @@ class Signatures:
     def add(self, plan: Plan) -> None:
         """Let the signature decide a query of two blocks."""
         self._need(plan.pairs()).add(plan)
-        self.both_orders += plan.kind == "JOIN"
+        self.both_orders += not plan.ordered
         self.forget()
 
     def remove(self, plan: Plan) -> None:
         need = self._need(plan.pairs())
         need.remove(plan)
-        self.both_orders -= plan.kind == "JOIN"
+        self.both_orders -= not plan.ordered
         self._drop(need)
 
     def add_candidates(self, template: int, pairs: Iterable[tuple[int, int]]) -> None:
@@ -275,12 +275,12 @@ def _take(table: dict[int, Mapping[int, int]], variable: int, other: int) -> Non
 def _verdict(needs: list[Need]) -> Verdict | None:
     if not needs:
         return None
-    by_kind: dict[str, list[Plan]] = {}
+    by_order: dict[bool, list[Plan]] = {}
     for need in needs:
         for plan in need.plans:
-            by_kind.setdefault(plan.kind, []).append(plan)
+            by_order.setdefault(plan.ordered, []).append(plan)
     return Verdict(
-        tuple((k, tuple(v), max(p.window for p in v)) for k, v in by_kind.items()),
+        tuple((k, tuple(v), max(p.window for p in v)) for k, v in by_order.items()),
         frozenset(template for need in needs for template in need.templates or ()),
-        min((p.window for v in by_kind.values() for p in v), default=0),
+        min((p.window for v in by_order.values() for p in v), default=0),
     )

@@ -35,17 +35,17 @@ def put(records: list[Record], record: Record) -> None:
 
 
 def span(
-    records: Sequence[Record], new: Record, right: bool, window: int, kind: str
+    records: Sequence[Record], new: Record, right: bool, window: int, ordered: bool
 ) -> tuple[int, int]:
-    """Where among the documents of a hit those begin and end that are in a window and, for FOLLOWED
-    BY, in its order; others: any order.
+    """Where among the documents of a hit those begin and end that are in a window and, where
+    they are `ordered`, on their side of the new one in time.
 
     What has an interval of its own may begin too early to be in the window.
     """
     low, high = 0, len(records)
     if not high:
         return 0, 0
-    if kind != "FOLLOWED BY":
+    if not ordered:
         if records[0].end < new.end - window:
             low = bisect_left(records, new.end - window, key=_END)
         if records[-1].end > new.start + window:
@@ -65,10 +65,10 @@ def span(
 
 
 def within(
-    records: Sequence[Record], new: Record, right: bool, window: int, kind: str
+    records: Sequence[Record], new: Record, right: bool, window: int, ordered: bool
 ) -> Sequence[Record]:
     """The documents of a hit between these bounds."""
-    low, high = span(records, new, right, window, kind)
+    low, high = span(records, new, right, window, ordered)
     return records[low:high] if low or high < len(records) else records
 
 

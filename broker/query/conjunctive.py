@@ -9,7 +9,8 @@ block is the *pivot*; blocks before it come from older documents, blocks after i
 from __future__ import annotations
 
 from broker.query.residual import ResidualSql, constants
-from xscl.normal.template import OperatorShape, Template
+from xscl.normal.operators import FollowedBy, blocks_of, operators_of
+from xscl.normal.template import Template
 
 
 def parameter_table(number: int) -> str:
@@ -24,21 +25,8 @@ def create_parameter_table(template: Template, number: int) -> str:
     columns += [f"s{i} BOOLEAN" for i in range(size)]
     columns += [f"u{i} INTEGER" for i in range(len(template.quantified))]
     columns += [f"k{i} {kind}" for i, kind in constants(template)]
-    columns += [f"w{i} BIGINT" for i in range(len(operators(template.operators)) + 1)]
+    columns += [f"w{i} BIGINT" for i in range(template.windows)]
     return f"CREATE OR REPLACE TEMP TABLE {parameter_table(number)} ({', '.join(columns)})"
-
-
-def operators(shape: OperatorShape | int) -> list[OperatorShape]:
-    """The operators of a pattern, each after its sides, as the windows are numbered."""
-    if isinstance(shape, int):
-        return []
-    return [*operators(shape[1]), *operators(shape[2]), shape]
-
-
-def blocks_below(shape: OperatorShape | int) -> list[int]:
-    if isinstance(shape, int):
-        return [shape]
-    return blocks_below(shape[1]) + blocks_below(shape[2])
 
 
 def reported(template: Template, position: int) -> bool:
@@ -134,16 +122,14 @@ def conjunctive_query(template: Template, number: int, pivot: int, stored: str =
 def _time(template: Template, aliases: _Aliases) -> list[str]:
     """Order and windows: `FOLLOWED BY` is strict, windows include their edge."""
     conditions = []
-    shapes = operators(template.operators)
-    for i, shape in enumerate(shapes):
-        kind, left, right = shape
-        if kind == "FOLLOWED BY":
-            before = _extreme("greatest", "end", blocks_below(left), aliases)
-            after = _extreme("least", "start", blocks_below(right), aliases)
+    for i, operator in enumerate(operators_of(template.operators)):
+        if isinstance(operator, FollowedBy):
+            before = _extreme("greatest", "end", blocks_of(operator.left), aliases)
+            after = _extreme("least", "start", blocks_of(operator.right), aliases)
             conditions.append(f"{before} < {after}")
-        conditions.append(f"{_duration(blocks_below(shape), aliases)} <= t.w{i}")
-    every = _duration(blocks_below(template.operators), aliases)
-    conditions.append(f"{every} <= t.w{len(shapes)}")
+        conditions.append(f"{_duration(blocks_of(operator), aliases)} <= t.w{i}")
+    every = _duration(blocks_of(template.operators), aliases)
+    conditions.append(f"{every} <= t.w{template.windows - 1}")
     return conditions
 
 

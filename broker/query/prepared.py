@@ -38,7 +38,7 @@ from xscl.normal.holes import (
     window_of,
 )
 from xscl.normal.joingraph import JoinGraph, join_graph
-from xscl.normal.normalize import NormalQuery, normalize, walk_operators
+from xscl.normal.normalize import NormalQuery, normalize
 from xscl.normal.template import Fitted, Template, template
 from xscl.normal.treepattern import Definition, paths
 
@@ -154,8 +154,7 @@ class Shape:
             (c, holes.strings.get(c) if isinstance(c, str) else holes.numbers.get(c))
             for c in fitted.constants
         ]
-        own = [o.window for o in walk_operators(graph.operators)]
-        asked = [UNBOUNDED if w is None else w for w in (*own, graph.within)]
+        asked = [UNBOUNDED if w is None else w for w in graph.windows]
         self._windows = [(w, holes.windows.get(w)) for w in asked]
         select = placeless(passes.resolved.query.select)
         self._select = holes.make(select)
@@ -406,5 +405,4 @@ def _alone(resolved: ResolvedQuery) -> Compiled:
 
 def windows_of(graph: JoinGraph) -> tuple[int, ...]:
     """Windows by operator, then WITHIN; the last also says how long a whole match may be."""
-    own = [operator.window for operator in walk_operators(graph.operators)]
-    return _together(tuple(UNBOUNDED if w is None else w for w in (*own, graph.within)))
+    return _together(tuple(UNBOUNDED if w is None else w for w in graph.windows))

@@ -17,6 +17,7 @@ from broker.join.records import Layout, Record
 from broker.join.signatures import Signatures
 from broker.join.time_lists import singly, within
 from broker.query.catalog import Canonical
+from xscl.normal.operators import FollowedBy, Join
 from xscl.normal.template import Template
 
 TOP = 100
@@ -46,7 +47,7 @@ def plan(r: Random, number: int, variables: int) -> Plan:
     rights = r.sample(range(1, variables + 1), k)
     nodes = [(0, None), *[(0, 0)] * k, (1, None), *[(1, k + 1)] * k]
     joins = tuple((i + 1, i + k + 2) for i in range(k))
-    shape = Template(tuple(nodes), joins, (r.choice(("FOLLOWED BY", "JOIN")), 0, 1))
+    shape = Template(tuple(nodes), joins, r.choice((FollowedBy, Join))(0, 1))
     own = (TOP, *lefts, TOP, *rights)
     made = Plan(Canonical(number, 0, own, frozenset((0, k + 1)), (), (), (), ()), shape)
     made.window = r.choice((0, 3, 10, 2**62))
@@ -64,15 +65,15 @@ def satisfied(made: Plan, left: Record, right: Record) -> bool:
     ]
     joined = all(codes[0].get(u, set()) & codes[1].get(v, set()) for u, v in made.pairs())
     length = max(left.end, right.end) - min(left.start, right.start)
-    follows = made.kind == "JOIN" or left.end < right.start
+    follows = not made.ordered or left.end < right.start
     return joined and length <= made.window and follows
 
 
 def told(lists: Postings, new: Record) -> Counter[tuple[int, int, bool]]:
     found: Counter[tuple[int, int, bool]] = Counter()
     for verdict, right, olds in singly(lists.probe(new)):
-        for kind, plans, window in verdict.kinds:
-            for old in within(olds, new, right, window, kind):
+        for ordered, plans, window in verdict.orders:
+            for old in within(olds, new, right, window, ordered):
                 for each in plans:
                     if each.admits(*((old, new) if right else (new, old))):
                         found[each.canonical.number, old.doc, right] += 1

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xscl import ast
-from xscl.normal.normalize import NormalQuery, Operator
+from xscl.normal.normalize import NormalQuery
+from xscl.normal.operators import Tree
 from xscl.normal.treepattern import (
     NOWHERE,
     Definition,
@@ -40,13 +41,14 @@ class JoinGraph:
 
     `selected` are the nodes that make matches distinct, in the order of SELECT. `variables` maps
     each variable whose values a match reports to its node. In `residuals`, a path `#i` is the value
-    at node i, and `?i` that of some node of `quantified[i]`, a definition below a node.
+    at node i, and `?i` that of some node of `quantified[i]`, a definition below a node. `windows` are
+    those of the normal form.
     """
 
     nodes: tuple[GraphNode, ...]
     joins: tuple[tuple[int, int], ...]
-    operators: Operator | int
-    within: int | None
+    operators: Tree
+    windows: tuple[int | None, ...]
     selected: tuple[int, ...]
     variables: tuple[tuple[str, int], ...]
     residuals: tuple[ast.Expr, ...] = ()
@@ -92,7 +94,7 @@ def join_graph(query: NormalQuery, names: Sequence[str]) -> JoinGraph:
         nodes=tuple(nodes),
         joins=tuple(sorted((a, b) for a, b in joins)),
         operators=query.operators,
-        within=query.within,
+        windows=query.windows,
         selected=tuple(index[id(node)] for node in selected),
         residuals=tuple(
             map_paths(part, lambda path: _by_index(path, query, index)) for part in query.residuals

@@ -10,12 +10,13 @@ In comes a checked query; out comes a `NormalQuery`, in which every predicate ha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from xscl import ast
 from xscl.check.program import ResolvedQuery
 from xscl.functions.table import FUNCTIONS
+from xscl.normal.operators import FollowedBy, Join, Tree
 from xscl.normal.treepattern import (
     NOWHERE,
     PatternNode,
@@ -33,19 +34,6 @@ from xscl.syntax.printer import format_expression, format_query
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
-    """A join of two sub-patterns. A side that is an int is the block of that number.
-
-    `window` bounds the duration of the composite, in microseconds; None: no bound.
-    """
-
-    kind: str
-    left: Operator | int
-    right: Operator | int
-    window: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Quantified:
     """A path under NOT or OR: from a node that passes `filters`, by `steps`, computing `value`."""
 
@@ -57,7 +45,9 @@ class Quantified:
 
 @dataclass(slots=True)
 class NormalQuery:
-    """`joins` are pairs of pattern nodes with equal values; `within` bounds the whole match.
+    """`joins` are pairs of pattern nodes with equal values. `windows` bound how long the composite of
+    each of `operators_of` the tree lasts, and the last one the whole match, in microseconds; None: no
+    bound.
 
     `joined` names the nodes whose values are compared as the query writes them (`x2`, `x1/author`).
     `residuals` are the other predicates over several nodes, as expressions over `operands` and
@@ -68,8 +58,8 @@ class NormalQuery:
     id: str
     resolved: ResolvedQuery
     blocks: list[TreePattern]
-    operators: Operator | int
-    within: int | None
+    operators: Tree
+    windows: tuple[int | None, ...]
     joins: list[tuple[PatternNode, PatternNode]]
     variables: dict[str, PatternNode]
     joined: list[tuple[str, PatternNode]]
@@ -88,14 +78,16 @@ def normalize(resolved: ResolvedQuery) -> NormalQuery:
     blocks: list[TreePattern] = []
     predicates: list[ast.Expr] = []
     nested: list[ResolvedQuery] = []
-    operators = _flatten(query.pattern, resolved.namespaces, blocks, predicates, nested)
+    windows: list[ast.Duration | None] = []
+    operators = _flatten(query.pattern, resolved.namespaces, blocks, predicates, windows, nested)
+    windows.append(query.within)
     variables = {name: node for block in blocks for node in block.nodes for name in node.names}
     normal = NormalQuery(
         id=resolved.id,
         resolved=resolved,
         blocks=blocks,
         operators=operators,
-        within=query.within.microseconds if query.within else None,
+        windows=tuple([window.microseconds if window else None for window in windows]),
         joins=[],
         variables=variables,
         joined=[],
@@ -106,19 +98,11 @@ def normalize(resolved: ResolvedQuery) -> NormalQuery:
     return normal
 
 
-def walk_operators(operators: Operator | int) -> Iterator[Operator]:
-    """The operators of a pattern, each after its sides."""
-    if isinstance(operators, Operator):
-        yield from walk_operators(operators.left)
-        yield from walk_operators(operators.right)
-        yield operators
-
-
-def operator_blocks(operators: Operator | int) -> list[int]:
-    """The numbers of the blocks below an operator, in pattern order."""
-    if isinstance(operators, int):
-        return [operators]
-    return operator_blocks(operators.left) + operator_blocks(operators.right)
+_OPERATORS: Mapping[str, type[Join] | type[FollowedBy]] = {
+    "JOIN": Join,
+    "FOLLOWED BY": FollowedBy,
+}
+"""By the word of the language."""
 
 
 def _flatten(
@@ -126,8 +110,9 @@ def _flatten(
     namespaces: Mapping[str, str],
     blocks: list[TreePattern],
     predicates: list[ast.Expr],
+    windows: list[ast.Duration | None],
     nested: list[ResolvedQuery],
-) -> Operator | int:
+) -> Tree:
     match pattern:
         case ast.Block():
             blocks.append(tree_pattern(pattern.stream, pattern.steps, namespaces))
@@ -140,14 +125,15 @@ def _flatten(
                 namespaces,
                 blocks,
                 predicates,
+                windows,
                 nested,
             )
         case ast.Join():
-            left = _flatten(pattern.left, namespaces, blocks, predicates, nested)
-            right = _flatten(pattern.right, namespaces, blocks, predicates, nested)
+            left = _flatten(pattern.left, namespaces, blocks, predicates, windows, nested)
+            right = _flatten(pattern.right, namespaces, blocks, predicates, windows, nested)
             predicates.extend(conjuncts(pattern.predicate))
-            window = pattern.window.microseconds if pattern.window else None
-            return Operator(pattern.kind, left, right, window)
+            windows.append(pattern.window)
+            return _OPERATORS[pattern.kind](left, right)
 
 
 def _place(normal: NormalQuery, part: ast.Expr) -> None:

@@ -17,14 +17,13 @@ from dataclasses import dataclass
 
 from xscl import ast
 from xscl.normal.joingraph import JoinGraph
-from xscl.normal.normalize import Operator
+from xscl.normal.operators import Tree
 from xscl.normal.treepattern import NOWHERE, map_leaves, paths
 
 Shape = tuple[
     tuple[tuple[int, int | None, bool], ...],  # per node: block, parent, computed value of parent
     tuple[tuple[int, int], ...],  # value joins
 ]
-OperatorShape = tuple[str, "OperatorShape | int", "OperatorShape | int"]
 
 _SEARCH_LIMIT = 64
 
@@ -34,20 +33,25 @@ class Template:
     """`nodes` gives block and parent of each position, block by block, parents first.
 
     `joins` are pairs of positions whose values are equal. `operators` is the tree of join
-    operators over blocks, ("FOLLOWED BY", 0, 1) for instance. In `residuals` a path `#p` is the
+    operators over blocks. In `residuals` a path `#p` is the
     value at position p, `?i` that of some node below position `quantified[i]`, and `$k` or `%k` the
     k-th constant, a string or a number, which is a parameter like the variables.
     """
 
     nodes: tuple[tuple[int, int | None], ...]
     joins: tuple[tuple[int, int], ...]
-    operators: OperatorShape | int
+    operators: Tree
     residuals: tuple[ast.Expr, ...] = ()
     quantified: tuple[int, ...] = ()
 
     @property
     def blocks(self) -> int:
         return self.nodes[-1][0] + 1
+
+    @property
+    def windows(self) -> int:
+        """How many windows a query has: one for each operator, and one for the whole match."""
+        return self.blocks
 
     def block_positions(self, block: int) -> list[int]:
         return [i for i, (own, _) in enumerate(self.nodes) if own == block]
@@ -87,7 +91,6 @@ def template(graph: JoinGraph) -> Fitted:
         for node in (graph.nodes[i] for i in order)
     )
     ranked = sorted((min(rank[a], rank[b]), max(rank[a], rank[b])) for a, b in graph.joins)
-    operators = _operator_shape(graph.operators)
     key = (shape, tuple(ranked))
     known = _cache.get(key)
     if known is None:
@@ -99,7 +102,7 @@ def template(graph: JoinGraph) -> Fitted:
     constants: list[str | float] = []
     residuals = tuple(_residual(part, positions, constants) for part in graph.residuals)
     quantified = tuple(positions[base] for base, _ in graph.quantified)
-    fits = Template(nodes, joins, operators, residuals, quantified)
+    fits = Template(nodes, joins, graph.operators, residuals, quantified)
     return Fitted(fits, positions, texts, tuple(constants))
 
 
@@ -134,12 +137,6 @@ def _residual(part: ast.Expr, positions: tuple[int, ...], constants: list[str | 
 
 _Canonical = tuple[tuple[tuple[int, int | None], ...], tuple[tuple[int, int], ...], tuple[int, ...]]
 _cache: dict[object, _Canonical] = {}
-
-
-def _operator_shape(operators: Operator | int) -> OperatorShape | int:
-    if isinstance(operators, int):
-        return operators
-    return (operators.kind, _operator_shape(operators.left), _operator_shape(operators.right))
 
 
 def _canonical(
