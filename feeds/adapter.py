@@ -6,22 +6,21 @@ Out: a `Channel`, whatever the bytes are. Nothing is fetched, no file is touched
 
 from __future__ import annotations
 
-import calendar
 import hashlib
 import html
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from feeds.dates import read_date
 from feeds.item import Item, iso8601, legal_text, one_line, streams_of
 from feeds.parser import MAX_SECONDS, parse_document
 
 _TAG = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]*>", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
-_ISO = re.compile(r"\d{4}-\d\d-\d\d")
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 # Placeholders such as 0001-01-01 and the very second 0 say that there is no date. Years beyond 9999
 # have no ISO form.
@@ -112,7 +111,7 @@ def draft(
         url,
         title,
         streams_of(title, url),
-        problems=parsed.problems,
+        problems=parsed.problems + tuple(_unread_dates(parsed.entries, items)),
         malformed=parsed.malformed,
         dialect=parsed.version,
         links=_links(feed, base),
@@ -302,27 +301,30 @@ def _link(entry: Any, guid: str, base: str) -> str:
     return _absolute(link, base)
 
 
+_DATES = ("published", "updated", "created")
+
+
 def _date(entry: Any) -> int | None:
     """The item's own date in microseconds since the epoch: published, else updated, else created."""
-    for key in ("published", "updated", "created"):
-        text = _get(entry, key).strip()
-        iso = _ISO.match(text)
-        moment = _iso_date(text) if iso else None
-        # feedparser takes 30 February for 2 March, so it is asked only about days that exist.
-        if moment is None and (iso is None or _iso_date(iso.group()) is not None):
-            parsed = dict.get(entry, f"{key}_parsed")
-            moment = None if parsed is None else calendar.timegm(parsed) * 1_000_000
+    for key in _DATES:
+        moment = read_date(_get(entry, key))
         if moment and _FIRST <= moment < _END:
             return moment
     return None
 
 
-def _iso_date(text: str) -> int | None:
-    """An ISO 8601 date, UTC where it names no zone; feedparser misreads zones such as +0530."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+def _unread_dates(entries: Iterable[Any], items: Iterable[Item | None]) -> Iterator[str]:
+    """Says how many items have a date that is none, or may be several, and quotes the first.
+
+    A placeholder says itself that there is none.
+    """
+    texts = [
+        text
+        for entry, item in zip(entries, items, strict=True)
+        if item is not None and not item.dated
+        if (text := next(filter(None, (one_line(_get(entry, key)) for key in _DATES)), ""))
+    ]
+    texts = [text for text in texts if read_date(text) is None and "0001" not in text]
+    if texts:
+        count = f"{len(texts)} dates are" if len(texts) > 1 else "1 date is"
+        yield f"{count} none that can be relied on, as {texts[0][:40]!r}: the arrival counts"

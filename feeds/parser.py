@@ -37,6 +37,7 @@ _FIRST_TAG = re.compile(r"<([A-Za-z_][^\s/>]{0,80})")
 _HTML_DOCTYPE = re.compile(r"<!doctype\s+html\b[^>]*>", re.IGNORECASE)
 _HTML_ROOT = re.compile(r"<html\b", re.IGNORECASE)
 _FEED_ROOT = re.compile(r"<(?:\w+:)?(?:rss|feed|rdf)\b", re.IGNORECASE)
+_ITEM = re.compile(r"<((?:[\w.-]{1,40}:)?(?:item|entry))(?=[\s>/])", re.IGNORECASE)
 # What feedparser does not know: a module, and names as they are commonly misspelt.
 _NAMESPACES = StrictFeedParser.namespaces | {
     "http://source.scripting.com/": "source",
@@ -102,7 +103,7 @@ class _Loose(_Watched, LooseFeedParser):  # type: ignore[misc]
         # As feedparser does it, which however also changes what stands in CDATA sections, and takes
         # references to quotes for quotes before any markup is read.
         pieces = []
-        for is_text, piece in _cdata_apart(data):
+        for is_text, piece in _apart(data, "<![CDATA[", "]]>"):
             if not is_text:
                 piece = _DECLARATION_LIKE.sub(r"&lt;!\1", piece)
                 piece = _SHORT_TAG.sub(self._shorttag_replace, piece)
@@ -157,14 +158,23 @@ class _Loose(_Watched, LooseFeedParser):  # type: ignore[misc]
             super().handle_charref(ref)
 
 
-def _cdata_apart(data: str) -> Iterator[tuple[bool, str]]:
-    """The pieces of a document, each with whether it is a CDATA section."""
+def _apart(data: str, opening: str, closing: str) -> Iterator[tuple[bool, str]]:
+    """The pieces of a document, each with whether it is a section (CDATA, a comment)."""
     end = 0
-    while (start := data.find("<![CDATA[", end)) >= 0 and (close := data.find("]]>", start)) >= 0:
+    while (start := data.find(opening, end)) >= 0 and (close := data.find(closing, start)) >= 0:
         yield False, data[end:start]
-        end = close + 3
+        end = close + len(closing)
         yield True, data[start:end]
     yield False, data[end:]
+
+
+def _without(data: str, opening: str, closing: str) -> str:
+    return " ".join(piece for inside, piece in _apart(data, opening, closing) if not inside)
+
+
+def _item_tags(text: str) -> list[str]:
+    """The names of the elements of a document that look like items, prefixes included."""
+    return _ITEM.findall(_without(_without(text, "<![CDATA[", "]]>"), "<!--", "-->"))
 
 
 def _character(found: re.Match[str]) -> str:
@@ -234,6 +244,13 @@ def parse_document(body: bytes, content_type: str = "", max_seconds: float = MAX
 
     if not parser.version and not parser.entries:
         return Parsed(error=_no_feed(prolog.text, problems))
+    items = _item_tags(prolog.text)
+    if items and not parser.entries:
+        count = f"its {len(items)} elements" if len(items) > 1 else "its element"
+        return Parsed(error="; ".join((f"no item found in {count} <{items[0]}>", *problems)))
+    if malformed and len(items) > len(parser.entries):
+        lost = len(items) - len(parser.entries)
+        problems += (f"{lost} of its {len(items)} items could not be read",)
     if not parser.version:
         problems += ("dialect unknown",)
     return Parsed(
@@ -276,6 +293,7 @@ def _strict(text: str, deadline: float) -> Any:
 
 def _loose(text: str, entities: dict[str, str], deadline: float) -> Any:
     parser = _prepared(_Loose("", None, "utf-8", entities), deadline)
+    parser.namespacemap |= {"rss": "", "atom": ""}  # declared or not
     parser.feed(text.replace("\r\n", "\n").replace("\r", "\n"))  # XML 1.0, 2.11
     return parser
 

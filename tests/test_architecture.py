@@ -99,6 +99,7 @@ LIBRARIES = {
     "xscl": {"lxml", "re2", "xxhash", "ahocorasick_rs"},
     "feeds": {
         "brotli",
+        "dateutil",
         "feedparser",
         "h11",
         "httpcore",

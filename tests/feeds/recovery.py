@@ -150,7 +150,7 @@ def census() -> list[str]:
         )
         reasons.update((channel.error or "").partition(":")[0] for channel in channels.values())
         for path, channel in broken.items():
-            there = len(re.findall(rb"<(?:item|entry)[\s>]", path.read_bytes()))
+            there = len(re.findall(rb"<(?:rss:)?(?:item|entry)[\s>]", path.read_bytes()))
             why = channel.problems[0].removeprefix("not well-formed: ")
             malformed.append(f"{len(channel.items):6} of {there:3}  {why}")
     del reasons[""]
@@ -189,7 +189,7 @@ def found_malformed() -> list[str]:
             body = path.read_bytes()
             channel = read(body)
             if channel.malformed and channel.error is None:
-                there = len(re.findall(rb"<(?:item|entry)[\s>]", body))
+                there = len(re.findall(rb"<(?:rss:)?(?:item|entry)[\s>]", body))
                 lines.append(
                     f"{len(channel.items):6} of {there:3}  {channel.problems[0].removeprefix('not well-formed: ')}"
                 )

@@ -283,6 +283,22 @@ def test_dates_in_the_forms_that_feeds_use(date: str, microseconds: int) -> None
     assert (item.timestamp, item.dated) == (1_791_187_200_000_000 + microseconds, True)
 
 
+def test_dates_that_are_not_read_are_reported() -> None:
+    dates = ["10/01/2020", "Fri, 10 Jan 2020 10:00:00 XYZ", "", "Fri, 10 Jan 2020 10:00:00 GMT"]
+    items = [f"<title>t{n}</title><pubDate>{date}</pubDate>" for n, date in enumerate(dates)]
+    channel = parse(rss(*items))
+    assert [item.dated for item in channel.items] == [False, False, False, True]
+    assert channel.problems == (
+        "2 dates are none that can be relied on, as '10/01/2020': the arrival counts",
+    )
+
+
+def test_another_date_serves_where_the_first_is_not_read() -> None:
+    dates = "<published>10/01/2026</published><updated>2026-10-05T08:00:00Z</updated>"
+    channel = parse(atom(f"<title>t</title><id>urn:1</id>{dates}"))
+    assert (channel.items[0].timestamp, channel.problems) == (1_791_187_200_000_000, ())
+
+
 def test_a_future_date_is_kept() -> None:
     item = only(rss("<title>t</title><pubDate>Fri, 01 Jan 2100 00:00:00 GMT</pubDate>"))
     assert (item.timestamp, item.dated) == (4_102_444_800_000_000, True)
@@ -352,6 +368,69 @@ def test_what_is_no_feed_says_what_it_is(body: bytes, reason: str) -> None:
 
 def test_a_feed_without_items_is_a_feed() -> None:
     assert parse(rss()).error is None
+
+
+@pytest.mark.parametrize(
+    "root",
+    ['<r:rss xmlns:r="urn:x" version="2.0">', '<rss xmlns:r="urn:x" version="2.0">'],
+)
+@pytest.mark.parametrize("title", ["x", "x & y"])
+def test_a_feed_of_which_no_item_is_found_says_so(root: str, title: str) -> None:
+    items = "<r:item><r:title>a</r:title></r:item>" * 2
+    name = root[1:].split()[0]
+    body = f"{root}<r:channel><r:title>{title}</r:title>{items}</r:channel></{name}>"
+    channel = parse(body.encode())
+    assert channel.items == ()
+    assert channel.error is not None
+    wanted = (
+        "not a feed: the root" if name == "r:rss" else "no item found in its 2 elements <r:item>"
+    )
+    assert channel.error.startswith(wanted)
+    assert ("not well-formed: line 1" in channel.error) == ("&" in title)
+
+
+@pytest.mark.parametrize(
+    ("p", "declared"),
+    [
+        ("", "xmlns='http://backend.userland.com/rss2'"),
+        ("r:", "xmlns:r='http://backend.userland.com/rss2'"),
+        ("rss:", ""),
+    ],
+)
+def test_a_malformed_feed_in_a_namespace_keeps_its_items(p: str, declared: str) -> None:
+    items = f"<{p}item><{p}title>a</{p}title></{p}item><{p}item><{p}title>b</{p}title></{p}item>"
+    body = f"<{p}rss {declared} version='2.0'><{p}channel><{p}title>x & y</{p}title>{items}"
+    channel = parse(f"{body}</{p}channel></{p}rss>".encode())
+    assert [item.title for item in channel.items] == ["a", "b"]
+    assert channel.malformed
+
+
+@pytest.mark.parametrize(
+    ("inner", "titles", "word"),
+    [
+        ("<!-- never closed <item><title>b</title></item>", ["a"], "1 of its 2"),
+        (
+            "<item><title><![CDATA[b</title></item><item><title>c</title></item>",
+            ["a"],
+            "1 of its 3",
+        ),
+        ("<item><title>b & c<title></item><item><title>d</title></item>", ["a"], "1 of its 3"),
+        (
+            "<!-- <item> --><item><title><![CDATA[<item>]]> & b</title></item> & ",
+            ["a", "<item> & b"],
+            "",
+        ),
+    ],
+)
+def test_items_that_a_malformed_feed_loses_are_counted(
+    inner: str, titles: list[str], word: str
+) -> None:
+    body = f"<rss version='2.0'><channel><item><title>a</title></item>{inner}</channel></rss>"
+    channel = parse(body.encode())
+    assert channel.malformed
+    assert [item.title for item in channel.items] == titles
+    words = [text for text in channel.problems if text.endswith("items could not be read")]
+    assert words == ([f"{word} items could not be read"] if word else [])
 
 
 def test_malformed_but_recovered_is_reported_with_its_line() -> None:
