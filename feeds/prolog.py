@@ -2,8 +2,9 @@
 
 In: the text of a document. Out: the same text with a prolog that is safe to parse, the internal
 entities that it declares, problems, and a reason to refuse it. Old RSS carries a DOCTYPE that is
-harmless; nothing outside the document is ever read for one. Entities that would expand beyond
-`MAX_EXPANSION` characters (the "billion laughs", the quadratic blow-up) refuse the document.
+harmless; nothing outside the document is ever read for one. Internal entities and the defaults of
+attributes stay; where either would expand beyond `MAX_EXPANSION` characters (the "billion laughs",
+the quadratic blow-up) the document is refused.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +23,7 @@ MAX_EXPANSION = 1_000_000
 
 _DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
 _REFERENCE = re.compile(r"&([^\s#&;<>%]{1,200});")
+_TAG = re.compile(r"<([^\s<>/!?&;]{1,200})")
 _ROOT = re.compile(r"<[A-Za-z_]")
 _PREDEFINED = frozenset(("lt", "gt", "amp", "quot", "apos"))
 
@@ -40,7 +43,7 @@ class _Root(Exception):
 
 
 def make_safe(text: str) -> Prolog:
-    """Drop the XML declaration, and replace a DOCTYPE by one that declares internal entities only."""
+    """Drop the XML declaration, and replace a DOCTYPE by one that declares nothing external."""
     declaration = _DECLARATION.match(text)
     if declaration:
         text = "\n" * declaration.group().count("\n") + text[declaration.end() :]
@@ -48,7 +51,17 @@ def make_safe(text: str) -> Prolog:
         return Prolog(text)
 
     entities: dict[str, str] = {}
+    defaults: dict[tuple[str, str], str] = {}
     problems: list[str] = []
+
+    def attribute_declared(
+        element: str, name: str, kind: str, default: str | None, _required: int
+    ) -> None:
+        if (
+            default is not None
+        ):  # XML: the first declaration counts, and but for CDATA blanks do not
+            value = default if kind == "CDATA" else " ".join(default.split())
+            defaults.setdefault((element, name), value)
 
     def entity_declared(
         name: str,
@@ -71,6 +84,7 @@ def make_safe(text: str) -> Prolog:
 
     parser = expat.ParserCreate("utf-8")
     parser.EntityDeclHandler = entity_declared
+    parser.AttlistDeclHandler = attribute_declared
     parser.StartElementHandler = root_reached
     body = text.encode()
     try:
@@ -81,15 +95,19 @@ def make_safe(text: str) -> Prolog:
     except expat.ExpatError:
         # Not well-formed before the root. No declaration in there is worth keeping.
         entities.clear()
+        defaults.clear()
         problems.append("document type: not well-formed, ignored")
         tag = _ROOT.search(text)
         start = tag.start() if tag else 0
 
-    refused = _too_large(entities, text)
+    refused = _refused(entities, defaults, text)
     if refused:
         return Prolog("", refused=refused)
     declarations = "".join(
         f'<!ENTITY {name} "{_literal(value)}">' for name, value in entities.items()
+    ) + "".join(
+        f"<!ATTLIST {element} {name} CDATA {quoteattr(value)}>"
+        for (element, name), value in defaults.items()
     )
     doctype = f"<!DOCTYPE feed [{declarations}]>" if declarations else ""
     safe = "\n" * text.count("\n", 0, start) + doctype + text[start:]
@@ -101,17 +119,27 @@ def _literal(replacement: str) -> str:
     return replacement.replace("&", "&#38;").replace("%", "&#37;").replace('"', "&#34;")
 
 
-def _too_large(entities: Mapping[str, str], text: str) -> str | None:
-    if not entities:
-        return None
+def _refused(
+    entities: Mapping[str, str], defaults: Mapping[tuple[str, str], str], text: str
+) -> str | None:
+    """Why the document would expand too far, by its entities or the defaults of its attributes."""
     sizes: dict[str, int] = {}
     for name in entities:
         if not _measure(name, entities, sizes):
             return f"entity '{name}' refers to itself"
-    uses = Counter(_REFERENCE.findall(text))
-    total = sum(count * sizes.get(name, 0) for name, count in uses.items())
-    if total > MAX_EXPANSION:
+    uses = Counter(_REFERENCE.findall(text)) if entities else {}
+    expanded = sum(count * sizes.get(name, 0) for name, count in uses.items())
+    if expanded > MAX_EXPANSION:
         return f"entities would expand to more than {MAX_EXPANSION:,} characters"
+    elements = Counter(_TAG.findall(text)) if defaults else Counter[str]()
+    marked_up = any("<" in value for value in entities.values())
+    total = 0
+    for (element, name), value in defaults.items():
+        # What entities hold may be nothing but this element, as <b/>.
+        there = elements[element] + (expanded // (len(element) + 3) if marked_up else 0)
+        total += there * (len(name) + len(value))
+    if total > MAX_EXPANSION:
+        return f"defaults of attributes would be more than {MAX_EXPANSION:,} characters"
     return None
 
 

@@ -224,3 +224,31 @@ def test_no_malformed_document_of_the_conformance_suite_raises() -> None:
         for path in files[::3]
     }
     assert reasons == {False}
+
+
+def test_defaults_of_attributes_count() -> None:
+    text = (
+        '<!DOCTYPE rss [<!ATTLIST guid isPermaLink CDATA "false" x NMTOKENS "  a &lt;  b ">'
+        '<!ATTLIST guid isPermaLink CDATA "true"><!ATTLIST item note CDATA "&quot;1&quot;">]>'
+        + feed("<guid>http://a.example/1</guid>")
+    )
+    prolog = make_safe(text)
+    declared = "".join(prolog.text.partition("[")[1:]).partition("]")[0]
+    assert declared == (
+        '[<!ATTLIST guid isPermaLink CDATA "false"><!ATTLIST guid x CDATA "a &lt; b">'
+        "<!ATTLIST item note CDATA '\"1\"'>"
+    )
+    (item,) = parse_feed(text.encode(), "http://a.example/", arrival=1).items
+    assert item.item_url == ""  # by default the guid is an address here
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<!DOCTYPE rss [<!ATTLIST b z CDATA "{"x" * 100_000}">]>' + feed("<b/>" * 11),
+        f'<!DOCTYPE rss [<!ATTLIST b z CDATA "{"x" * 1_000}"><!ENTITY m "{"<b/>" * 100}">]>'
+        + feed("&m;" * 100),
+    ],
+)
+def test_defaults_of_attributes_are_bounded(text: str) -> None:
+    assert (make_safe(text).refused or "").startswith("defaults of attributes would be more than")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from lxml import etree
@@ -160,6 +161,55 @@ def test_what_is_no_document_is_refused_with_a_reason(xml: bytes) -> None:
 def test_a_harmless_doctype_is_accepted() -> None:
     xml = b'<!DOCTYPE a SYSTEM "http://127.0.0.1:9/a.dtd" [<!ENTITY e "inner">]><a>&e;</a>'
     assert node_text(parse_document(xml), 0) == "inner"
+
+
+@pytest.mark.parametrize(
+    "external", ["", 'SYSTEM "{file}"', 'PUBLIC "-//A//EN" "http://127.0.0.1:9/"']
+)
+def test_defaults_of_attributes_count_as_the_document_declares_them(
+    external: str, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside.dtd"
+    outside.write_text('<!ATTLIST a outside CDATA "1" lang CDATA "de">')
+    xml = (
+        f"<!DOCTYPE a {external.format(file=outside)} ["
+        '<!ATTLIST a lang CDATA "en" id ID #REQUIRED kind (x|y) "y" n NMTOKENS " 1  2 ">'
+        '<!ENTITY v "w"><!ATTLIST b k CDATA #FIXED "&v;1"><!ATTLIST a lang CDATA "fr">]>'
+        '<a kind="x"><a lang="it"/><b/></a>'
+    )
+    root = parse_document(xml.encode())
+    assert [dict(element.attrib) for element in root.iter()] == [
+        {"kind": "x", "lang": "en", "n": "1 2"},
+        {"lang": "it", "kind": "y", "n": "1 2"},
+        {"k": "w1"},
+    ]
+    assert node_text(root, 2 << 32) == "en", "defaults come behind what stands there"
+
+
+@pytest.mark.parametrize(
+    "xml",
+    [
+        b'<!DOCTYPE a [<!ATTLIST b z CDATA "'
+        + b"x" * 100_000
+        + b'">]><a>'
+        + b"<b/>" * 20_000
+        + b"</a>",
+        b"<!DOCTYPE a [<!ATTLIST b "
+        + b" ".join(b'a%d CDATA "v"' % n for n in range(20_000))
+        + b">]><a>"
+        + b"<b/>" * 2_000
+        + b"</a>",
+    ],
+)
+def test_defaults_of_attributes_are_bounded(xml: bytes) -> None:
+    with pytest.raises(DocumentError, match="amplification"):
+        parse_document(xml)
+
+
+def test_a_query_reads_the_default_of_an_attribute() -> None:
+    xml = b'<!DOCTYPE a [<!ATTLIST a lang CDATA "en">]><a><t>1</t></a>'
+    matcher = Matcher([edge(1, "/a[@lang]/t"), edge(2, "/a[@other]/t")])
+    assert variables(matcher.match(parse_document(xml), ("S",))) == [1]
 
 
 def test_a_text_forgets_its_declaration() -> None:
