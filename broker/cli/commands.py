@@ -5,12 +5,12 @@ In: what the user typed. Out: a click command. The help of `broker` itself comes
 
 from __future__ import annotations
 
-import signal
 from importlib import import_module
+from typing import Any
 
 import click
 
-from broker.cli.leaving import leave
+from broker.cli.signals import interruptible
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Try it": {
@@ -74,6 +74,15 @@ class Lazy(click.Group):
                 return found
         return None
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # click has an exit code of its own for that.
+            from broker.text.formats import ReaderGone
+
+            raise ReaderGone from None
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -104,6 +113,5 @@ def cli() -> None:
     Subscriptions are XSCL queries. Start with `broker demo`; `broker serve` is what one leaves
     running, and most commands talk to it.
     """
-    # The command's module is imported by now: from here on Ctrl-C is the command's.
-    if signal.getsignal(signal.SIGINT) is leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # The command's module is imported by now.
+    interruptible()

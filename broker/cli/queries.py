@@ -8,7 +8,7 @@ import click
 
 import xscl
 from broker.broker import Broker
-from broker.cli.shared import query_files, read_queries
+from broker.cli.shared import console, plural, query_files, read_queries
 from broker.explain import STAGES
 from broker.query.prepared import compile_query
 
@@ -22,9 +22,9 @@ def check(queries: tuple[Path, ...]) -> None:
     for query in program.queries:
         compile_query(query)
     for warning in program.warnings:
-        click.echo(warning.render(), err=True)
+        console.print(warning.render(), markup=False)
     count = len(program.queries)
-    click.echo(f"{count} {'query' if count == 1 else 'queries'}, no errors", err=True)
+    console.print(f"{plural(count, 'query', 'queries')}, no errors")
 
 
 @click.command()

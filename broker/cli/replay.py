@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from broker.cli.progress import Work
 from broker.cli.shared import (
     Delivery,
     console,
@@ -18,7 +19,6 @@ from broker.cli.shared import (
     open_broker,
     out_option,
     plural,
-    progress,
     query_files,
     state_option,
     tell_dead_letters,
@@ -64,14 +64,15 @@ def replay(
         delivery.pending()
         before = len(broker.dead_letters())
         items = found = 0
-        update = stack.enter_context(progress("item"))
+        work = stack.enter_context(Work("item"))
         rows = archive_rows(archive, lambda place, problem: problems.append((place, problem)))
         for arrivals, now in batches(rows, broker.engine.matcher):
             matches = broker.engine.apply(arrivals, now)
-            delivery(matches)
+            with work.aside():
+                delivery(matches)
             items += len(arrivals.documents)
             found += len(matches)
-            update(len(arrivals.documents), len(matches))
+            work.advance(len(arrivals.documents), note=plural(found, "match", "matches"))
         for place, problem in problems[:10]:
             console.print(f"{place}: {problem}", markup=False)
         if len(problems) > 10:

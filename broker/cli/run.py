@@ -13,17 +13,18 @@ import click
 
 from broker.broker import Broker
 from broker.cli.polling import Polling, parse_push
+from broker.cli.progress import Work
 from broker.cli.shared import (
     Delivery,
     DurationType,
     Failed,
+    Stopped,
     console,
     format_option,
     lateness_option,
     open_broker,
     out_option,
     plural,
-    progress,
     query_files,
     state_option,
     tell_dead_letters,
@@ -31,6 +32,7 @@ from broker.cli.shared import (
 from broker.text.formats import ReaderGone
 
 if TYPE_CHECKING:
+    from broker.model import Match
     from broker.spark.pipeline import Summary
     from broker.spark.session import Session
     from broker.spark.sources import Source
@@ -203,10 +205,17 @@ def pipe(
             if not once:
                 poll.start()
         console.print("running" if once else "running; stop with Ctrl-C")
-        with progress() as update, stop_on_signals() as stop:
+        found = 0
+        with Work("document") as work, stop_on_signals() as stop:
+
+            def on_matches(matches: list[Match]) -> None:
+                with work.aside():
+                    delivery(matches)
 
             def on_progress(done: Progress) -> None:
-                update(done.documents, done.matches)
+                nonlocal found
+                found += done.matches
+                work.advance(done.documents, note=plural(found, "match", "matches"))
                 if poll is not None and done.documents:
                     # What the engine has committed, Spark need not be able to read again.
                     poll.spool.trim(broker.engine.position)
@@ -217,7 +226,7 @@ def pipe(
                 sources,
                 directory / "checkpoint",
                 once=once,
-                on_matches=delivery,
+                on_matches=on_matches,
                 on_progress=on_progress,
                 stop=stop,
             )
@@ -232,6 +241,9 @@ def pipe(
         if session is not None:
             stop_session(session)
     _tell(summary, sources, documents, xml_options or {})
+    if once and stop.signal is not None:
+        goes_on = "; the next run with this --state goes on" if keep else ""
+        raise Stopped(f"stopped before all was read{goes_on}", stop.signal)
     return summary.documents
 
 

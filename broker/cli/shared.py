@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +10,7 @@ import click
 from rich.console import Console
 
 import xscl
-from broker.text.formats import FORMATS, Output
+from broker.text.formats import FORMATS, Output, output_is_closed
 from broker.text.printable import visible_lines
 from broker.text.units import parse_duration
 from xscl.errors import Source, Span
@@ -39,6 +37,14 @@ class Failed(RuntimeError):
 
     code = 1
     ends_all = False
+
+
+class Stopped(Failed):
+    """A signal ended the command, in order, before it had done what it was asked for."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.code = 128 + number
 
 
 class Wrong(Failed):
@@ -220,7 +226,7 @@ class Delivery:
     def __init__(self, broker: Broker, out: str, form: str) -> None:
         self.broker = broker
         self.name = "standard output" if out == "-" else f"--out {out}"
-        if out == "-" and sys.stdout is None:
+        if out == "-" and output_is_closed():
             raise Failed("standard output is closed; give --out FILE")
         try:
             self.output = Output(out, form)
@@ -241,33 +247,6 @@ class Delivery:
                 "next run"
             ) from None
         self.broker.acknowledge(matches)
-
-
-@contextmanager
-def progress(noun: str = "document") -> Iterator[Callable[[int, int], None]]:
-    """A line on a terminal that counts what was processed; nothing elsewhere."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    documents = found = 0
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
-    with bar:
-        task = bar.add_task(f"waiting for {noun}s", total=None)
-
-        def update(more: int, matches: int) -> None:
-            nonlocal documents, found
-            documents += more
-            found += matches
-            described = f"{plural(documents, noun)}, {plural(found, 'match', 'matches')}"
-            bar.update(task, description=described)
-
-        yield update
 
 
 def tell_dead_letters(letters: Sequence[DeadLetter], state: Path | None) -> None:

@@ -22,7 +22,7 @@ from broker.delivery.sending import Sent, beside
 from broker.delivery.targets import FileTarget, target
 from broker.delivery.webhook import encoded
 from broker.state.disk import sync
-from broker.text.formats import FORMATS
+from broker.text.formats import FORMATS, output_is_closed
 
 _BATCH = 500
 
@@ -99,7 +99,7 @@ def formatted(form: str, delivered: Delivered) -> bytes:
 
 
 def _to_standard_output(lines: Sequence[bytes]) -> Sent:
-    if sys.stdout is None:
+    if output_is_closed():
         return Sent("standard output is closed")
     sys.stdout.buffer.write(b"".join(lines))
     sys.stdout.buffer.flush()

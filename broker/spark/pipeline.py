@@ -153,17 +153,36 @@ def run_pipeline(
     return run.summary(time.monotonic() - started)
 
 
+class Stop(threading.Event):
+    """An event; `signal` is the signal that set it, None before."""
+
+    signal: int | None = None
+
+
 @contextmanager
-def stop_on_signals(stop: threading.Event | None = None) -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set, for `run_pipeline(stop=...)`. Main thread only."""
-    event = stop or threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: event.set()) for number in numbers]
-    try:
-        yield event
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
+def stop_on_signals() -> Iterator[Stop]:
+    """What SIGINT and SIGTERM set, for `run_pipeline(stop=...)`. Main thread only.
+
+    A second signal does what it does outside, so that nobody need wait for a long batch to end.
+    """
+    stop = Stop()
+    before: dict[signal.Signals, Any] = {}
+
+    def heard(number: int, _: object) -> None:
+        stop.signal = number
+        stop.set()
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
             signal.signal(number, handler)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, heard)
+    try:
+        yield stop
+    finally:
+        restore()
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from broker.cli.remote.client import (
 )
 from broker.cli.shared import Failed, plural
 from broker.model import DocumentRef, Match, to_microseconds
-from broker.text.formats import FORMATS, ReaderGone
+from broker.text.formats import FORMATS
 
 _PAGE = 1_000
 _LONGEST_PAUSE = 30.0
@@ -228,10 +228,7 @@ def writer(form: str) -> Writer:
         text = json.dumps(match, ensure_ascii=False) if form == "jsonl" else shown(as_match(match))
         if match.get("left_out") and form == "text":
             text += f"    ({plural(match['left_out'], 'match', 'matches')} left out before it)\n"
-        try:
-            click.echo(text)
-        except BrokenPipeError:
-            raise ReaderGone from None
+        click.echo(text)
 
     return write
 

@@ -1,0 +1,142 @@
+"""Long work as a person follows it: a line on a terminal that stays up to date, and elsewhere (a
+log, a pipe) a line every so often. Both go to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import UnsupportedOperation
+
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+
+from broker.cli.shared import console, plural
+from broker.cli.tables import rough
+
+_EVERY = 10.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class Work:
+    """What has been done so far, of how much.
+
+    `noun` is what is counted. With `total` the share that is done, the rate and the time left are
+    shown. The total is of the same things, unless `advance` is told what part of it is done (bytes
+    of files, say, where documents are counted).
+    """
+
+    def __init__(self, noun: str, *, many: str | None = None, total: int | None = None) -> None:
+        self._noun, self._many = noun, many
+        self._total = total
+        self._count = 0
+        self._parts = False
+        self._note = ""
+        self._live = _interactive()
+        self._bar = Progress(
+            *_columns(total is not None),
+            console=console,
+            transient=True,
+            # Results go to standard output, which may be a file while messages go to a terminal.
+            redirect_stdout=False,
+            disable=not self._live,
+        )
+        self._task = self._bar.add_task(f"waiting for {many or noun + 's'}", total=total, rate="")
+        self._told = time.monotonic()
+
+    def __enter__(self) -> Work:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def advance(self, count: int = 0, *, part: int | None = None, note: str | None = None) -> None:
+        """Count so many more; `note` is shown behind them, as it is until another one comes."""
+        self._count += count
+        self._parts |= part is not None
+        if note is not None:
+            self._note = note
+        done = count if part is None else part
+        self._bar.update(self._task, description=self._described(), advance=done, rate=self._rate())
+        if not self._live and time.monotonic() - self._told >= _EVERY:
+            self._told = time.monotonic()
+            console.print(self._line(), markup=False)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While results are written: the line makes way for them where both go to a terminal."""
+        if not (self._live and sys.stdout.isatty()):
+            yield
+            return
+        self._bar.stop()
+        try:
+            yield
+        finally:
+            self._bar.start()
+
+    def _described(self) -> str:
+        counted = plural(self._count, self._noun, self._many)
+        if self._total is not None and not self._parts:
+            counted = f"{self._count:,} of {plural(self._total, self._noun, self._many)}"
+        return f"{counted}, {self._note}" if self._note else counted
+
+    def _rate(self) -> str:
+        task = self._bar.tasks[0]
+        if self._total is None or not task.speed or not task.completed:
+            return ""
+        rate = task.speed * self._count / task.completed
+        return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+
+    def _line(self) -> str:
+        """What the bar shows, in words."""
+        said = [self._described()]
+        task: Task = self._bar.tasks[0]
+        if self._total:
+            said.append(f"{task.percentage:.0f}%")
+            said += [rate] if (rate := self._rate()) else []
+            if task.time_remaining is not None:
+                said.append(f"{rough(task.time_remaining)} left")
+        return ", ".join(said)
+
+
+def _interactive() -> bool:
+    """Whether a line can be kept up to date: on a terminal that can move its cursor, and to which no
+    other program of a pipe writes what it gets from here."""
+    try:
+        kind = os.fstat(sys.stdout.fileno()).st_mode
+    except (OSError, UnsupportedOperation):
+        kind = 0
+    piped = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
+    return console.is_terminal and not console.is_dumb_terminal and not piped
+
+
+def _columns(known: bool) -> list[ProgressColumn]:
+    # Where a terminal is narrow, it is the words that are cut.
+    words = TextColumn(
+        "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")
+    )
+    if not known:
+        return [SpinnerColumn(), words, TimeElapsedColumn()]
+    return [
+        SpinnerColumn(),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        words,
+        TextColumn("{task.fields[rate]}", markup=False),
+        TimeRemainingColumn(),
+    ]

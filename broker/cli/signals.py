@@ -1,0 +1,75 @@
+"""What Ctrl-C, SIGTERM and the end of the terminal do to a command: before it has begun, while it
+runs, and behind its end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+INTERRUPTED = "broker: interrupted"
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_SHOW_CURSOR = b"\x1b[?25h"
+"""What brings back the cursor, which a line of progress hides."""
+
+_TIDYING = 3.0
+"""Seconds after which another signal ends it at once, tidy or not."""
+
+_received: list[tuple[int, float]] = []
+"""The signal that came, and when. What it interrupts may turn it into an error of its own."""
+
+
+@contextmanager
+def handled() -> Iterator[None]:
+    """Signals end the process with 128 and their number, as shells have it. Main thread only."""
+    # What was ignored stays so: nohup ignores the end of the terminal, and a shell that starts
+    # something in the background Ctrl-C.
+    ours = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    for number in ours:
+        signal.signal(number, _leave)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, _leave)
+
+
+def interruptible() -> None:
+    """From here on a signal is the command's: it raises, so that what is temporary goes."""
+    for number in _SIGNALS:
+        if signal.getsignal(number) is _leave:
+            signal.signal(number, _interrupt)
+
+
+def received() -> int | None:
+    """The signal that ended the command, None if none did."""
+    return _received[0][0] if _received else None
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    """A signal during imports, or behind the end: there is nothing to tidy up, and some modules
+    turn what is raised into errors of their own."""
+    if os.isatty(2):
+        os.write(2, _SHOW_CURSOR)
+    if number == signal.SIGINT:
+        os.write(2, f"{INTERRUPTED}\n".encode())
+    os._exit(128 + number)
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    if _received:
+        # It ends already, and what is temporary goes. Who is impatient twice at once loses nothing.
+        if time.monotonic() - _received[0][1] > _TIDYING:
+            _leave(number, None)
+        return
+    _received.append((number, time.monotonic()))
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)

@@ -1,0 +1,233 @@
+"""Commands on a real terminal: what a person sees, and what Ctrl-C and the streams' odd ends do."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.serving import Serving
+from tests.cli.terminal import BROKER, CTRL_C, Terminal, terminal, typed
+from tests.feeds.data import rss
+from tests.feeds.test_archive import entry, put
+
+ALL = "all: SELECT t FROM S//item[./title->t];"
+MANY = 900
+"""Items whose matches no terminal takes unless somebody reads it."""
+FEW = 60
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> Path:
+    path = tmp_path / "all.xscl"
+    path.write_text(ALL)
+    return path
+
+
+def archive_of(path: Path, count: int) -> Path:
+    for at in range(3):
+        items = (entry(f"é{at}-{number}") for number in range(count // 3))
+        put(path, "f", f"2021071{7 + at}T100000Z", rss(*items))
+    return path
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return archive_of(tmp_path_factory.mktemp("few"), FEW)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return archive_of(tmp_path_factory.mktemp("many"), MANY)
+
+
+def clean(ended: Terminal) -> None:
+    """That nothing is left which a person would have to put right."""
+    assert "Traceback" not in ended.text
+    assert not ended.cursor_is_hidden
+
+
+# -- to the end --------------------------------------------------------------------------------
+
+
+def test_the_demo(tmp_path: Path) -> None:
+    with terminal(f"{BROKER} demo", TMPDIR=str(tmp_path)) as demo:
+        ended = demo.ended()
+        clean(demo)
+    assert ended.code == 0, ended.text
+    assert ended.lines[0].startswith("17 sample feeds, 8 subscriptions from ")
+    heads = [line for line in ended.lines if re.match(r"[a-z-]+  2026-10-\d\dT", line)]
+    assert len(heads) == 51, ended.text
+    summary = next(n for n, line in enumerate(ended.lines) if "items, 51 matches" in line)
+    assert "Next:" in ended.lines[summary:]
+    assert ended.lines[-1].endswith(
+        "write your own subscription: the README shows one in five minutes"
+    )
+    assert "waiting for" not in ended.text  # the line of progress has made way
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "columns"), [({}, 100), ({"TERM": "dumb"}, 100), ({"NO_COLOR": "1"}, 30)]
+)
+def test_a_replay(archive: Path, queries: Path, variables: dict[str, str], columns: int) -> None:
+    line = f"{BROKER} replay {archive} {queries} --format text"
+    with terminal(line, columns=columns, **variables) as replay:
+        ended = replay.ended()
+        clean(replay)
+    assert ended.code == 0, ended.text
+    assert ended.lines[-1] == f"{FEW:,} items, {FEW:,} matches"
+    assert sum(line.startswith("all  2021-") for line in ended.lines) == FEW
+    if "TERM" in variables:
+        assert "\x1b" not in ended.raw
+    if "NO_COLOR" in variables:
+        assert not re.search("\x1b\\[[0-9;]*3[0-7]m", ended.raw)
+
+
+def test_results_and_messages_part_where_one_of_them_goes_elsewhere(
+    archive: Path, queries: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    ended = typed(f"{BROKER} replay {archive} {queries} > {out}")
+    assert (ended.code, ended.lines[-1]) == (0, f"{FEW:,} items, {FEW:,} matches")
+    assert len(out.read_text(encoding="utf-8").splitlines()) == FEW
+    ended = typed(f"{BROKER} replay {archive} {queries} 2> {tmp_path / 'messages'}")
+    assert (ended.code, ended.raw.count("\n")) == (0, FEW)
+
+
+# -- interrupted -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "says"),
+    [
+        (None, 130, "broker: interrupted"),
+        (signal.SIGINT, 130, "broker: interrupted"),
+        (signal.SIGTERM, 143, ""),
+        (signal.SIGHUP, 129, ""),
+    ],
+    ids=["ctrl-c", "SIGINT", "SIGTERM", "SIGHUP"],
+)
+def test_a_replay_that_is_interrupted(
+    number: signal.Signals | None,
+    code: int,
+    says: str,
+    large: Path,
+    queries: Path,
+    tmp_path: Path,
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    line = f"exec {BROKER} replay {large} {queries} --format text"
+    with terminal(line, TMPDIR=str(scratch)) as replay:
+        replay.until("t = é0-0")  # and from here on nobody reads, so it cannot come to its end
+        if number is None:
+            replay.type(CTRL_C)
+        else:
+            os.kill(replay.process.pid, number)
+        ended = replay.ended()
+        clean(replay)
+    assert ended.code == code, ended.text
+    assert ended.lines[-1].endswith(says)
+    assert f"{MANY:,} items" not in ended.text
+    assert list(scratch.iterdir()) == []
+
+
+def test_ctrl_c_ends_a_run_in_order(queries: Path, tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").write_text('{"id": "1", "xml": "<item><title>one</title></item>"}\n')
+    line = f"{BROKER} run {queries} --documents {tmp_path / 'd.jsonl'} --format text"
+    with terminal(line, TMPDIR=str(tmp_path)) as running:
+        running.until("t = one", "1 document, 1 match")
+        running.type(CTRL_C)
+        ended = running.ended()
+        clean(running)
+    assert ended.code == 0, ended.text
+    assert re.fullmatch(r"1 document, 1 match in [\d.]+ s", ended.lines[-1])
+
+
+def test_commands_that_wait_are_interrupted(service: Serving) -> None:
+    for line, words in (
+        ("tail", "following all subscriptions; stop with Ctrl-C"),
+        ("publish waits -", "publishing"),
+    ):
+        with terminal(f"{BROKER} {line}", BROKER_STATE=str(service.state)) as waiting:
+            waiting.until(words)
+            waiting.type(CTRL_C)
+            ended = waiting.ended()
+            clean(waiting)
+        assert ended.code == 130, ended.text
+        assert ended.lines[-1].endswith("broker: interrupted")
+
+
+# -- streams that are odd ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "last"),
+    [
+        (
+            "{broker} explain {queries} | head -1",
+            0,
+            "-- all: all: SELECT t FROM S//item[./title->t]",
+        ),
+        ("{broker} replay {large} {queries} | head -1 > /dev/null", 0, ""),
+        ("{broker} check {queries} 2>&1 | head -0", 0, ""),
+        ("{broker} explain {queries} > /dev/full", 1, "broker: output: No space left on device"),
+        ("{broker} explain {queries} >&-", 1, "broker: output: Bad file descriptor"),
+        (
+            "{broker} replay {archive} {queries} > /dev/full",
+            1,
+            "broker: standard output: No space left on device; with --state, what was found is "
+            "delivered by the next run",
+        ),
+        (
+            "{broker} replay {archive} {queries} --out /dev/full",
+            1,
+            "broker: --out /dev/full: No space left on device; with --state, what was found is "
+            "delivered by the next run",
+        ),
+        (
+            "{broker} replay {archive} {queries} >&-",
+            1,
+            "broker: standard output is closed; give --out FILE",
+        ),
+        ("{broker} check {queries} 2> /dev/full", 0, ""),
+        ("{broker} check {queries} 2>&-", 0, ""),
+        ("{broker} check {queries} <&- >&- 2>&-", 0, ""),
+        (
+            "{broker} replay {archive} {queries} --out /dev/stdout | tail -1 | cut -c1-6",
+            0,
+            '{{"id":',
+        ),
+        ("{broker} replay {archive} {queries} 2>&- | tail -1 | cut -c1-6", 0, '{{"id":'),
+    ],
+)
+def test_streams_that_are_odd(
+    line: str, code: int, last: str, archive: Path, large: Path, queries: Path
+) -> None:
+    shown = line.format(broker=BROKER, archive=archive, large=large, queries=queries)
+    ended = typed(f"set -o pipefail; {shown}", columns=200)
+    assert ended.code == code, ended.text
+    assert (ended.lines or [""])[-1] == last.format()
+    assert "Traceback" not in ended.text
+
+
+def test_a_terminal_and_a_pipe_of_another_encoding(archive: Path, queries: Path) -> None:
+    line = f"{BROKER} replay {archive} {queries}"
+    shown = typed(f"{line} --format text", PYTHONIOENCODING="ascii")
+    assert shown.code == 0, shown.text
+    assert "    t = \\xe90-0" in shown.lines
+    # JSON is UTF-8, whatever the terminal has.
+    piped = typed(f"{line} | tail -1", PYTHONIOENCODING="ascii", columns=1_000)
+    assert '"t": ["é2-' in piped.text
+
+
+def test_standard_input_that_is_closed(service: Serving) -> None:
+    ended = typed(f"{BROKER} publish closed - <&-", BROKER_STATE=str(service.state))
+    assert (ended.code, ended.lines) == (
+        1,
+        ["broker: input: Bad file descriptor", "0 documents accepted"],
+    )
