@@ -36,7 +36,8 @@ class Tree:
 
     def __init__(self, xml: bytes | str) -> None:
         data = xml.encode() if isinstance(xml, str) else xml
-        self.root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True))
+        own: Any = "internal"  # entities that the document itself declares; newer than the stubs
+        self.root = etree.fromstring(data, etree.XMLParser(resolve_entities=own, no_network=True))
         self._index = {element: i for i, element in enumerate(self.root.iter())}
         everything = "descendant-or-self::node() | descendant-or-self::*/attribute::*"
         nodes = _xpath(everything)(self.root)

@@ -23,7 +23,6 @@ from broker.join import frequent as hot
 from broker.join import postings
 from broker.model import Match
 from tests.oracle.generate import Batch, Case, Event, Subscribe
-from tests.oracle.generate_documents import STREAMS
 from tests.oracle.generate_hard import Restart
 from tests.oracle.matches import Found, derived_id
 from tests.oracle.oracle import Arrival, Oracle
@@ -85,7 +84,8 @@ def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bo
     broker = Broker(state, lateness=case.lateness, memory=case.memory)
     answer: list[list[Found]] = []
     seen: set[str] = set()
-    names = Names()
+    batches = [event for event in case.events if isinstance(event, Batch)]
+    names = Names({name for batch in batches for d in batch.documents for name in d.streams})
     names.listen(broker)
     try:
         for number, event in enumerate(case.events):
@@ -108,10 +108,12 @@ class Names:
     """What the documents that the engine derives are made of.
 
     It gives their matches as ids that say nothing, and of nested queries nobody hears; so this
-    listens to the engine, and calls each as the oracle does.
+    listens to the engine, and calls each as the oracle does. `streams` are those of documents that
+    are not derived.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, streams: Set[str]) -> None:
+        self.streams = streams
         self.derived: dict[str, tuple[str, str | None]] = {}  # id: name and stream
 
     def listen(self, broker: Broker) -> None:
@@ -135,7 +137,7 @@ class Names:
         """The streams of a match's documents are theirs."""
         for ref in match.documents:
             known = self.derived.get(ref.id)
-            assert ref.stream in STREAMS if known is None else ref.stream == known[1], ref
+            assert ref.stream in self.streams if known is None else ref.stream == known[1], ref
 
 
 def _put(broker: Broker, event: Event, names: Names) -> tuple[list[Found], list[str]]:
