@@ -12,6 +12,7 @@ item, and a Python loop over the pairs. All three have to find the same matches.
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 import time
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ def cpu(times: dict[str, float], name: str) -> Iterator[None]:
 def library(rows: list[DocumentRow], times: dict[str, float]) -> set[str]:
     """The engine with a state directory, batches of 500. Matches as keys."""
     found: set[str] = set()
-    with tempfile.TemporaryDirectory() as state, Broker(state, lateness=UNBOUNDED) as broker:
+    with tempfile.TemporaryDirectory() as state, Broker(state, lateness=math.inf) as broker:
         broker.subscribe(QUERIES.read_text())
         clock = broker.engine.clock = CpuClock()
         todo = batches(iter(rows), broker.engine.matcher)

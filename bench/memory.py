@@ -15,6 +15,7 @@ where only the index is bounded, with a checkpoint before each line.
 from __future__ import annotations
 
 import gc
+import math
 import random
 import tempfile
 import time
@@ -31,7 +32,7 @@ import numpy as np
 from bench.generate import ITEM, SECOND, constant_queries, join_queries, rss
 from bench.measure import finish, parser, resident, table
 from bench.ours import Ours
-from bench.workload import UNBOUNDED, Documents, Query, Workload, flat
+from bench.workload import Documents, Query, Workload, flat
 from broker import Broker, Document
 
 _STEP = 0.02
@@ -95,7 +96,7 @@ def stored(count: int, size: int) -> float:
     all, of which the description is made of random words."""
     documents, rng = rss(count), random.Random(1)
     words = sorted({word for text in documents.strings for word in text.split()})
-    with tempfile.TemporaryDirectory() as state, Broker(state, UNBOUNDED) as broker:
+    with tempfile.TemporaryDirectory() as state, Broker(state, math.inf) as broker:
         for leaf in range(5):
             query = Query(((leaf, leaf),), SECOND)
             broker.subscribe(f"q{leaf}: {query.text(documents.schema)}")

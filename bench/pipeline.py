@@ -17,7 +17,9 @@ from broker.spark.sources import json_source
 
 
 def run_spark(
-    documents: Iterable[Mapping[str, object]], queries: str, lateness: timedelta | int = LATENESS
+    documents: Iterable[Mapping[str, object]],
+    queries: str,
+    lateness: timedelta | float = timedelta(microseconds=LATENESS),
 ) -> tuple[Summary, float]:
     """Documents as lines of JSON go through the pipeline, started once, with a state directory. Its
     summary, and the wall seconds that Spark took to start."""

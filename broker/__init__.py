@@ -44,16 +44,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from broker.backfill import Backfilled
     from broker.broker import Broker
-    from broker.model import DeadLetter, Document, DocumentRef, Match
+    from broker.errors import ArgumentError, BrokerError, ClosedError
+    from broker.model import DeadLetter, Document, DocumentRef, Limit, Match
+    from broker.state.store import StateError
     from xscl.errors import XsclError
 
 _HOMES = {
+    "ArgumentError": "broker.errors",
+    "Backfilled": "broker.backfill",
     "Broker": "broker.broker",
+    "BrokerError": "broker.errors",
+    "ClosedError": "broker.errors",
     "DeadLetter": "broker.model",
     "Document": "broker.model",
     "DocumentRef": "broker.model",
+    "Limit": "broker.model",
     "Match": "broker.model",
+    "StateError": "broker.state.store",
     "XsclError": "xscl.errors",
 }
 
@@ -65,4 +74,17 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_HOMES[name]), name)
 
 
-__all__ = ["Broker", "DeadLetter", "Document", "DocumentRef", "Match", "XsclError"]
+__all__ = [
+    "ArgumentError",
+    "Backfilled",
+    "Broker",
+    "BrokerError",
+    "ClosedError",
+    "DeadLetter",
+    "Document",
+    "DocumentRef",
+    "Limit",
+    "Match",
+    "StateError",
+    "XsclError",
+]

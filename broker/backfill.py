@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,11 +19,14 @@ from broker.documents.arrow import Arrival, rows_from_witnesses, witness_documen
 from broker.engine import Engine
 from broker.model import UNBOUNDED, Limit, Match
 from broker.query.prepared import Compiled
-from broker.state.store import Connection, Store
+from broker.state.store import Store
 from xscl.errors import Diagnostic, XsclError
 from xscl.stage1.matcher import Matcher
 
 _BATCH = 500
+
+if TYPE_CHECKING:
+    from broker.state.store import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def dry_run(
         first = _first(connection, since)
         if first is None:
             return Backfilled(0, [])
-        limit = engine.limits.default if most is None else Limit(most, UNBOUNDED)
+        limit = engine.limits.default if most is None else Limit.of(most, UNBOUNDED)
         past = _Past(compiled, limit, first)
         for run in _stored(connection, first):
             past.see(run)
@@ -126,7 +130,7 @@ class _Past:
         self.matches += self.engine.history(run, _witnessed(self.engine.matcher, run))
 
     def in_order(self) -> list[Match]:
-        self.matches.sort(key=lambda match: (match.end, match.start))
+        self.matches.sort(key=lambda match: (match.end_us, match.start_us))
         return self.matches
 
     @property

@@ -1,18 +1,31 @@
-"""The broker as a library: subscribe, process documents, get matches. No Spark, no clock."""
+"""The broker as a library: subscribe, process documents, get matches. No Spark.
+
+At this door times are datetimes or seconds since 1970, durations timedeltas or seconds, and what
+cannot be is a `BrokerError` with a sentence; behind it both are integers of microseconds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
+from types import NoneType, TracebackType
 
 import xscl
 from broker.backfill import Backfilled, backfill, dry_run
 from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
 from broker.engine import LATENESS, Engine
+from broker.errors import ArgumentError, ClosedError
 from broker.join.joiner import MEMORY
-from broker.model import DeadLetter, Document, Limit, Match, to_microseconds
+from broker.model import (
+    DeadLetter,
+    Document,
+    Limit,
+    Match,
+    duration_microseconds,
+    to_microseconds,
+)
 from broker.query.prepared import Compiled, compile_query
 from broker.state.store import Store
 from xscl.growth import growing
@@ -24,29 +37,34 @@ class Broker:
     """An XSCL broker. Not thread-safe.
 
     `state` is a directory in which everything survives a crash; without it all is in memory.
-    `lateness` says how much older than the newest document one may arrive (a timedelta, or
-    microseconds); what is older becomes a dead letter. `lateness_of` says the same for streams that
-    have their own; a document of several streams may be as late as the latest of them. `limit`
-    suspends a subscription that matches more (`engine.resume` lets it go on). `memory` is the number of documents whose
-    values are held in memory; older ones are read from the state when a value of theirs comes again.
+    `lateness` says how much older than the newest document one may arrive (a timedelta or seconds,
+    7 days unless told); what is older becomes a dead letter. `lateness_of` says the same for streams
+    that have their own; a document of several streams may be as late as the latest of them. `limit`
+    suspends a subscription that matches more (`resume` lets it go on). `memory` is the number of
+    documents whose values are held in memory; older ones are read from the state when a value of
+    theirs comes again.
+
+    Raises `StateError` where the state cannot be used, `ArgumentError` for what cannot be, and
+    `ClosedError` after `close`.
     """
 
     def __init__(
         self,
         state: str | Path | None = None,
-        lateness: timedelta | int = LATENESS,
+        lateness: timedelta | float = timedelta(microseconds=LATENESS),
         memory: int = MEMORY,
         *,
-        lateness_of: Mapping[str, timedelta | int] | None = None,
+        lateness_of: Mapping[str, timedelta | float] | None = None,
         limit: Limit | None = None,
     ) -> None:
-        general = _microseconds(lateness)
-        streams = {name: _microseconds(own) for name, own in (lateness_of or {}).items()}
-        if min([general, *streams.values()]) < 0 or memory < 1:
-            raise ValueError("lateness cannot be negative, nor memory less than one document")
+        general = duration_microseconds(lateness)
+        streams = {name: duration_microseconds(own) for name, own in (lateness_of or {}).items()}
+        if memory < 1:
+            raise ArgumentError("memory cannot be less than one document")
         store = Store(state)
         try:
-            self.engine = Engine(store, general, memory, lateness_of=streams, limit=limit)
+            self._engine = Engine(store, general, memory, lateness_of=streams, limit=limit)
+            self._closed = False
         except BaseException:
             store.close()
             raise
@@ -62,8 +80,17 @@ class Broker:
     ) -> None:
         self.close()
 
+    @property
+    def engine(self) -> Engine:
+        """What does the work. Raises `ClosedError` once the broker is closed."""
+        if self._closed:
+            raise ClosedError("this broker is closed; make a new one over the same state directory")
+        return self._engine
+
     def close(self) -> None:
-        self.engine.store.close()
+        """Let go of the state; the second time does nothing."""
+        self._closed = True
+        self._engine.store.close()
 
     def subscribe(self, text: str, name: str = "<query>") -> list[str]:
         """Register the queries of an XSCL text; their ids. Raises `XsclError`, registering none.
@@ -71,7 +98,7 @@ class Broker:
         A query counts from the next document on. One already registered with the same canonical
         text goes on; one whose text changed takes the place of the old.
         """
-        return self.subscribe_files([xscl.parse(text, name)])
+        return self.subscribe_files([_parsed(text, name)])
 
     def backfill(self, text: str, since: datetime | float, name: str = "<query>") -> Backfilled:
         """Register queries over history as well: what they match among the stored documents from
@@ -79,7 +106,7 @@ class Broker:
 
         Raises `XsclError`, registering none.
         """
-        return self.backfill_files([xscl.parse(text, name)], to_microseconds(since))
+        return self.backfill_files([_parsed(text, name)], to_microseconds(since))
 
     def dry_run(
         self, text: str, since: datetime | float, name: str = "<query>", most: int | None = None
@@ -88,7 +115,7 @@ class Broker:
 
         One that matches more than `most` times is stopped there, and told. Raises `XsclError`.
         """
-        compiled = self._compile([xscl.parse(text, name)])
+        compiled = self._compile([_parsed(text, name)])
         return dry_run(self.engine, compiled, to_microseconds(since), most)
 
     def backfill_files(self, files: Sequence[xscl.ast.File], since: int) -> Backfilled:
@@ -107,29 +134,42 @@ class Broker:
         """Remove a subscription; KeyError if there is none of that id."""
         self.engine.unsubscribe(id)
 
+    def pause(self, id: str) -> None:
+        """Let a subscription see no documents from the next one on; KeyError if there is none."""
+        self.engine.pause(id)
+
+    def resume(self, id: str) -> None:
+        """Let a subscription that is paused or suspended count again, from the next document on, as
+        if it were new; KeyError if there is none of that id."""
+        self.engine.resume(id)
+
     @property
     def subscriptions(self) -> dict[str, str]:
         """Ids and canonical texts of all subscriptions, those that are not active too."""
         return self.engine.registry.texts()
 
-    def process(self, documents: Iterable[Document], now: int | None = None) -> list[Match]:
+    def process(
+        self, documents: Iterable[Document], now: datetime | float | None = None
+    ) -> list[Match]:
         """Process a batch of documents in order of arrival; the matches that it completes.
 
-        `now` is the time of the wall clock in microseconds, for who has one: limits count by it, and
-        a date beyond it makes no other document late.
+        `now` is the time of the wall clock, for who has one: limits count by it, a date beyond it
+        makes no other document late, and it is the time of documents without a timestamp. Those take
+        the clock of this machine where it is not given.
 
-        A document that is not well-formed, or too late, becomes a dead letter. ValueError for a
-        timestamp that is no finite number, or no stream.
+        A document that is not well-formed, or too late, becomes a dead letter. Raises `ArgumentError`
+        for what is no document, and then takes none of the batch.
         """
-        return self.engine.apply(self.arrivals(documents), now)
+        told = None if now is None else to_microseconds(now)
+        return self.engine.apply(self.arrivals(documents, told), told)
 
-    def arrivals(self, documents: Iterable[Document]) -> Arrivals:
-        """Documents as the engine takes them, matched with the patterns of now. Raises ValueError."""
+    def arrivals(self, documents: Iterable[Document], now: int | None = None) -> Arrivals:
+        """Documents as the engine takes them, matched with the patterns of now; `now` in microseconds
+        for those without a timestamp. Raises `ArgumentError`."""
         arrivals: list[Arrival] = []
         witnesses: list[Witness] = []
-        for document in documents:
-            if not document.streams or not all(document.streams):
-                raise ValueError(f"document {document.id!r} flows through no stream")
+        arrived = time.time_ns() // 1_000 if now is None else now
+        for document in _documents(documents):
             xml = document.xml if isinstance(document.xml, bytes) else encode_text(document.xml)
             witness, error = witness_document(self.engine.matcher, xml, document.streams)
             source = document.source if document.source is not None else document.streams[0]
@@ -138,8 +178,12 @@ class Broker:
                     source=source,
                     id=document.id,
                     streams=document.streams,
-                    timestamp=to_microseconds(document.timestamp),
-                    dated=True,
+                    timestamp=(
+                        arrived
+                        if document.timestamp is None
+                        else to_microseconds(document.timestamp)
+                    ),
+                    dated=document.timestamp is not None,
                     seq=document.seq,
                     revision=document.revision,
                     xml=xml,
@@ -163,7 +207,50 @@ class Broker:
         return self.engine.letters(limit=self.engine.count_letters())
 
 
-def _microseconds(duration: timedelta | int) -> int:
-    if isinstance(duration, timedelta):
-        return duration // timedelta(microseconds=1)
-    return duration
+def _parsed(text: str, name: str) -> xscl.ast.File:
+    if not isinstance(text, str):
+        raise ArgumentError(f"queries are a text of XSCL, not {type(text).__name__} {text!r}")
+    return xscl.parse(text, name)
+
+
+def _documents(documents: Iterable[Document]) -> Iterator[Document]:
+    """Those documents, each of which can be one."""
+    if isinstance(documents, Document | str | bytes):
+        raise ArgumentError("a batch is a list of documents: process([document])")
+    for document in documents:
+        if not isinstance(document, Document) or not (
+            type(document.id) is str
+            and type(document.stream) is str
+            and document.stream
+            and type(document.xml) in (str, bytes)
+            and document.source is None
+            and document.seq is None
+        ):
+            _complain(document)
+        yield document
+
+
+def _complain(document: object) -> None:
+    """Raise `ArgumentError` if this cannot be a document."""
+    if not isinstance(document, Document):
+        kind = type(document).__name__
+        raise ArgumentError(f"a batch is a list of `Document`s, not of {kind}: {document!r:.80}")
+    own = f"document {document.id!r}"
+    for name, kinds, what in _KINDS:
+        found = getattr(document, name)
+        if not isinstance(found, kinds):
+            raise ArgumentError(f"{own}: its {name} is {what}, not {found!r:.80}")
+    if not document.streams or not all(document.streams):
+        raise ArgumentError(f"{own} flows through no stream")
+    if not all(isinstance(stream, str) for stream in document.streams):
+        raise ArgumentError(f"{own}: its stream is a name or a tuple of names")
+
+
+_KINDS = (
+    ("id", str, "a text"),
+    ("stream", str | Sequence, "a name or a tuple of names"),
+    ("xml", str | bytes, "a text or bytes"),
+    ("source", str | NoneType, "a text"),
+    ("seq", int | NoneType, "a number"),
+)
+"""The fields of a document that `isinstance` can look at, and what they should be."""

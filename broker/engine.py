@@ -259,7 +259,9 @@ class Engine:
                     self.letters_kept.bury([(arrival, error)], now)
                     continue
                 self.limits.derive(doc, f.docs)
-                run.append(Admitted(len(run), doc, f.base, match.start, match.end, arrival, False))
+                run.append(
+                    Admitted(len(run), doc, f.base, match.start_us, match.end_us, arrival, False)
+                )
                 witnesses.append(witness)
             found = self._process(run, rows_from_witnesses(witnesses), now) if run else []
         if self.limits.cuts:

@@ -13,7 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from numbers import Real
 from typing import Any, Literal
+
+from broker.errors import ArgumentError
 
 MICROSECONDS = 1_000_000
 UNBOUNDED = 2**62
@@ -27,13 +30,44 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_microseconds(time: datetime | float) -> int:
-    """A datetime (naive: UTC) or a number of seconds as microseconds. ValueError if not finite."""
+    """A datetime (naive: UTC) or a number of seconds since 1970 as microseconds. Raises `ArgumentError`
+    for anything else."""
     if isinstance(time, datetime):
         aware = time if time.tzinfo else time.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(time, bool) or not isinstance(time, Real):
+        kind = type(time).__name__
+        raise ArgumentError(
+            f"a timestamp is a datetime or a number of seconds, not {kind} {time!r}"
+        )
     if not math.isfinite(time) or abs(time) > _LARGEST:
-        raise ValueError(f"a timestamp must be a finite number of seconds, not {time}")
+        raise ArgumentError(f"a timestamp must be a finite number of seconds, not {time}")
     return round(time * MICROSECONDS)
+
+
+def duration_microseconds(duration: timedelta | float) -> int:
+    """A timedelta or a number of seconds as microseconds; `math.inf` and what is longer than any
+    window are `UNBOUNDED`. Raises `ArgumentError` for anything else, and for less than nothing."""
+    if isinstance(duration, timedelta):
+        exact = duration // timedelta(microseconds=1)
+    elif isinstance(duration, bool) or not isinstance(duration, Real) or math.isnan(duration):
+        kind = type(duration).__name__
+        raise ArgumentError(
+            f"a duration is a timedelta or a number of seconds, not {kind} {duration!r}"
+        )
+    else:
+        exact = UNBOUNDED if duration >= _LARGEST else round(max(duration, -1.0) * MICROSECONDS)
+    if exact < 0:
+        raise ArgumentError(f"a duration cannot be negative, as {duration} is")
+    return min(exact, UNBOUNDED)
+
+
+def to_datetime(microseconds: int) -> datetime:
+    """Microseconds since 1970 as a datetime in UTC; beyond the calendar its first or last moment."""
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return (datetime.max if microseconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 @lru_cache(maxsize=10_000)
@@ -55,12 +89,13 @@ class Document:
     `source` and `id` identify it: a second document with both is dropped, or, where `revision` is
     set, replaces the stored one and fires nothing. The source is the (first) stream unless given.
     Of a document with `seq`, only numbers above the highest applied of its source are taken, so
-    that a source may be replayed.
+    that a source may be replayed. A `timestamp` is a datetime or a number of seconds since 1970;
+    without one, the document is of the time when it is processed.
     """
 
     id: str
     stream: str | tuple[str, ...] = "S"
-    timestamp: datetime | float = 0.0
+    timestamp: datetime | float | None = None
     xml: str | bytes = b""
     source: str | None = None
     seq: int | None = None
@@ -75,19 +110,25 @@ class Document:
 class DocumentRef:
     """A document of a match; `stream` is the first that it flows through.
 
-    `timestamp` is in microseconds; a derived document has that of its last document.
+    `timestamp` is its time, of a derived document that of its last document; `timestamp_us` is the
+    same in microseconds since 1970.
     """
 
     id: str
     stream: str
-    timestamp: int
+    timestamp_us: int
+
+    @property
+    def timestamp(self) -> datetime:
+        return to_datetime(self.timestamp_us)
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
     """A match of a query: one document per block, in pattern order.
 
-    `start` and `end` in microseconds; `nodes` are the numbers of the nodes that SELECT names;
+    `start` and `end` are the times of its first and its last document, `start_us` and `end_us` the
+    same in microseconds since 1970; `nodes` are the numbers of the nodes that SELECT names;
     `values` the distinct texts of the variables that join or are selected; `stream` the name that
     PUBLISH gives, if any; `result` the XML document that the match publishes.
     """
@@ -95,12 +136,20 @@ class Match:
     id: str
     query: str
     stream: str | None
-    start: int
-    end: int
+    start_us: int
+    end_us: int
     documents: tuple[DocumentRef, ...]
     values: dict[str, list[str]]
     nodes: tuple[int, ...]
     result: str
+
+    @property
+    def start(self) -> datetime:
+        return to_datetime(self.start_us)
+
+    @property
+    def end(self) -> datetime:
+        return to_datetime(self.end_us)
 
     def dumps(self) -> tuple[str, bytes]:
         """Two parts from which `loads` makes the same match: all but the result, and that, which
@@ -109,9 +158,9 @@ class Match:
             "id": self.id,
             "query": self.query,
             "stream": self.stream,
-            "start": self.start,
-            "end": self.end,
-            "documents": [(d.id, d.stream, d.timestamp) for d in self.documents],
+            "start": self.start_us,
+            "end": self.end_us,
+            "documents": [(d.id, d.stream, d.timestamp_us) for d in self.documents],
             "values": self.values,
             "nodes": self.nodes,
         }
@@ -120,8 +169,13 @@ class Match:
     @classmethod
     def loads(cls, text: str, result: bytes) -> Match:
         plain = json.loads(text) | {"result": result.decode("utf-8", "surrogatepass")}
-        documents = tuple(DocumentRef(*d) for d in plain.pop("documents"))
-        return cls(documents=documents, nodes=tuple(plain.pop("nodes")), **plain)
+        return cls(
+            start_us=plain.pop("start"),
+            end_us=plain.pop("end"),
+            documents=tuple(DocumentRef(*d) for d in plain.pop("documents")),
+            nodes=tuple(plain.pop("nodes")),
+            **plain,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The public form, for JSON lines."""
@@ -129,10 +183,10 @@ class Match:
             "id": self.id,
             "query": self.query,
             "stream": self.stream,
-            "start": iso_time(self.start),
-            "end": iso_time(self.end),
+            "start": iso_time(self.start_us),
+            "end": iso_time(self.end_us),
             "documents": [
-                {"id": d.id, "stream": d.stream, "timestamp": iso_time(d.timestamp)}
+                {"id": d.id, "stream": d.stream, "timestamp": iso_time(d.timestamp_us)}
                 for d in self.documents
             ],
             "values": self.values,
@@ -180,18 +234,30 @@ Status = Literal["active", "paused", "suspended"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most so many matches of one subscription in a period of wall time, in microseconds.
+    """At most so many matches of one subscription in a period of wall time, a timedelta or seconds.
 
     A period begins with the first match after the last one is over. Where nobody tells the time,
     all is one period; it begins anew with a restart.
     """
 
     matches: int
-    period: int
+    period: timedelta | float
 
     def __post_init__(self) -> None:
-        if self.matches < 1 or self.period < 1:
-            raise ValueError("a limit is at least one match in a period longer than nothing")
+        exact = duration_microseconds(self.period)
+        if self.matches < 1 or exact < 1:
+            raise ArgumentError("a limit is at least one match in a period longer than nothing")
+        object.__setattr__(self, "period", timedelta(microseconds=exact))
+
+    @classmethod
+    def of(cls, matches: int, microseconds: int) -> Limit:
+        """A limit whose period is known in microseconds."""
+        return cls(matches, timedelta(microseconds=microseconds))
+
+    @property
+    def microseconds(self) -> int:
+        """The period."""
+        return duration_microseconds(self.period)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,7 +196,7 @@ def open_broker(
     if not program.queries:
         raise Failed("the query files hold no query")
     try:
-        broker = Broker(state, lateness)
+        broker = Broker(state, timedelta(microseconds=lateness))
     except StateError as error:
         raise Failed(str(error)) from None
     # First out, then in: a query under a new label may publish the stream of the old one.

@@ -72,7 +72,7 @@ def _title(match: Match, named: Sequence[str | None]) -> str:
         return " + ".join(dict.fromkeys(shown))
     said = (" ".join(text.split()) for texts in match.values.values() for text in texts)
     told = [text for text in dict.fromkeys(said) if text and not _is_link(text)]
-    return shorten(", ".join(told), _LONGEST_TITLE) or f"{match.query} {iso_time(match.end)}"
+    return shorten(", ".join(told), _LONGEST_TITLE) or f"{match.query} {iso_time(match.end_us)}"
 
 
 def _content(delivered: Delivered, summary: str, named: Sequence[str | None]) -> str:

@@ -74,7 +74,7 @@ class Throttles:
             near = db.execute(
                 'SELECT "end" FROM throttled WHERE subscription = ? AND value = ? '
                 'AND "end" > ? AND "end" < ? LIMIT 1',
-                (name, value, match.end - throttle.period, match.end + throttle.period),
+                (name, value, match.end_us - throttle.period, match.end_us + throttle.period),
             ).fetchone()
             if near is not None:
                 db.execute(
@@ -99,7 +99,7 @@ class Throttles:
                     (name, value),
                 )
             left_out += untold
-            db.execute("INSERT INTO throttled VALUES (?, ?, ?, 0)", (name, value, match.end))
+            db.execute("INSERT INTO throttled VALUES (?, ?, ?, 0)", (name, value, match.end_us))
         self._admitted[name] += 1
         if self._admitted[name] >= _SWEEP:
             self._admitted[name] = 0

@@ -61,7 +61,7 @@ class WebhookSender:
         match = delivered.match
         payload = {
             "type": MATCH,
-            "timestamp": iso_time(match.end),
+            "timestamp": iso_time(match.end_us),
             "data": delivered.to_json(),
         }
         return await self._post(channel, match.id, payload, lane)

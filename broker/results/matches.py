@@ -31,7 +31,7 @@ class Result(NamedTuple):
         return self.number < 0
 
     def order(self) -> tuple[int, int, str]:
-        return (self.match.end, self.match.start, self.match.id)
+        return (self.match.end_us, self.match.start_us, self.match.id)
 
 
 def results(
@@ -65,7 +65,7 @@ def results(
 def in_order(found: list[Result]) -> list[Match]:
     """The matches, for people in the order of their ends, of their documents, and of the nodes in
     those."""
-    found.sort(key=lambda f: (f.match.end, f.match.start, f.docs, f.match.nodes, f.number))
+    found.sort(key=lambda f: (f.match.end_us, f.match.start_us, f.docs, f.match.nodes, f.number))
     return [f.match for f in found]
 
 
@@ -76,7 +76,7 @@ def as_document(match: Match) -> Arrival:
         source=match.stream,
         id=match.id,
         streams=(match.stream,),
-        timestamp=match.end,
+        timestamp=match.end_us,
         dated=True,
         seq=None,
         revision=False,

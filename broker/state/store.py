@@ -11,6 +11,7 @@ how to take it back (`undo`), and a transaction that fails takes it back.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import subprocess
@@ -18,17 +19,21 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import duckdb
 import pyarrow as pa
 
+from broker.errors import BrokerError
 from broker.state.migrations import SCHEMA, STEPS, VERSION
 
 DatabaseError = duckdb.Error
 """Whatever DuckDB raises."""
 
-Connection = duckdb.DuckDBPyConnection
+if TYPE_CHECKING:
+    # Never a name of the running module: see `_let_go`.
+    Connection = duckdb.DuckDBPyConnection
 
 FILE_ERRORS = (
     duckdb.IOException,
@@ -62,7 +67,18 @@ _UNAVAILABLE = ("permission denied", "no space", "read-only", "too many open", "
 """What DuckDB says of a file that is not damaged."""
 
 
-class StateError(RuntimeError):
+_open: WeakSet[Store] = WeakSet()
+
+
+@atexit.register
+def _let_go() -> None:
+    """DuckDB's binding prints to standard error which of its objects are still there when Python
+    ends. A thread of the program that is still running keeps all that it can reach, this too."""
+    for store in list(_open):
+        store.__dict__.pop("connection", None)
+
+
+class StateError(BrokerError, RuntimeError):
     """The state directory cannot be used; the message says why and what to do."""
 
 
@@ -82,6 +98,7 @@ class Store:
         self._lock: int | None = None
         self._inside = False
         self._undo: list[Callable[[], object]] = []
+        _open.add(self)
         if self.directory is not None:
             self._lock = _claim(self.directory)
         try:

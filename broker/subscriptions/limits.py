@@ -39,7 +39,7 @@ class Limits:
         self.store = store
         self.default = default
         rows = store.rows("SELECT number, matches, period FROM limits")
-        self._own = {number: Limit(matches, period) for number, matches, period in rows}
+        self._own = {number: Limit.of(matches, period) for number, matches, period in rows}
         self._used: dict[int, tuple[int, int]] = {}
         """The end of the period, and the matches in it."""
         self._counted: Counter[int] = Counter()
@@ -66,7 +66,8 @@ class Limits:
                 self.store.undo(lambda: self._own.pop(number, None))
                 self._own[number] = limit
                 self.store.run(
-                    "INSERT INTO limits VALUES (?, ?, ?)", [number, limit.matches, limit.period]
+                    "INSERT INTO limits VALUES (?, ?, ?)",
+                    [number, limit.matches, limit.microseconds],
                 )
 
     def leave(self, numbers: Iterable[int]) -> None:
@@ -182,7 +183,7 @@ class Limits:
         limit = self._of(number) or self.default
         assert limit is not None
         matches = f"{limit.matches:,} match{'es' if limit.matches > 1 else ''}"
-        return f"{matches} in {format_microseconds(limit.period)}"
+        return f"{matches} in {format_microseconds(limit.microseconds)}"
 
     def wanted(self, candidates: list[Found]) -> list[Found]:
         """Those candidates that somebody gets."""
@@ -226,7 +227,7 @@ class Limits:
         limit = self._of(number)
         if now is None:
             return UNBOUNDED, self._used.get(number, (0, 0))[1]
-        length = UNBOUNDED if limit is None else limit.period
+        length = UNBOUNDED if limit is None else limit.microseconds
         end, used = self._used.get(number, (0, 0))
         # One that ends too late was begun by a clock that has been set back.
         if now < end <= now + length:

@@ -52,7 +52,7 @@ class Listing:
 
 def _registered(row: tuple[Any, ...], gaps: tuple[Gap, ...]) -> Registered:
     _, id, text, first_doc, since, matches, period = row
-    limit = None if matches is None else Limit(matches, period)
+    limit = None if matches is None else Limit.of(matches, period)
     halted = bool(gaps) and gaps[-1].to_doc is None
     status: Status = gaps[-1].status if halted else "active"
     reason = gaps[-1].reason if halted else None

@@ -29,12 +29,12 @@ def as_xml(match: Match) -> str:
 
 def as_text(match: Match) -> str:
     """A paragraph: the query, its documents, and the values by which they belong together."""
-    when = iso_time(match.end)
+    when = iso_time(match.end_us)
     lines = [f"{match.query}  {when}" + (f"  -> {match.stream}" if match.stream else "")]
     named = titles(match)
     for document, title in zip(match.documents, named, strict=True):
         shown = title or f"{document.id}  ({document.stream})"
-        lines.append(f"    {iso_time(document.timestamp)}  {shown}")
+        lines.append(f"    {iso_time(document.timestamp_us)}  {shown}")
     shared: dict[str, list[str]] = {}
     for variable, texts in match.values.items():
         shared.setdefault("; ".join(shorten(text) for text in texts), []).append(variable)

@@ -42,8 +42,8 @@ def match(
         id=hashlib.blake2b(f"{query}/{number}".encode(), digest_size=16).hexdigest(),
         query=query,
         stream=None,
-        start=at - HOUR,
-        end=at,
+        start_us=at - HOUR,
+        end_us=at,
         documents=(
             DocumentRef(f"https://courier.example/{number}", "S", at - HOUR),
             DocumentRef(f"tag:courier.example,2026:{number}", "S", at),

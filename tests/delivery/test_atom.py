@@ -147,7 +147,7 @@ def test_an_entry_is_called_by_what_was_found_and_leads_there(tmp_path: Path) ->
         (first, "Ebb"),
     ]
     assert parts.findtext(f"{ATOM}title") == "Ebb, Tide Clerk"
-    assert nameless.findtext(f"{ATOM}title") == f"tides {iso_time(match(2).end)}"
+    assert nameless.findtext(f"{ATOM}title") == f"tides {iso_time(match(2).end_us)}"
     assert len(feed.findall(f"{ATOM}entry")[0].findtext(f"{ATOM}title") or "") == 200
 
 

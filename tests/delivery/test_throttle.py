@@ -21,7 +21,7 @@ def by(number: int, end: int, *authors: str) -> Match:
 
 def out(mailbox: Mailbox) -> list[tuple[int, int]]:
     """Which matches went out, by their time in hours, and how many had been left out before."""
-    return [((d.match.end - START) // HOUR, d.left_out) for d in mailbox.matches(None, 0, 100)]
+    return [((d.match.end_us - START) // HOUR, d.left_out) for d in mailbox.matches(None, 0, 100)]
 
 
 def test_one_per_value_and_period_and_the_rest_is_counted(mailbox: Mailbox) -> None:
@@ -118,7 +118,7 @@ def test_what_goes_out_is_apart_by_a_period_and_nothing_is_lost_from_the_count(
             went = mailbox.matches(None, 0, 100)
             assert len(went) + throttle.left_out == len(hours)
             for author in "ab":
-                ends = sorted(d.match.end for d in went if d.match.values["author"] == [author])
+                ends = sorted(d.match.end_us for d in went if d.match.values["author"] == [author])
                 assert all(b - a >= period for a, b in pairwise(ends))
             found.append([(d.match.id, d.left_out) for d in went])
     assert found[0] == found[1]

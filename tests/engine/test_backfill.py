@@ -57,7 +57,7 @@ def test_history_is_matched_as_if_it_came_now(seed: int, tmp_path: Path) -> None
 
 
 def test_history_reaches_back_as_far_as_asked(tmp_path: Path) -> None:
-    with Broker(tmp_path, lateness=2**50) as broker:
+    with Broker(tmp_path, lateness=2**50 / 10**6) as broker:
         broker.process([item(n) for n in (1, 2, 3)])
         told = broker.backfill(PAIR, 2.0)
         assert told.documents == 2

@@ -268,7 +268,7 @@ def _cut(events: list[Step], together: bool) -> tuple[Event, ...]:
 
 
 def test_what_came_back_for_a_batch_goes_with_it() -> None:
-    with Broker(memory=8, lateness=WEEK) as broker:
+    with Broker(memory=8, lateness=WEEK / 10**6) as broker:
         broker.subscribe("q: " + SAME.format("FOLLOWED BY {x = y, 90 s}"))
         found = 0
         for i in range(60):

@@ -104,9 +104,9 @@ class Twin:
     def __init__(self, r: Random, tmp_path: Path) -> None:
         self.r = r
         self.state = tmp_path / "failing"
-        limit = Limit(25, HOUR)
-        self.failing = Broker(self.state, lateness=HOUR, limit=limit)
-        self.sound = Broker(tmp_path / "sound", lateness=HOUR, limit=limit)
+        limit = Limit.of(25, HOUR)
+        self.failing = Broker(self.state, lateness=HOUR / 10**6, limit=limit)
+        self.sound = Broker(tmp_path / "sound", lateness=HOUR / 10**6, limit=limit)
         self.failed = 0
 
     def both(self, ask: Callable[[Broker], object]) -> None:
@@ -171,7 +171,7 @@ def test_whatever_fails_is_as_if_it_had_not_been_tried(seed: int, tmp_path: Path
             )
         elif known:
             id = r.choice(known)
-            limit = Limit(r.randint(1, 9), HOUR)
+            limit = Limit.of(r.randint(1, 9), HOUR)
             twin.both(
                 lambda broker, id=id, what=what, limit=limit: {  # type: ignore[misc]
                     "out": lambda: broker.unsubscribe(id),
@@ -188,7 +188,7 @@ def test_whatever_fails_is_as_if_it_had_not_been_tried(seed: int, tmp_path: Path
     twin.sound.close()
     answers = []
     for state in (twin.state, tmp_path / "sound"):
-        with Broker(state, lateness=HOUR) as again:
+        with Broker(state, lateness=HOUR / 10**6) as again:
             assert twin._seen(again) == before
             batch = [item(n, "t1", at=n * 20.0) for n in (number + 1, number + 2)]
             answers.append(told(again.process(batch)))

@@ -26,13 +26,13 @@ EVERY = "every: S//i->x JOIN {1 h} S//i->y;"
 
 def limited(state: Path | None = None, matches: int = 20, period: int = HOUR) -> Broker:
     """A broker all of whose subscriptions are limited."""
-    return Broker(state, limit=Limit(matches, period))
+    return Broker(state, limit=Limit.of(matches, period))
 
 
 def both(broker: Broker) -> None:
     """One subscription that runs away, and one that may match much."""
     broker.subscribe(EVERY + PAIR)
-    broker.engine.set_limit("pair", Limit(10_000, HOUR))
+    broker.engine.set_limit("pair", Limit.of(10_000, HOUR))
 
 
 def queries(matches: list[Match]) -> dict[str, int]:
@@ -113,7 +113,7 @@ def test_a_period_begins_with_the_first_match_and_ends() -> None:
     broker.subscribe("one: S//i")
 
     def at(number: int, now: int) -> int:
-        return len(broker.process([item(number)], now=now))
+        return len(broker.process([item(number)], now=now / 10**6))
 
     assert [at(n, NOON + n) for n in range(3)] == [1, 1, 1]
     # The hour is over, and again; a clock set back begins it anew too.
@@ -129,12 +129,12 @@ def test_a_subscription_may_have_a_limit_of_its_own(tmp_path: Path) -> None:
     names = ("low", "high", "plain")
     with Broker(tmp_path) as broker:
         broker.subscribe("".join(EVERY.replace("every", name) for name in names))
-        broker.engine.set_limit("low", Limit(5, HOUR))
-        broker.engine.set_limit("high", Limit(50, HOUR))
+        broker.engine.set_limit("low", Limit.of(5, HOUR))
+        broker.engine.set_limit("high", Limit.of(50, HOUR))
         with pytest.raises(KeyError):
             broker.engine.set_limit("none", None)
-        assert broker.engine.registered_one("low").limit == Limit(5, HOUR)
-    with Broker(tmp_path, limit=Limit(20, HOUR)) as broker:
+        assert broker.engine.registered_one("low").limit == Limit.of(5, HOUR)
+    with Broker(tmp_path, limit=Limit.of(20, HOUR)) as broker:
         assert len(broker.engine.catalog.canonical) == 1
         found = broker.process([item(n, f"t{n}") for n in range(30)])
         assert queries(found) == {"low": 2, "plain": 20, "high": 42}
@@ -151,10 +151,10 @@ def test_who_is_resumed_may_match_as_much_as_at_first() -> None:
     documents = [item(n, "same") for n in range(1, 20)]
     with limited() as broker:
         broker.subscribe(EVERY)
-        assert len(broker.process(documents[:9], now=NOON)) == 20
+        assert len(broker.process(documents[:9], now=NOON / 10**6)) == 20
         assert broker.engine.registered_one("every").status == "suspended"
         broker.engine.resume("every")
-        assert len(broker.process(documents[9:18], now=NOON + 1)) == 20
+        assert len(broker.process(documents[9:18], now=(NOON + 1) / 10**6)) == 20
         assert broker.engine.registered_one("every").status == "suspended"
 
 
@@ -166,7 +166,7 @@ def test_the_limit_of_a_subscription_that_has_gone_is_forgotten() -> None:
             broker.unsubscribe("pair")
             assert not broker.engine.limits
             raise ZeroDivisionError
-        assert broker.engine.registered_one("pair").limit == Limit(10_000, HOUR)
+        assert broker.engine.registered_one("pair").limit == Limit.of(10_000, HOUR)
         assert broker.engine.limits
         broker.unsubscribe("pair")
         assert not broker.engine.limits
@@ -284,7 +284,7 @@ def test_a_limit_is_at_least_one_match() -> None:
 def test_what_results_complete_counts_at_the_document_that_came_in(size: int) -> None:
     """Results become documents behind all of a batch; how it is cut changes no match."""
     documents = [item(i, str(i)) for i in range(3)]
-    broker = Broker(limit=Limit(2, 10**15))
+    broker = Broker(limit=Limit.of(2, 10**15))
     broker.subscribe("o: SELECT r FROM (SELECT t AS k FROM S//i[./t->t])/result[./k->r]")
     found = [m for i in range(0, 3, size) for m in broker.process(documents[i : i + size])]
     assert len(found) == 2
@@ -296,7 +296,7 @@ def test_what_is_too_much_of_one_document_is_left_out_whatever_the_batch(sizes: 
     """The last one meets the results of both before it, which is one more than the limit."""
     broker = Broker()
     broker.subscribe("t: S//i[./t = 'a'] PUBLISH t; Q: t/result->r JOIN {1 day} S//i->y[./t = 'z']")
-    broker.engine.set_limit("Q", Limit(1, 10**15))
+    broker.engine.set_limit("Q", Limit.of(1, 10**15))
     documents = iter([item(number, text) for number, text in enumerate("aaz")])
     found = [m for size in sizes for m in broker.process(list(islice(documents, size)))]
     assert [m.query for m in found] == ["t", "t"]

@@ -128,8 +128,8 @@ def test_the_file_does_not_grow_where_what_it_holds_does_not(tmp_path: Path) -> 
 def test_dead_letters_have_numbers_and_an_end(tmp_path: Path) -> None:
     broken = [Document(f"b{n}", "S", 1.0, "<i>") for n in range(4)]
     with Broker(tmp_path) as broker:
-        broker.process(broken[:2], now=HOUR)
-        broker.process(broken[1:3], now=2 * HOUR)
+        broker.process(broken[:2], now=HOUR / 10**6)
+        broker.process(broken[1:3], now=(2 * HOUR) / 10**6)
         broker.process(broken[3:])
         letters = broker.engine.letters()
         assert [(each.number, each.id, each.at) for each in letters] == [
@@ -179,13 +179,13 @@ def test_expiry_goes_on_when_a_wrong_clock_is_put_right() -> None:
     broker.subscribe("q: S//a->x FOLLOWED BY {x = y, 1 day} S//b->y")
     right = 1_800_000_000 * 10**6
     ahead = right + 365 * 24 * hour
-    broker.process([Document("0", "S", ahead / 10**6, "<a/>")], now=ahead)
+    broker.process([Document("0", "S", ahead / 10**6, "<a/>")], now=ahead / 10**6)
     for number in range(1, 30 * 24):
         steady[0] += hour
         now = (ahead if number < 3 else right) + number * hour
         broker.engine.tick(now)
         if number % 6 == 0:
-            broker.process([Document(str(number), "S", now / 10**6, "<a/>")], now=now)
+            broker.process([Document(str(number), "S", now / 10**6, "<a/>")], now=now / 10**6)
     ((live,),) = broker.engine.store.rows("SELECT count(*) FROM rl")
     assert 32 <= live <= 34, "a day of window and seven of lateness, four documents each"
     assert broker.engine.count_letters() == 0

@@ -81,7 +81,7 @@ def observed(case: Case, restart_before: Callable[[int], bool] | None = None) ->
 
 
 def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bool]) -> Answer:
-    broker = Broker(state, lateness=case.lateness, memory=case.memory)
+    broker = Broker(state, lateness=case.lateness / 10**6, memory=case.memory)
     answer: list[list[Found]] = []
     seen: set[str] = set()
     batches = [event for event in case.events if isinstance(event, Batch)]
@@ -91,7 +91,7 @@ def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bo
         for number, event in enumerate(case.events):
             if restart_before(number):
                 broker.close()
-                broker = Broker(state, lateness=case.lateness, memory=case.memory)
+                broker = Broker(state, lateness=case.lateness / 10**6, memory=case.memory)
                 names.listen(broker)
             matches, ids = _put(broker, event, names)
             repeated = seen.intersection(ids)
@@ -153,10 +153,10 @@ def _put(broker: Broker, event: Event, names: Names) -> tuple[list[Found], list[
     found = [
         Found(
             match.query,
-            tuple((names.of(ref.id), ref.timestamp) for ref in match.documents),
+            tuple((names.of(ref.id), ref.timestamp_us) for ref in match.documents),
             match.nodes,
-            match.start,
-            match.end,
+            match.start_us,
+            match.end_us,
             tuple((name, tuple(sorted(match.values[name]))) for name in sorted(match.values)),
             canonical(etree.fromstring(match.result)),
         )

@@ -40,7 +40,7 @@ class Rows:
         homes = self._homes[match.query]
         nodes = [self._path(ids[at], n) for at, n in zip(homes, match.nodes, strict=True)]
         return Row(
-            match.query, match.start, match.end, names, tuple(nodes), canonical(match.result)
+            match.query, match.start_us, match.end_us, names, tuple(nodes), canonical(match.result)
         )
 
     def _name(self, document_id: str) -> str:

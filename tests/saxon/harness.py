@@ -73,7 +73,7 @@ def _wanted(case: Case) -> Answer:
 
 
 def _got(case: Case, wanted: Answer) -> list[Row]:
-    with Broker(lateness=case.lateness) as broker:
+    with Broker(lateness=case.lateness / 10**6) as broker:
         rows = Rows(broker, _documents(case), wanted.homes)
         found: list[Row] = []
         for event in case.events:

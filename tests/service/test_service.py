@@ -302,7 +302,7 @@ def test_one_that_is_dropped_while_it_matches_leaves_nothing(service: Service) -
 
 
 def test_one_that_matches_too_much_is_suspended_and_its_owner_told(service: Service) -> None:
-    service.subscribe(ORDERS, limit=Limit(3, HOUR), channels=[ChannelSpec("pull")])
+    service.subscribe(ORDERS, limit=Limit.of(3, HOUR), channels=[ChannelSpec("pull")])
     service.subscribe("events: SELECT s FROM broker.events//broker-event[./subject->s];")
     service.subscribe("calm: SELECT p FROM S//order[./part->p];")
     applied(service, service.publish("S", [order(n, id=f"o{n}") for n in range(10)]).last)
@@ -325,7 +325,7 @@ def test_history_keeps_to_the_limit_that_comes_with_it(tmp_path: Path) -> None:
         service.subscribe(ORDERS)
         applied(service, service.publish("S", [order(1, id=f"o{n}") for n in range(10)]).last)
         (done,) = service.subscribe(
-            ORDERS.replace("orders:", "few:"), backfill=HOUR, limit=Limit(4, HOUR)
+            ORDERS.replace("orders:", "few:"), backfill=HOUR, limit=Limit.of(4, HOUR)
         )
         assert done.history is not None
         assert (len(done.history.matches), done.history.suspended) == (4, ("few",))

@@ -41,7 +41,7 @@ def make(directory: Path) -> Outcome:
     with _opened(state) as broker:
         broker.subscribe((HERE / "first.xscl").read_text(encoding="utf-8"))
         broker.subscribe("limited: SELECT l FROM S//order[./isbn->l]")
-        broker.engine.set_limit("limited", Limit(3, 3_600_000_000))
+        broker.engine.set_limit("limited", Limit(3, 3_600))
         _each(broker, [Doc("early", -10_000, "<alarm/>"), Doc("early2", -9_999, "<alarm/>")])
         broker.engine.pause("resumed")
         acknowledged = _each(broker, documents.FIRST)

@@ -240,8 +240,8 @@ def as_match(told: dict[str, Any]) -> Match:
             id=told["id"],
             query=told["query"],
             stream=told["stream"],
-            start=_time(told["start"]),
-            end=_time(told["end"]),
+            start_us=_time(told["start"]),
+            end_us=_time(told["end"]),
             documents=tuple(
                 DocumentRef(d["id"], d["stream"], _time(d["timestamp"])) for d in told["documents"]
             ),

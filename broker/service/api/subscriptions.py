@@ -166,7 +166,7 @@ def _subscribe(api: Context, request: Request, body: SubscribeBody) -> list[Crea
         name=body.name,
         backfill=body.backfill,
         throttle=None if throttle is None else Throttle(throttle.variable, throttle.period),
-        limit=None if limit is None else Limit(limit.matches, limit.period),
+        limit=None if limit is None else Limit.of(limit.matches, limit.period),
         channels=[channel_spec(api.service.settings.state, c, c.name) for c in body.channels],
     )
     return [_created(api, request, each) for each in done]
@@ -221,7 +221,7 @@ def _fields(api: Context, request: Request, registered: Registered) -> dict[str,
 def _limit(limit: Limit | None) -> LimitReply | None:
     if limit is None:
         return None
-    return LimitReply(matches=limit.matches, period=format_duration(limit.period))
+    return LimitReply(matches=limit.matches, period=format_duration(limit.microseconds))
 
 
 def _throttle(throttle: Throttle | None) -> ThrottleReply | None:

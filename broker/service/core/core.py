@@ -89,7 +89,7 @@ class Core:
     def _open_engine(self) -> Engine:
         settings = self.settings
         limits = settings.limits
-        limit = None if limits.matches is None else Limit(limits.matches, limits.period)
+        limit = None if limits.matches is None else Limit.of(limits.matches, limits.period)
         if (self.state / RESTORING).exists():
             raise StateError(
                 f"{self.state}: a backup was being restored here, and not all of it is: empty the "
