@@ -15,6 +15,8 @@ import threading
 
 from broker.cli.signals import INTERRUPTED, handled, received
 
+_OURS = ("broker", "feeds", "xscl")
+
 
 def main() -> None:
     """Entry point: turns what was raised into a message and an exit code."""
@@ -68,6 +70,12 @@ def _tell(error: BaseException) -> int:
         case ReaderGone() | BrokenPipeError():
             forget_output()
             return 0
+        case ModuleNotFoundError() if error.name and error.name.split(".")[0] not in _OURS:
+            _say(
+                f"broker: the Python package {error.name.split('.')[0]} is missing; install what this"
+                " program needs: pip install -r requirements.lock, or pip install xml-stream-broker"
+            )
+            return 1
         case OSError():
             # Files and the network have messages of their own; what is left is the output, full or
             # so.

