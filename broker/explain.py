@@ -19,7 +19,12 @@ from xscl.syntax.printer import format_expression
 
 def ast_stage(query: Compiled, catalog: Catalog) -> str:
     """The syntax tree, a node a line."""
-    return "\n".join(_tree(query.resolved.query, "", 0))
+    return syntax_tree(query.resolved.query)
+
+
+def syntax_tree(node: Any) -> str:
+    """A node of the syntax tree with all below it, a node a line."""
+    return "\n".join(_tree(node, "", 0))
 
 
 def _tree(value: Any, name: str, depth: int) -> Iterator[str]:
@@ -38,7 +43,7 @@ def _tree(value: Any, name: str, depth: int) -> Iterator[str]:
         for key, item in nested:
             yield from _tree(item, key, depth + 1)
     elif isinstance(value, tuple):
-        yield label.rstrip()
+        yield label.rstrip() if name else f"{label}list"
         for item in value:
             yield from _tree(item, "", depth + 1)
     else:
