@@ -150,7 +150,7 @@ class Log:
         return self._last
 
     def matches(
-        self, subscription: str | Sequence[str] | None, after: int, limit: int
+        self, subscription: str | Sequence[str] | None = None, after: int = 0, limit: int = 1_000
     ) -> list[Delivered]:
         """The matches with n > after of one subscription, of several, or (None) of all; oldest first."""
         if subscription is None:

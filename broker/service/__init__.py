@@ -9,7 +9,7 @@ intake             what publishers send, durable before it is accepted
 polling, books     feeds that are fetched, and which
 driver, local      the thread of the pipeline, which goes on after a failure; the one without Spark
 subscriptions      queries come, go, pause and are replaced while documents flow
-channels, letters, feeds    the other operations
+channels, letters, feeds    ways out, documents kept aside, feeds
 maintenance        time passes, files stay small
 backup             copies of a state, and a state from a copy
 api                all of it over HTTP

@@ -1,107 +1,92 @@
-"""Where matches go: channels, what they could not deliver, and the matches themselves."""
+"""The channels, the ways out of the mailbox: made, changed, tried, read from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from broker.delivery import Channel, Dead, Delivered, Event, Mailbox
+from broker.delivery import Channel, Delivered, DeliveryWorker, Mailbox
 from broker.service.core.answers import ChannelSpec
 from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, Invalid, NotFound
 
 
-class ChannelOperations:
-    """What may be asked of the channels and of the mailbox behind them."""
+class Channels:
+    """The channels of a state, and the worker that delivers through them."""
 
-    core: Core
+    def __init__(self, core: Core, worker: DeliveryWorker) -> None:
+        self._core = core
+        self._mailbox = core.mailbox
+        self._worker = worker
 
-    def matches(
-        self, subscription: str | None = None, after: int = 0, limit: int = 1_000
-    ) -> list[Delivered]:
-        """What was found, by number, of one subscription or all; those after a number."""
-        return self.core.mailbox.matches(subscription, after, limit)
+    def all(self, subscription: str | None = None) -> list[Channel]:
+        """By name; of one subscription or of all."""
+        return self._mailbox.channels(subscription)
 
-    def channels(self, subscription: str | None = None) -> list[Channel]:
-        return self.core.mailbox.channels(subscription)
-
-    def channel(self, name: str) -> Channel:
+    def get(self, name: str) -> Channel:
         with _found("channel", name):
-            return self.core.mailbox.channel(name)
+            return self._mailbox.channel(name)
 
-    def put_channel(self, spec: ChannelSpec, subscription: str | None = None) -> Channel:
+    def put(self, spec: ChannelSpec, subscription: str | None = None) -> Channel:
         """Make a channel, or change one; without a subscription it delivers all matches."""
         if spec.name is None:
             raise Invalid("a channel has a name", "name")
-        check_channel(self.core, spec)
+        check_channel(self._core, spec)
         if subscription is not None:
-            with self.core.lock, _found("subscription", subscription):
-                self.core.engine.registered_one(subscription)
-        put_channel(self.core.mailbox, spec.name, spec, subscription)
-        return self.channel(spec.name)
+            with self._core.lock, _found("subscription", subscription):
+                self._core.engine.registered_one(subscription)
+        put_channel(self._mailbox, spec.name, spec, subscription)
+        return self.get(spec.name)
 
-    def drop_channel(self, name: str) -> None:
+    def drop(self, name: str) -> None:
         """Remove a channel; what it has not delivered is not delivered."""
         with _found("channel", name):
-            self.core.mailbox.remove_channel(name)
+            self._mailbox.remove_channel(name)
 
-    def pause_channel(self, name: str) -> Channel:
+    def pause(self, name: str) -> Channel:
         with _found("channel", name):
-            self.core.mailbox.pause_channel(name)
-        return self.channel(name)
+            self._mailbox.pause_channel(name)
+        return self.get(name)
 
-    def resume_channel(self, name: str) -> Channel:
+    def resume(self, name: str) -> Channel:
         """Go on with a channel that is paused or disabled; it tries at once."""
         with _found("channel", name):
-            self.core.mailbox.resume_channel(name)
-        return self.channel(name)
+            self._mailbox.resume_channel(name)
+        return self.get(name)
 
-    def reset_channel(self, name: str, after: int) -> Channel:
+    def reset(self, name: str, after: int) -> Channel:
         """Begin again behind a place in the log, also an earlier one."""
         with _found("channel", name):
-            self.core.mailbox.reset_channel(name, after)
-        return self.channel(name)
+            self._mailbox.reset_channel(name, after)
+        return self.get(name)
 
-    def take(self, channel: str, limit: int = 1_000) -> list[Delivered]:
+    def pull(self, name: str, limit: int = 1_000) -> list[Delivered]:
         """What a consumer that pulls has not acknowledged yet."""
-        with _found("channel", channel):
-            return self.core.mailbox.pull(channel, limit)
+        with _found("channel", name):
+            return self._mailbox.pull(name, limit)
 
-    def ack(self, channel: str, n: int) -> Channel:
+    def ack(self, name: str, n: int) -> Channel:
         """All matches up to this number have reached the consumer. A channel whose subscription was
         dropped goes with the last of them, and is told as it was."""
-        mailbox = self.core.mailbox
-        with _found("channel", channel):
-            before = mailbox.channel(channel)
-            cursor = mailbox.ack(channel, n)
+        with _found("channel", name):
+            before = self._mailbox.channel(name)
+            cursor = self._mailbox.ack(name, n)
         try:
-            return mailbox.channel(channel)
+            return self._mailbox.channel(name)
         except KeyError:
             return replace(before, cursor=cursor)
 
-    def dead_deliveries(
-        self, after: int = 0, limit: int = 1_000, channel: str | None = None
-    ) -> list[Dead]:
-        """Deliveries that were given up, by number."""
-        return self.core.mailbox.dead(after, limit, channel)
+    def test(self, name: str) -> tuple[bool, str]:
+        """Try a channel with a message of its own, now; whether it went well, and how. Raises NotFound,
+        Conflict for a channel that nothing is sent to."""
+        with _found("channel", name):
+            return self._worker.test(name)
 
-    def resend(self, numbers: Sequence[int] | None, channel: str | None = None) -> int:
-        """Try deliveries again that were given up: these, or all (of a channel); how many."""
-        return self.core.mailbox.resend(numbers, channel)
-
-    def forget_dead(self, numbers: Sequence[int] | None, channel: str | None = None) -> int:
-        """Forget deliveries that were given up: these, or all (of a channel); how many."""
-        return self.core.mailbox.forget_dead(numbers, channel=channel)
-
-    def events(self, after: int = 0, limit: int = 1_000) -> list[Event]:
-        """What owners should hear of, by number."""
-        return self.core.mailbox.events(after, limit)
-
-    def resend_match(self, match_id: str, channel: str) -> None:
+    def resend_match(self, match_id: str, name: str) -> None:
         """Deliver a match once more."""
-        with _found("match or channel", f"{match_id} / {channel}"):
-            self.core.mailbox.resend_match(match_id, channel)
+        with _found("match or channel", f"{match_id} / {name}"):
+            self._mailbox.resend_match(match_id, name)
 
 
 def check_channel(core: Core, spec: ChannelSpec) -> None:

@@ -12,23 +12,22 @@ from broker.service.intake import Intake
 from feeds.rows import DocumentRow
 
 
-class LetterOperations:
-    """What may be asked of the documents that were kept aside."""
+class DeadLetters:
+    """The documents of a state that were kept aside."""
 
-    core: Core
-    intake: Intake
+    def __init__(self, core: Core, intake: Intake) -> None:
+        self._core = core
+        self._intake = intake
 
-    def letters(self, after: int = 0, limit: int = 1_000) -> list[DeadLetter]:
+    def page(self, after: int = 0, limit: int = 1_000) -> list[DeadLetter]:
         """By number, those after one."""
-        with self.core.lock:
-            return self.core.engine.letters(after, limit)
+        with self._core.lock:
+            return self._core.engine.letters(after, limit)
 
-    def forget_letters(
-        self, before: int | None = None, numbers: Sequence[int] | None = None
-    ) -> int:
+    def forget(self, before: int | None = None, numbers: Sequence[int] | None = None) -> int:
         """Forget those of these numbers, and those kept aside before a time; how many."""
-        with self.core.lock:
-            return self.core.engine.forget_letters(numbers, before=before)
+        with self._core.lock:
+            return self._core.engine.forget_letters(numbers, before=before)
 
     def resubmit(self, number: int) -> Accepted:
         """Send one on its way again, as it was: it is late no more if more lateness is allowed now.
@@ -37,7 +36,7 @@ class LetterOperations:
         letter from then on, unless it becomes one again. Raises NotFound, Conflict, and what `publish`
         raises.
         """
-        core = self.core
+        core = self._core
         with core.lock:  # it cannot become one again before it is forgotten
             found = core.engine.letters(number - 1, 1)
             if not found or found[0].number != number:
@@ -58,6 +57,6 @@ class LetterOperations:
                 xml=letter.xml,
                 place=letter.place,
             )
-            accepted = self.intake.take([row])
+            accepted = self._intake.take([row])
             core.engine.forget_letters([number])
         return accepted

@@ -1,7 +1,7 @@
 """The service: everything over one state directory, started, stopped, and asked.
 
-In: settings. Out: the operations that the HTTP API translates, all of them plain calls that any
-thread may make, and the figures. Threads: the pipeline, the feeds, the deliveries, maintenance.
+In: settings. Out: the parts whose operations the HTTP API translates, all of them plain calls that
+any thread may make, and the figures. Threads: the pipeline, the feeds, the deliveries, maintenance.
 
 A call that changes the engine waits for the batch in flight. History (`backfill`, `dry_run`) and
 `backup` hold the engine for as long as they take: documents are accepted meanwhile, and matched
@@ -13,8 +13,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -25,27 +26,25 @@ from broker.engine import Engine
 from broker.figures import Figures as EngineFigures
 from broker.figures import figures as engine_figures
 from broker.service.backup import TOKEN, back_up
-from broker.service.channels import ChannelOperations
+from broker.service.channels import Channels
 from broker.service.core.answers import (
-    Accepted,
     BackedUp,
-    Posted,
     ServiceFigures,
     SpoolFigures,
     State,
 )
 from broker.service.core.core import Core
-from broker.service.core.errors import Conflict, NotFound, Starting
+from broker.service.core.errors import Starting
 from broker.service.events import event_row
-from broker.service.feeds import FeedOperations, Watching
+from broker.service.feeds import Feeds
 from broker.service.intake import Intake
-from broker.service.letters import LetterOperations
+from broker.service.letters import DeadLetters
 from broker.service.maintenance import Maintenance
 from broker.service.metrics import Metrics
 from broker.service.outgoing import delivery_settings
 from broker.service.pipeline.driver import Driver, Pipeline, Watch
 from broker.service.pipeline.local import LocalPipeline
-from broker.service.subscriptions import SubscriptionOperations
+from broker.service.subscriptions import Subscriptions
 from broker.settings.schema import Settings
 from broker.state.disk import free, write_private
 from broker.state.store import DatabaseError, StateError
@@ -64,10 +63,23 @@ _SHOWN = 100
 """Suspended subscriptions that figures name."""
 
 
-class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedOperations):
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What there is while the state is open."""
+
+    core: Core
+    intake: Intake
+    subscriptions: Subscriptions
+    channels: Channels
+    letters: DeadLetters
+    feeds: Feeds
+
+
+class Service:
     """A service over the state directory of its settings. Nothing is opened before `start`.
 
-    `clock` gives seconds since the epoch. Operations raise the errors of `broker.service.core.errors`, and
+    What may be asked of it is in its parts: `service.subscriptions.pause(id)`. Where the state is not
+    open, they raise Starting. `clock` gives seconds since the epoch. Operations raise the errors of `broker.service.core.errors`, and
     XsclError for what is wrong in a query.
     """
 
@@ -81,7 +93,7 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
         self._phase: State = "starting"
         self._changing = threading.Lock()
         self._halted: bool | None = None
-        self._core: Core | None = None
+        self._parts: _Parts | None = None
         self._last_figures: tuple[EngineFigures | None, tuple[str, ...], int] = (None, (), 0)
 
     # -- starting and stopping -------------------------------------------------------------------
@@ -96,9 +108,9 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
             undo.callback(core.close)
             self.token = _token(self.settings, self.state)
             self.watch = Watch(self.settings.pipeline.kind, core, self.metrics)
-            self.intake = Intake(core, self.watch.rate)
-            self.watching = Watching(core, self.intake.has_room)
-            undo.callback(self.watching.close, _LET_GO)
+            intake = Intake(core, self.watch.rate)
+            feeds = Feeds(core, intake.has_room)
+            undo.callback(feeds.close, _LET_GO)
             core.on_suspension = self._suspended
             self._driver = Driver(core, self._pipeline(core), self.watch)
             self._worker = DeliveryWorker(
@@ -106,11 +118,18 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
             )
             self._maintenance = Maintenance(core)
             undo.pop_all()
-        self._core = core
+        self._parts = _Parts(
+            core,
+            intake,
+            Subscriptions(core),
+            Channels(core, self._worker),
+            DeadLetters(core, intake),
+            feeds,
+        )
         self.started = core.now()
         self._worker.start()
         self._driver.start()
-        self.watching.polling.start()
+        feeds.polling.start()
         self._maintenance.start()
         self._phase = "running"
         _log.info("service.started", state=str(self.state), pipeline=self.settings.pipeline.kind)
@@ -146,7 +165,7 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
         """Finish what is in flight and begin nothing more; whether it ended within so many seconds.
         What there is may still be asked for."""
         with self._changing:
-            if self._core is None or self._halted is not None:
+            if self._parts is None or self._halted is not None:
                 return self._halted is not False
             self.drain()
             until = time.monotonic() + timeout
@@ -156,7 +175,7 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
 
             ended = [
                 self._driver.stop(left()),
-                self.watching.close(left()),
+                self.feeds.close(left()),
                 self._maintenance.stop(left()),
                 self._worker.stop(left()),
             ]
@@ -166,9 +185,9 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
     def close(self) -> None:
         """Close the state, once nothing uses it any more."""
         with self._changing:
-            if self._core is not None and self._halted:
-                self._core.close()
-                self._core = None
+            if self._parts is not None and self._halted:
+                self.core.close()
+                self._parts = None
                 _log.info("service.stopped")
             self._phase = "stopped"
 
@@ -184,12 +203,35 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
 
     # -- what there is ---------------------------------------------------------------------------
 
-    @property
-    def core(self) -> Core:  # type: ignore[override]
-        """The open state. Raises Starting where it is not open."""
-        if self._core is None:
+    def _open(self) -> _Parts:
+        """Raises Starting where the state is not open."""
+        if self._parts is None:
             raise Starting("the state is not open")
-        return self._core
+        return self._parts
+
+    @property
+    def core(self) -> Core:
+        return self._open().core
+
+    @property
+    def intake(self) -> Intake:
+        return self._open().intake
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        return self._open().subscriptions
+
+    @property
+    def channels(self) -> Channels:
+        return self._open().channels
+
+    @property
+    def letters(self) -> DeadLetters:
+        return self._open().letters
+
+    @property
+    def feeds(self) -> Feeds:
+        return self._open().feeds
 
     @property
     def engine(self) -> Engine:
@@ -206,24 +248,6 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
     @property
     def mailbox(self) -> Mailbox:
         return self.core.mailbox
-
-    def publish(self, stream: str, documents: Sequence[Posted]) -> Accepted:
-        """Take documents of a stream, all or none; they are on disk when it returns.
-
-        Raises Draining, Busy, DiskFull, TooLarge, Invalid.
-        """
-        self.core  # noqa: B018  # raises Starting
-        return self.intake.publish(stream, documents)
-
-    def test_channel(self, name: str) -> tuple[bool, str]:
-        """Try a channel with a message of its own, now; whether it went well, and how. Raises NotFound,
-        Conflict for a channel that nothing is sent to."""
-        try:
-            return self._worker.test(name)
-        except KeyError:
-            raise NotFound("channel", name) from None
-        except ValueError as error:
-            raise Conflict(str(error)) from None
 
     def backup(self, directory: Path) -> BackedUp:
         """Copy the state into a directory that is new or empty, while all goes on."""
@@ -253,7 +277,7 @@ class Service(SubscriptionOperations, ChannelOperations, LetterOperations, FeedO
             engine=engine,
             engine_age=now - at,
             mailbox=core.mailbox.figures(),
-            feeds=self.watching.figures(),
+            feeds=self.feeds.figures(),
             suspended=suspended,
             maintenance=self._maintenance.problems,
             sizes=_sizes(self.state),

@@ -34,10 +34,11 @@ LONGEST_ID = 1_000
 """Characters of an id, which stands in addresses."""
 
 
-class SubscriptionOperations:
-    """What may be asked of the subscriptions. Raises XsclError for what is wrong in a text."""
+class Subscriptions:
+    """The subscriptions of a state. Raises XsclError for what is wrong in a text."""
 
-    core: Core
+    def __init__(self, core: Core) -> None:
+        self._core = core
 
     def subscribe(
         self,
@@ -58,7 +59,7 @@ class SubscriptionOperations:
         """
         compiled, warnings = _compile(text, name)
         for spec in channels:
-            check_channel(self.core, spec)
+            check_channel(self._core, spec)
         named = [spec.name for spec in channels if spec.name is not None]
         if named and len(compiled) > 1:
             raise Invalid(
@@ -67,7 +68,7 @@ class SubscriptionOperations:
                 "channels",
             )
         ids = [query.id for query in compiled]
-        throttles = {id: self.core.mailbox.throttle(id) for id in ids}
+        throttles = {id: self._core.mailbox.throttle(id) for id in ids}
         for query in compiled:
             own = throttle or throttles[query.id]
             if own is not None and own.variable is not None:
@@ -75,8 +76,8 @@ class SubscriptionOperations:
         was = self._bounds(throttles)
         with self._prepared(throttles, throttle, channels):
             outcomes, history = self._register(compiled, backfill, limit)
-        with self.core.lock:
-            registered = {each.id: each for each in self.core.engine.registered_of(ids)}
+        with self._core.lock:
+            registered = {each.id: each for each in self._core.engine.registered_of(ids)}
         results = []
         for id, outcome in zip(ids, outcomes, strict=True):
             if id not in registered:
@@ -87,8 +88,8 @@ class SubscriptionOperations:
 
     def _bounds(self, throttles: Mapping[str, Throttle | None]) -> dict[str, Bounds]:
         """Those of subscriptions with these throttles; of one that is not registered, none."""
-        with self.core.lock:
-            registered = self.core.engine.registered_of([*throttles])
+        with self._core.lock:
+            registered = self._core.engine.registered_of([*throttles])
         own = {each.id: Bounds(throttles[each.id], each.limit) for each in registered}
         return {id: own.get(id, Bounds()) for id in throttles}
 
@@ -96,7 +97,7 @@ class SubscriptionOperations:
         self, compiled: list[Compiled], duration: int | None, limit: Limit | None
     ) -> tuple[list[Outcome], History | None]:
         """What became of each, and what was found in history."""
-        core = self.core
+        core = self._core
         history = None
         with core.lock:
             engine, now = core.engine, core.now()
@@ -116,7 +117,7 @@ class SubscriptionOperations:
 
     def _outcome(self, query: Compiled) -> Outcome:
         """What will become of a query."""
-        known = self.core.engine.registry.known(query.id)
+        known = self._core.engine.registry.known(query.id)
         if known is None:
             return "new"
         return "unchanged" if known.text == query.text else "replaced"
@@ -130,7 +131,7 @@ class SubscriptionOperations:
     ) -> Iterator[None]:
         """Make the throttle and the channels of queries, which had these throttles before, before
         anything is found; if the block fails, those that were new are gone again."""
-        mailbox = self.core.mailbox
+        mailbox = self._core.mailbox
         with ExitStack() as undo:
             for id, had in before.items():
                 if throttle is not None:
@@ -153,7 +154,7 @@ class SubscriptionOperations:
         """What a text would have matched among the stored documents, of the last `since` microseconds
         or all; nothing is registered. A query is given up after `most` matches."""
         compiled, _ = _compile(text, name)
-        core = self.core
+        core = self._core
         with core.lock:
             newest = core.engine.newest()
             engine = core.engine
@@ -167,7 +168,7 @@ class SubscriptionOperations:
         What one of the same id had found that was dropped before, to be delivered, is delivered in
         any case; who no longer wants that removes the channel. Raises NotFound.
         """
-        core = self.core
+        core = self._core
         with core.lock:
             core.empty_outbox()
             try:
@@ -182,15 +183,15 @@ class SubscriptionOperations:
     def pause(self, id: str) -> Registered:
         """Let a subscription see no documents until it is resumed; the gap is recorded."""
         self._change("pause", id)
-        return self.subscription(id)
+        return self.get(id)
 
     def resume(self, id: str) -> Registered:
         """Go on with one that is paused or suspended, from the next document on."""
         self._change("resume", id)
-        return self.subscription(id)
+        return self.get(id)
 
     def _change(self, what: Literal["pause", "resume"], id: str) -> None:
-        core = self.core
+        core = self._core
         with core.lock:
             try:
                 if what == "pause":
@@ -201,14 +202,14 @@ class SubscriptionOperations:
                 raise NotFound("subscription", id) from None
         _log.info(f"subscription.{what}d", id=id)
 
-    def subscription(self, id: str) -> Registered:
-        with self.core.lock:
+    def get(self, id: str) -> Registered:
+        with self._core.lock:
             try:
-                return self.core.engine.registered_one(id)
+                return self._core.engine.registered_one(id)
             except KeyError:
                 raise NotFound("subscription", id) from None
 
-    def subscriptions(
+    def page(
         self,
         status: Status | None = None,
         prefix: str = "",
@@ -216,8 +217,8 @@ class SubscriptionOperations:
         limit: int = 1_000,
     ) -> list[Registered]:
         """By id, those after one, whose ids begin with `prefix`, of a status."""
-        with self.core.lock:
-            return self.core.engine.registered(
+        with self._core.lock:
+            return self._core.engine.registered(
                 status=status, prefix=prefix, after=after, limit=limit
             )
 

@@ -56,7 +56,9 @@ class Publisher(threading.Thread):
 
     def run(self) -> None:
         while not self.stop.is_set():
-            accepted = self.service.publish("S", [order(self.count, id=f"o{self.count + 1}")])
+            accepted = self.service.intake.publish(
+                "S", [order(self.count, id=f"o{self.count + 1}")]
+            )
             assert accepted.first == self.count + 1
             self.count += 1
 
@@ -94,5 +96,5 @@ def applied(service: Service, number: int) -> None:
 
 def found(service: Service, subscription: str) -> list[list[str]]:
     """The ids of the documents of each match, in order."""
-    matches = service.matches(subscription, limit=100_000)
+    matches = service.mailbox.matches(subscription, limit=100_000)
     return [[document.id for document in each.match.documents] for each in matches]

@@ -279,8 +279,8 @@ def test_a_feed_is_meant_by_its_address_as_it_was_added(running: Running) -> Non
     typed, url = " http://me:secret@127.0.0.1:9/feed.xml ", "http://127.0.0.1:9/feed.xml"
     added = running.http.post("/v1/feeds", json={"url": typed})
     assert (added.status_code, added.json()["url"]) == (201, url)
-    assert running.service.pause_feed(typed).status == "paused"
-    assert running.service.resume_feed(typed).status == "active"
+    assert running.service.feeds.pause(typed).status == "paused"
+    assert running.service.feeds.resume(typed).status == "active"
     assert running.http.delete("/v1/feeds", params={"url": typed}).status_code == 204
     again = running.http.delete("/v1/feeds", params={"url": typed})
     assert "secret" not in problem(again, 404, "not-found")["detail"]

@@ -111,7 +111,7 @@ def test_the_token_is_never_logged(
     caplog.set_level("DEBUG")
     running.subscribe()
     path = running.http.get("/v1/subscriptions/pair").json()["atom_url"].removeprefix(running.url)
-    monkeypatch.setattr(running.service, "channels", fails)
+    monkeypatch.setattr(running.service.channels, "all", fails)
     problem(running.http.get("/v1/channels"), 500, "internal")
     problem(
         running.http.get("/v1/status", headers={"Authorization": "Bearer wrong"}),

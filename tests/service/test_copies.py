@@ -23,7 +23,7 @@ from tests.service.data import ORDERS, Publisher, applied, found, order, serving
 def test_a_copy_made_while_documents_flow_is_a_state_that_goes_on(tmp_path: Path) -> None:
     copy, state = tmp_path / "copy", tmp_path / "new"
     with serving(tmp_path / "state") as service:
-        service.subscribe(ORDERS, channels=[ChannelSpec("pull")])
+        service.subscriptions.subscribe(ORDERS, channels=[ChannelSpec("pull")])
         with Publisher(service) as publisher:
             until(lambda: service.figures().spool.applied > 30)
             done = service.backup(copy)
@@ -42,22 +42,24 @@ def test_a_copy_made_while_documents_flow_is_a_state_that_goes_on(tmp_path: Path
         assert last >= 30
         applied(restored, last)
         assert found(restored, "orders") == [[f"o{n}"] for n in range(1, last + 1)]
-        assert len(restored.take("orders.pull", 10_000)) == last
-        applied(restored, restored.publish("S", [order(1, id="next")]).last)
+        assert len(restored.channels.pull("orders.pull", 10_000)) == last
+        applied(restored, restored.intake.publish("S", [order(1, id="next")]).last)
         assert found(restored, "orders")[-1] == ["next"]
 
 
 def test_who_reads_on_behind_a_number_misses_nothing_after_a_restore(tmp_path: Path) -> None:
     copy, state = tmp_path / "copy", tmp_path / "new"
     with serving(tmp_path / "state") as service:
-        service.subscribe(ORDERS)
-        applied(service, service.publish("S", [order(1, id="before")]).last)
+        service.subscriptions.subscribe(ORDERS)
+        applied(service, service.intake.publish("S", [order(1, id="before")]).last)
         service.backup(copy)
-        applied(service, service.publish("S", [order(1, id=f"lost{n}") for n in range(5)]).last)
+        applied(
+            service, service.intake.publish("S", [order(1, id=f"lost{n}") for n in range(5)]).last
+        )
         last = service.mailbox.matches("orders", 0, 100)[-1].n
     restore(copy, state)
     with serving(state) as restored:
-        applied(restored, restored.publish("S", [order(1, id="after")]).last)
+        applied(restored, restored.intake.publish("S", [order(1, id="after")]).last)
         (one,) = restored.mailbox.matches("orders", last, 100)
         assert [d.id for d in one.match.documents] == ["after"]
         assert [d.n for d in restored.mailbox.matches("orders", 0, 100)] == [1, one.n]
@@ -90,7 +92,7 @@ def test_what_is_no_whole_copy_is_refused(tmp_path: Path) -> None:
 def test_of_copies_made_at_once_in_one_place_one_is_made_and_is_whole(tmp_path: Path) -> None:
     count = 4
     with serving(tmp_path / "state") as service, ThreadPoolExecutor(count) as pool:
-        service.subscribe(ORDERS)
+        service.subscriptions.subscribe(ORDERS)
         for n in range(3):
             copy, begin = tmp_path / f"copy{n}", threading.Barrier(count)
 
@@ -111,8 +113,8 @@ def test_a_directory_that_is_there_is_filled_and_not_replaced(tmp_path: Path, li
     """It may be where a volume is mounted, or behind a link."""
     copy, state, link = tmp_path / "copy", tmp_path / "new", tmp_path / "link"
     with serving(tmp_path / "state") as service:
-        service.subscribe(ORDERS)
-        applied(service, service.publish("S", [order(1, id="one")]).last)
+        service.subscriptions.subscribe(ORDERS)
+        applied(service, service.intake.publish("S", [order(1, id="one")]).last)
         service.backup(copy)
     state.mkdir()
     link.symlink_to(state)

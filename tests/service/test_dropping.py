@@ -24,7 +24,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def publish(service: Service, id: str) -> None:
-    last = service.publish("S", [order(1, id=id)]).last
+    last = service.intake.publish("S", [order(1, id=id)]).last
 
     def handed_over() -> bool:
         with service.lock:
@@ -34,25 +34,25 @@ def publish(service: Service, id: str) -> None:
 
 
 def logged(service: Service) -> list[str]:
-    return [each.match.documents[0].id for each in service.matches("orders")]
+    return [each.match.documents[0].id for each in service.mailbox.matches("orders")]
 
 
 def test_what_was_dropped_to_be_delivered_outlives_a_successor_that_is_not(
     service: Service,
 ) -> None:
-    service.subscribe(ORDERS, channels=[PULL])
+    service.subscriptions.subscribe(ORDERS, channels=[PULL])
     publish(service, "o1")
-    service.drop("orders", "deliver")
-    service.subscribe(ORDERS, channels=[PULL])
+    service.subscriptions.drop("orders", "deliver")
+    service.subscriptions.subscribe(ORDERS, channels=[PULL])
     publish(service, "o2")
-    service.drop("orders", "drop")
+    service.subscriptions.drop("orders", "drop")
     assert logged(service) == ["o1"]
     with pytest.raises(NotFound):
-        service.drop("orders", "drop")
-    (left,) = service.take("orders.pull")
+        service.subscriptions.drop("orders", "drop")
+    (left,) = service.channels.pull("orders.pull")
     assert left.match.documents[0].id == "o1"
-    service.ack("orders.pull", left.n)
-    assert service.channels() == []
+    service.channels.ack("orders.pull", left.n)
+    assert service.channels.all() == []
 
 
 @pytest.mark.parametrize(("pending", "left"), [("drop", []), ("deliver", ["o1"])])
@@ -60,18 +60,18 @@ def test_a_drop_that_was_cut_off_is_finished_when_it_is_asked_for_again(
     service: Service, pending: Pending, left: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine has committed, and the mailbox has not been told; nobody else knows the id."""
-    service.subscribe(ORDERS)
+    service.subscriptions.subscribe(ORDERS)
     publish(service, "o1")
     monkeypatch.setattr(service.mailbox, "drop", _aborted)
     with pytest.raises(ConnectionAbortedError):
-        service.drop("orders", pending)
+        service.subscriptions.drop("orders", pending)
     monkeypatch.undo()
-    assert service.subscriptions() == []
+    assert service.subscriptions.page() == []
     assert logged(service) == ["o1"]
-    service.drop("orders", pending)
+    service.subscriptions.drop("orders", pending)
     assert logged(service) == left
     with pytest.raises(NotFound):
-        service.drop("orders", pending)
+        service.subscriptions.drop("orders", pending)
 
 
 def _aborted(*_: object) -> None:

@@ -129,7 +129,7 @@ def test_a_disk_without_room_fetches_no_feeds(tmp_path: Path) -> None:
     service = Service(settings(tmp_path / "state", intake={"min_free": "900000 TB"}, **sections))
     service.start()
     until(lambda: service.figures().feeds.active == 1)
-    service.watching.polling._stop.wait(0.5)
+    service.feeds.polling._stop.wait(0.5)
     assert service.figures().spool.last == 0
     assert service.stop()
     service = Service(settings(tmp_path / "state", **sections))

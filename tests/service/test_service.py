@@ -47,18 +47,18 @@ def service(tmp_path: Path) -> Iterator[Service]:
 def test_it_stops_and_goes_on(tmp_path: Path) -> None:
     with serving(tmp_path / "state") as service:
         token = service.token
-        (pair,) = service.subscribe(PAIR)
+        (pair,) = service.subscriptions.subscribe(PAIR)
         assert (pair.outcome, pair.registered.id, pair.registered.first_doc) == ("new", "pair", 1)
-        applied(service, service.publish("S", [order(1, id="o")]).last)
+        applied(service, service.intake.publish("S", [order(1, id="o")]).last)
         assert service.figures().state == "running"
     with pytest.raises(Starting):
-        service.publish("S", [order(1)])
+        service.intake.publish("S", [order(1)])
     with pytest.raises(Starting):
-        service.subscribe(PAIR)
+        service.subscriptions.subscribe(PAIR)
     with serving(tmp_path / "state") as again:
         assert again.token == token
         assert (tmp_path / "state" / "token").stat().st_mode & 0o077 == 0
-        applied(again, again.publish("S", [receipt(1, id="r")]).last)
+        applied(again, again.intake.publish("S", [receipt(1, id="r")]).last)
         assert found(again, "pair") == [["o", "r"]]
         assert again.figures().engine_age < 10_000_000
 
@@ -69,25 +69,25 @@ def test_one_state_has_one_service(service: Service) -> None:
 
 
 def test_while_it_stops_nothing_is_accepted_and_all_may_be_asked(service: Service) -> None:
-    service.subscribe(ORDERS)
-    service.publish("S", [order(1, id="o")])
+    service.subscriptions.subscribe(ORDERS)
+    service.intake.publish("S", [order(1, id="o")])
     assert service.halt(30)
     with pytest.raises(Draining):
-        service.publish("S", [order(2)])
+        service.intake.publish("S", [order(2)])
     assert service.figures().state == "draining"
-    assert service.subscriptions()[0].id == "orders"
-    assert service.channels() == []
+    assert service.subscriptions.page()[0].id == "orders"
+    assert service.channels.all() == []
 
 
 def test_what_is_accepted_while_it_stops_is_matched_later(tmp_path: Path) -> None:
     with serving(tmp_path / "state") as service:
-        service.subscribe(ORDERS)
+        service.subscriptions.subscribe(ORDERS)
         accepted: list[int] = []
 
         def publish() -> None:
             try:
                 while True:
-                    accepted.append(service.publish("S", [order(1)]).last)
+                    accepted.append(service.intake.publish("S", [order(1)]).last)
             except Draining:
                 pass
 
@@ -116,7 +116,7 @@ def test_figures_wait_for_nobody(service: Service) -> None:
     thread = threading.Thread(target=long_history)
     thread.start()
     held.wait(30)
-    last = service.publish("S", [order(1)]).last  # documents are accepted meanwhile
+    last = service.intake.publish("S", [order(1)]).last  # documents are accepted meanwhile
     figures = service.figures()
     assert figures.engine == before.engine
     assert figures.engine_age >= before.engine_age
@@ -130,13 +130,13 @@ def test_figures_wait_for_nobody(service: Service) -> None:
 
 def test_a_database_that_has_given_up_is_opened_again_and_figures_stay(service: Service) -> None:
     """As after a checkpoint on a full disk: whatever is asked of the connection fails."""
-    service.subscribe(ORDERS)
-    applied(service, service.publish("S", [order(1, id="a")]).last)
+    service.subscriptions.subscribe(ORDERS)
+    applied(service, service.intake.publish("S", [order(1, id="a")]).last)
     before = service.figures().engine
     with service.lock:
         service.engine.store.connection.close()
         assert service.figures().engine == before
-    applied(service, service.publish("S", [order(2, id="b")]).last)
+    applied(service, service.intake.publish("S", [order(2, id="b")]).last)
     assert found(service, "orders") == [["a"], ["b"]]
     assert service.figures().pipeline.failure is None
 
@@ -153,15 +153,17 @@ def test_subscriptions_change_while_documents_flow_without_a_gap(service: Servic
             until(lambda: service.figures().spool.applied > count + more)
 
         flow()
-        (early,) = service.subscribe("early: " + ORDERS.partition(": ")[2])
+        (early,) = service.subscriptions.subscribe("early: " + ORDERS.partition(": ")[2])
         flow()
-        (late,) = service.subscribe("late: " + ORDERS.partition(": ")[2])
+        (late,) = service.subscriptions.subscribe("late: " + ORDERS.partition(": ")[2])
         flow()
-        paused = service.pause("early").gaps[-1]
+        paused = service.subscriptions.pause("early").gaps[-1]
         flow()
-        resumed = service.resume("early").gaps[-1]
+        resumed = service.subscriptions.resume("early").gaps[-1]
         flow()
-        (replaced,) = service.subscribe("late: SELECT p FROM S//order[./part->p][./site->s];")
+        (replaced,) = service.subscriptions.subscribe(
+            "late: SELECT p FROM S//order[./part->p][./site->s];"
+        )
         flow()
     applied(service, publisher.count)
     end = publisher.count + 1
@@ -175,38 +177,49 @@ def test_subscriptions_change_while_documents_flow_without_a_gap(service: Servic
 
 
 def test_subscribing_again_goes_on(service: Service) -> None:
-    service.subscribe(ORDERS)
-    applied(service, service.publish("S", [order(1)]).last)
-    (again,) = service.subscribe(ORDERS)
+    service.subscriptions.subscribe(ORDERS)
+    applied(service, service.intake.publish("S", [order(1)]).last)
+    (again,) = service.subscriptions.subscribe(ORDERS)
     assert (again.outcome, again.registered.first_doc) == ("unchanged", 1)
-    texts = service.subscribe(PAIR + ORDERS)
+    texts = service.subscriptions.subscribe(PAIR + ORDERS)
     assert [each.outcome for each in texts] == ["new", "unchanged"]
-    assert [each.id for each in service.subscriptions()] == ["orders", "pair"]
-    assert [each.id for each in service.subscriptions(prefix="p")] == ["pair"]
-    assert [each.id for each in service.subscriptions(after="orders", limit=1)] == ["pair"]
-    service.pause("pair")
-    assert [each.id for each in service.subscriptions(status="paused")] == ["pair"]
-    assert [each.id for each in service.subscriptions(status="active")] == ["orders"]
+    assert [each.id for each in service.subscriptions.page()] == ["orders", "pair"]
+    assert [each.id for each in service.subscriptions.page(prefix="p")] == ["pair"]
+    assert [each.id for each in service.subscriptions.page(after="orders", limit=1)] == ["pair"]
+    service.subscriptions.pause("pair")
+    assert [each.id for each in service.subscriptions.page(status="paused")] == ["pair"]
+    assert [each.id for each in service.subscriptions.page(status="active")] == ["orders"]
 
 
 def test_what_is_wrong_is_said_and_changes_nothing(service: Service) -> None:
     pull = ChannelSpec("pull", "mine")
     for text in ("pair: S//order->", "pair: S//order PUBLISH x; again: S//order PUBLISH x;"):
         with pytest.raises(XsclError):
-            service.subscribe(text, throttle=Throttle(None, HOUR), channels=[ChannelSpec("pull")])
+            service.subscriptions.subscribe(
+                text, throttle=Throttle(None, HOUR), channels=[ChannelSpec("pull")]
+            )
     with pytest.raises(Invalid, match="the text has 2 queries"):
-        service.subscribe(PAIR + ORDERS, channels=[pull])
+        service.subscriptions.subscribe(PAIR + ORDERS, channels=[pull])
     with pytest.raises(Invalid, match="no query"):
-        service.subscribe("-- nothing")
+        service.subscriptions.subscribe("-- nothing")
     with pytest.raises(Invalid):
-        service.subscribe(ORDERS, channels=[pull, ChannelSpec("webhook", settings={"url": "x"})])
-    service.subscribe("a: SELECT p FROM S//order[./part->p] PUBLISH made;")
+        service.subscriptions.subscribe(
+            ORDERS, channels=[pull, ChannelSpec("webhook", settings={"url": "x"})]
+        )
+    service.subscriptions.subscribe("a: SELECT p FROM S//order[./part->p] PUBLISH made;")
     with pytest.raises(XsclError, match="made is published by"):
-        service.subscribe("b: S//order PUBLISH made;", throttle=Throttle(None, 1), channels=[pull])
-    assert service.channels() == []
+        service.subscriptions.subscribe(
+            "b: S//order PUBLISH made;", throttle=Throttle(None, 1), channels=[pull]
+        )
+    assert service.channels.all() == []
     assert service.mailbox.throttle("b") is None
-    assert [each.id for each in service.subscriptions()] == ["a"]
-    for call in (service.pause, service.resume, service.drop, service.subscription):
+    assert [each.id for each in service.subscriptions.page()] == ["a"]
+    for call in (
+        service.subscriptions.pause,
+        service.subscriptions.resume,
+        service.subscriptions.drop,
+        service.subscriptions.get,
+    ):
         with pytest.raises(NotFound, match="there is no subscription 'none'"):
             call("none")
 
@@ -219,18 +232,18 @@ def test_channels_and_throttles_are_there_before_the_first_match(
         file = ChannelSpec(
             "file", settings={"path": str(tmp_path / "out.jsonl"), "format": "jsonl"}
         )
-        (one,) = service.subscribe(ORDERS, channels=[file, ChannelSpec("pull")])
-        (two,) = service.subscribe(
+        (one,) = service.subscriptions.subscribe(ORDERS, channels=[file, ChannelSpec("pull")])
+        (two,) = service.subscriptions.subscribe(
             "site: SELECT s FROM S//order[./site->s];", throttle=Throttle("s", HOUR)
         )
         until(lambda: publisher.count > 60)
     applied(service, publisher.count)
     first = one.registered.first_doc
     expected = [f"o{n}" for n in range(first, publisher.count + 1)]
-    taken = [each.match.documents[0].id for each in service.take("orders.pull", 1_000)]
+    taken = [each.match.documents[0].id for each in service.channels.pull("orders.pull", 1_000)]
     assert taken == expected
-    service.ack("orders.pull", service.take("orders.pull", 5)[-1].n)
-    assert len(service.take("orders.pull")) == len(expected) - 5
+    service.channels.ack("orders.pull", service.channels.pull("orders.pull", 5)[-1].n)
+    assert len(service.channels.pull("orders.pull")) == len(expected) - 5
 
     def written() -> list[str]:
         lines = (tmp_path / "out.jsonl").read_text().splitlines()
@@ -242,38 +255,40 @@ def test_channels_and_throttles_are_there_before_the_first_match(
 
 
 def test_history(service: Service) -> None:
-    last = service.publish("S", [order(1, id="o1"), order(2, id="o2"), receipt(1, id="r1")]).last
+    last = service.intake.publish(
+        "S", [order(1, id="o1"), order(2, id="o2"), receipt(1, id="r1")]
+    ).last
     applied(service, last)
-    dry = service.dry_run(PAIR)
+    dry = service.subscriptions.dry_run(PAIR)
     assert (dry.documents, len(dry.matches)) == (3, 1)
-    assert service.subscriptions() == []
-    assert service.dry_run(ORDERS, most=1).suspended == ("orders",)
-    (pair,) = service.subscribe(PAIR, backfill=HOUR)
+    assert service.subscriptions.page() == []
+    assert service.subscriptions.dry_run(ORDERS, most=1).suspended == ("orders",)
+    (pair,) = service.subscriptions.subscribe(PAIR, backfill=HOUR)
     assert pair.history is not None
     assert [match.id for match in pair.history.matches] == [match.id for match in dry.matches]
     assert pair.registered.first_doc == 1
-    applied(service, service.publish("S", [receipt(2, id="r2")]).last)
+    applied(service, service.intake.publish("S", [receipt(2, id="r2")]).last)
     assert found(service, "pair") == [["o1", "r1"], ["o2", "r2"]]
 
 
 def test_dropping(service: Service) -> None:
-    service.subscribe(ORDERS, channels=[ChannelSpec("pull")])
-    service.subscribe(PAIR, channels=[ChannelSpec("pull")])
-    applied(service, service.publish("S", [order(1), receipt(1)]).last)
-    service.drop("orders", "drop")
-    assert [channel.name for channel in service.channels()] == ["pair.pull"]
-    service.drop("pair", "deliver")
-    (left,) = service.take("pair.pull")
-    service.ack("pair.pull", left.n)
-    until(lambda: service.channels() == [])
-    assert service.subscriptions() == []
-    applied(service, service.publish("S", [order(2), receipt(2)]).last)
+    service.subscriptions.subscribe(ORDERS, channels=[ChannelSpec("pull")])
+    service.subscriptions.subscribe(PAIR, channels=[ChannelSpec("pull")])
+    applied(service, service.intake.publish("S", [order(1), receipt(1)]).last)
+    service.subscriptions.drop("orders", "drop")
+    assert [channel.name for channel in service.channels.all()] == ["pair.pull"]
+    service.subscriptions.drop("pair", "deliver")
+    (left,) = service.channels.pull("pair.pull")
+    service.channels.ack("pair.pull", left.n)
+    until(lambda: service.channels.all() == [])
+    assert service.subscriptions.page() == []
+    applied(service, service.intake.publish("S", [order(2), receipt(2)]).last)
     assert service.figures().mailbox.taken == 2
 
 
 def test_one_that_is_dropped_while_it_matches_leaves_nothing(service: Service) -> None:
     """Between the commit of a batch and the mailbox's there is no room for a drop."""
-    service.subscribe(ORDERS, channels=[ChannelSpec("pull")])
+    service.subscriptions.subscribe(ORDERS, channels=[ChannelSpec("pull")])
     committed, dropping = threading.Event(), threading.Event()
     take = service.mailbox.take
 
@@ -284,47 +299,51 @@ def test_one_that_is_dropped_while_it_matches_leaves_nothing(service: Service) -
         return take(*given)
 
     service.mailbox.take = taken  # type: ignore[method-assign]
-    last = service.publish("S", [order(1)]).last
+    last = service.intake.publish("S", [order(1)]).last
 
     def drop() -> None:
         committed.wait(30)
         dropping.set()
-        service.drop("orders", "drop")
+        service.subscriptions.drop("orders", "drop")
 
     thread = threading.Thread(target=drop)
     thread.start()
     thread.join()
     applied(service, last)
-    (again,) = service.subscribe(ORDERS, channels=[ChannelSpec("pull")])
+    (again,) = service.subscriptions.subscribe(ORDERS, channels=[ChannelSpec("pull")])
     assert again.registered.first_doc == last + 1
-    assert service.matches("orders") == []
-    assert service.take("orders.pull") == []
+    assert service.mailbox.matches("orders") == []
+    assert service.channels.pull("orders.pull") == []
 
 
 def test_one_that_matches_too_much_is_suspended_and_its_owner_told(service: Service) -> None:
-    service.subscribe(ORDERS, limit=Limit.of(3, HOUR), channels=[ChannelSpec("pull")])
-    service.subscribe("events: SELECT s FROM broker.events//broker-event[./subject->s];")
-    service.subscribe("calm: SELECT p FROM S//order[./part->p];")
-    applied(service, service.publish("S", [order(n, id=f"o{n}") for n in range(10)]).last)
+    service.subscriptions.subscribe(ORDERS, limit=Limit.of(3, HOUR), channels=[ChannelSpec("pull")])
+    service.subscriptions.subscribe(
+        "events: SELECT s FROM broker.events//broker-event[./subject->s];"
+    )
+    service.subscriptions.subscribe("calm: SELECT p FROM S//order[./part->p];")
+    applied(service, service.intake.publish("S", [order(n, id=f"o{n}") for n in range(10)]).last)
     assert found(service, "orders") == [["o0"], ["o1"], ["o2"]]
     assert len(found(service, "calm")) == 10
-    suspended = service.subscription("orders")
+    suspended = service.subscriptions.get("orders")
     assert (suspended.status, suspended.gaps[-1].first_doc) == ("suspended", 4)
     until(lambda: found(service, "events"))
-    (event,) = service.matches("events")
+    (event,) = service.mailbox.matches("events")
     assert event.match.values == {"s": ["orders"]}
     assert service.figures().suspended == ("orders",)
     assert [e.subscription for e in service.mailbox.events()] == ["orders"]
     assert [e.kind for e in service.mailbox.events()] == ["subscription.suspended"]
-    service.resume("orders")
+    service.subscriptions.resume("orders")
     assert service.figures().suspended == ()
 
 
 def test_history_keeps_to_the_limit_that_comes_with_it(tmp_path: Path) -> None:
     with serving(tmp_path / "state") as service:
-        service.subscribe(ORDERS)
-        applied(service, service.publish("S", [order(1, id=f"o{n}") for n in range(10)]).last)
-        (done,) = service.subscribe(
+        service.subscriptions.subscribe(ORDERS)
+        applied(
+            service, service.intake.publish("S", [order(1, id=f"o{n}") for n in range(10)]).last
+        )
+        (done,) = service.subscriptions.subscribe(
             ORDERS.replace("orders:", "few:"), backfill=HOUR, limit=Limit.of(4, HOUR)
         )
         assert done.history is not None
@@ -335,11 +354,11 @@ def test_history_keeps_to_the_limit_that_comes_with_it(tmp_path: Path) -> None:
 def test_a_throttle_is_for_values_that_matches_have(tmp_path: Path) -> None:
     """Also one that was there before the text was replaced: all matches would count as one value."""
     with serving(tmp_path / "state") as service:
-        service.subscribe(ORDERS, throttle=Throttle("p", HOUR))
+        service.subscriptions.subscribe(ORDERS, throttle=Throttle("p", HOUR))
         other = "orders: SELECT q FROM S//order[./part->q];"
         with pytest.raises(Invalid, match="no values of p; they have those of q"):
-            service.subscribe(other)
-        service.subscribe(other, throttle=Throttle("q", HOUR))
+            service.subscriptions.subscribe(other)
+        service.subscriptions.subscribe(other, throttle=Throttle("q", HOUR))
 
 
 # -- what was kept aside ---------------------------------------------------------------------
@@ -348,27 +367,30 @@ def test_a_throttle_is_for_values_that_matches_have(tmp_path: Path) -> None:
 def test_dead_letters_can_be_sent_on_their_way_again(tmp_path: Path) -> None:
     late = 10 * HOUR
     with serving(tmp_path / "state", time={"lateness": "1 h"}) as service:
-        service.subscribe(ORDERS)
+        service.subscriptions.subscribe(ORDERS)
         documents = [
             order(1, id="new", timestamp=20 * HOUR),
             order(2, id="late", timestamp=late),
             Posted(b"<torn", id="torn"),
         ]
-        applied(service, service.publish("S", documents).last)
-        one, other = service.letters()
+        applied(service, service.intake.publish("S", documents).last)
+        one, other = service.letters.page()
         assert (one.id, one.streams, other.id) == ("late", ("S",), "torn")
-        assert service.letters(after=one.number) == [other]
-        again = service.resubmit(one.number)
+        assert service.letters.page(after=one.number) == [other]
+        again = service.letters.resubmit(one.number)
         assert again.ids == ("late",)
         applied(service, again.last)
-        assert [letter.id for letter in service.letters()] == ["torn", "late"]  # it is still late
+        assert [letter.id for letter in service.letters.page()] == [
+            "torn",
+            "late",
+        ]  # it is still late
         with pytest.raises(NotFound, match="there is no dead letter 1"):
-            service.resubmit(one.number)
+            service.letters.resubmit(one.number)
     with serving(tmp_path / "state", time={"lateness": "12 h"}) as service:
-        applied(service, service.resubmit(service.letters()[-1].number).last)
+        applied(service, service.letters.resubmit(service.letters.page()[-1].number).last)
         assert found(service, "orders") == [["new"], ["late"]]
-        assert service.forget_letters(numbers=[other.number]) == 1
-        assert service.letters() == []
+        assert service.letters.forget(numbers=[other.number]) == 1
+        assert service.letters.page() == []
 
 
 # -- feeds -----------------------------------------------------------------------------------
@@ -379,23 +401,23 @@ def test_feeds_are_fetched_and_can_be_changed(tmp_path: Path) -> None:
         Site({"/f": rss("<title>a</title>"), "/g": rss("<title>b</title>")}) as site,
         serving(tmp_path / "state", feeds={"urls": [site.url("/f")]}) as service,
     ):
-        service.subscribe("items: SELECT t FROM S//item[./title->t];", backfill=HOUR)
+        service.subscriptions.subscribe("items: SELECT t FROM S//item[./title->t];", backfill=HOUR)
         until(lambda: service.figures().spool.last == 1)
-        assert [feed.url for feed in service.feeds()] == [site.url("/f")]
-        assert service.add_feed(site.url("/g")).status == "active"
+        assert [feed.url for feed in service.feeds.all()] == [site.url("/f")]
+        assert service.feeds.add(site.url("/g")).status == "active"
         until(lambda: service.figures().spool.applied == 2)
-        assert service.pause_feed(site.url("/f")).status == "paused"
+        assert service.feeds.pause(site.url("/f")).status == "paused"
         figures = service.figures().feeds
         assert (figures.active, figures.paused, figures.failing, figures.failure) == (1, 1, 0, None)
-        assert service.resume_feed(site.url("/f")).status == "active"
-        service.remove_feed(site.url("/g"))
-        for call in (service.remove_feed, service.pause_feed, service.resume_feed):
+        assert service.feeds.resume(site.url("/f")).status == "active"
+        service.feeds.remove(site.url("/g"))
+        for call in (service.feeds.remove, service.feeds.pause, service.feeds.resume):
             with pytest.raises(NotFound):
                 call(site.url("/g"))
         for wrong in ("ftp://a.example/", str(tmp_path / "state" / "token"), "file:///etc/hosts"):
             with pytest.raises(Invalid):
-                service.add_feed(wrong)
-        until(lambda: any("b" in m.match.values["t"] for m in service.matches("items")))
+                service.feeds.add(wrong)
+        until(lambda: any("b" in m.match.values["t"] for m in service.mailbox.matches("items")))
 
 
 def test_settings_that_cannot_be_are_told_at_the_start(tmp_path: Path) -> None:
@@ -421,8 +443,8 @@ def test_what_could_never_be_delivered_is_refused(service: Service) -> None:
     ]
     for asked, reason in refused:
         with pytest.raises(Invalid, match=re.escape(reason)):
-            service.subscribe("one: SELECT t FROM S//book[./title->t];", **asked)  # type: ignore[arg-type]
+            service.subscriptions.subscribe("one: SELECT t FROM S//book[./title->t];", **asked)  # type: ignore[arg-type]
     with pytest.raises(Invalid, match=r"1,200 characters, and may have 1,000"):
-        service.subscribe(f"{'x' * 1200}: S//book")
-    assert service.subscriptions() == []
-    assert service.channels() == []
+        service.subscriptions.subscribe(f"{'x' * 1200}: S//book")
+    assert service.subscriptions.page() == []
+    assert service.channels.all() == []

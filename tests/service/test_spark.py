@@ -103,14 +103,14 @@ def failing(arrivals, *more, **named):
     return apply(arrivals, *more, **named)
 
 engine.apply = failing
-service.subscribe(ORDERS)
-last = service.publish("S", [order(n, id=n) for n in ("a", "b", "bad", "c")]).last
+service.subscriptions.subscribe(ORDERS)
+last = service.intake.publish("S", [order(n, id=n) for n in ("a", "b", "bad", "c")]).last
 until(lambda: service.figures().spool.applied >= last, 180)
-last = service.publish("S", [order("d", id="d")]).last
+last = service.intake.publish("S", [order("d", id="d")]).last
 until(lambda: service.figures().spool.applied >= last, 180)
-until(lambda: len(service.matches()) == 4)
-print(*[each.match.documents[0].id for each in service.matches()])
-print(*[f"{letter.id}: {letter.reason}" for letter in service.letters()])
+until(lambda: len(service.mailbox.matches()) == 4)
+print(*[each.match.documents[0].id for each in service.mailbox.matches()])
+print(*[f"{letter.id}: {letter.reason}" for letter in service.letters.page()])
 print(service.figures().pipeline.poisoned, service.stop())
 """
 

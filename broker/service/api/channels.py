@@ -38,7 +38,7 @@ OfChannel = Annotated[str | None, Query(max_length=1_000, description="only thos
 )
 async def listed(api: ApiContext) -> list[ChannelReply]:
     """All channels, with how far each has got and what went wrong last."""
-    found = await api.read(api.service.channels)
+    found = await api.read(api.service.channels.all)
     waiting = (await api.read(api.service.mailbox.figures)).backlog
     return [
         ChannelReply(**channel.to_json(), waiting=waiting.get(channel.name, 0)) for channel in found
@@ -60,7 +60,7 @@ async def put(
     A webhook without a secret gets one made.
     """
     spec = channel_spec(api.service.settings.state, body, name)
-    made = await api.change(partial(api.service.put_channel, spec, body.subscription))
+    made = await api.change(partial(api.service.channels.put, spec, body.subscription))
     return ChannelReply(**made.to_json(secrets=True))
 
 
@@ -77,7 +77,7 @@ async def one(
     secrets: Annotated[bool, Query(description="show the secret of a webhook as well")] = False,
 ) -> ChannelReply:
     """One channel: where it delivers, how far it has got, what went wrong last."""
-    channel = await api.read(partial(api.service.channel, name))
+    channel = await api.read(partial(api.service.channels.get, name))
     return ChannelReply(**channel.to_json(secrets=secrets))
 
 
@@ -91,7 +91,7 @@ async def one(
 )
 async def delete(api: ApiContext, name: Known) -> Response:
     """Remove a channel. What it has not delivered stays in the log and is not delivered by it."""
-    await api.read(partial(api.service.drop_channel, name))
+    await api.read(partial(api.service.channels.drop, name))
     return Response(status_code=204)
 
 
@@ -104,7 +104,7 @@ async def delete(api: ApiContext, name: Known) -> Response:
 )
 async def pause(api: ApiContext, name: Known) -> ChannelReply:
     """Deliver nothing until it is resumed; nothing is lost meanwhile."""
-    return ChannelReply(**(await api.read(partial(api.service.pause_channel, name))).to_json())
+    return ChannelReply(**(await api.read(partial(api.service.channels.pause, name))).to_json())
 
 
 @channels.post(
@@ -116,7 +116,7 @@ async def pause(api: ApiContext, name: Known) -> ChannelReply:
 )
 async def resume(api: ApiContext, name: Known) -> ChannelReply:
     """Go on where a paused or disabled channel stopped, at once."""
-    return ChannelReply(**(await api.read(partial(api.service.resume_channel, name))).to_json())
+    return ChannelReply(**(await api.read(partial(api.service.channels.resume, name))).to_json())
 
 
 @channels.post(
@@ -131,7 +131,9 @@ async def ack(api: ApiContext, name: Known, body: AckBody) -> ChannelReply:
 
     The cursor never goes backwards.
     """
-    return ChannelReply(**(await api.read(partial(api.service.ack, name, body.n))).to_json())
+    return ChannelReply(
+        **(await api.read(partial(api.service.channels.ack, name, body.n))).to_json()
+    )
 
 
 @channels.post(
@@ -143,7 +145,7 @@ async def ack(api: ApiContext, name: Known, body: AckBody) -> ChannelReply:
 )
 async def reset(api: ApiContext, name: Known, body: ResetBody) -> ChannelReply:
     """Deliver all that is in the log behind a number, also what was delivered before."""
-    done = partial(api.service.reset_channel, name, body.after)
+    done = partial(api.service.channels.reset, name, body.after)
     return ChannelReply(**(await api.read(done)).to_json())
 
 
@@ -159,7 +161,7 @@ async def test(api: ApiContext, name: Known) -> TestReply:
 
     It is no match, moves nothing, and is not tried again. A pull channel cannot be tried.
     """
-    arrived, detail = await api.try_out(partial(api.service.test_channel, name))
+    arrived, detail = await api.try_out(partial(api.service.channels.test, name))
     return TestReply(ok=arrived, detail=detail)
 
 
@@ -180,7 +182,7 @@ async def dead(
     channel: OfChannel = None,
 ) -> list[DeadDeliveryReply]:
     """Matches that a receiver did not take, however often it was tried, with the last reason."""
-    found = await api.read(partial(api.service.dead_deliveries, after, limit, channel))
+    found = await api.read(partial(api.service.mailbox.dead, after, limit, channel))
     return [DeadDeliveryReply(**each.to_json()) for each in found]
 
 
@@ -197,7 +199,7 @@ async def forget(
     channel: OfChannel = None,
 ) -> CountReply:
     """Forget deliveries that were given up: some by number, those of a channel, or all."""
-    call = partial(api.service.forget_dead, split_numbers(numbers), channel)
+    call = partial(api.service.mailbox.forget_dead, split_numbers(numbers), channel=channel)
     return CountReply(count=await api.read(call))
 
 
@@ -211,5 +213,5 @@ async def forget(
 )
 async def resend(api: ApiContext, body: ResendBody) -> CountReply:
     """Try deliveries again that were given up: some by number, those of a channel, or all."""
-    count = await api.read(partial(api.service.resend, body.numbers, body.channel))
+    count = await api.read(partial(api.service.mailbox.resend, body.numbers, body.channel))
     return CountReply(count=count)

@@ -153,7 +153,7 @@ def _publish_lines(api: Context, stream: str, body: bytes, key: str | None) -> A
 def _publish(api: Context, stream: str, documents: list[Posted]) -> AcceptedReply:
     keys = keys_of(stream, documents)
     known = api.known.count(api.service.core, keys, documents)
-    accepted = api.service.publish(stream, documents)
+    accepted = api.service.intake.publish(stream, documents)
     api.known.accepted(keys, accepted.first)
     return AcceptedReply(
         accepted=accepted.count,

@@ -109,7 +109,7 @@ async def matches(
         end = time.monotonic() + wait
         page = await api.read(read)
         if not page.lines and not begin and subscription is not None:
-            await api.change(partial(api.service.subscription, subscription))
+            await api.change(partial(api.service.subscriptions.get, subscription))
         while not page.lines and not api.waiting.draining:
             left = end - time.monotonic()
             if left <= 0 or not await watch.news(left, request):
@@ -120,7 +120,7 @@ async def matches(
 
 
 def _pulled(api: Context, name: str) -> Channel:
-    channel = api.service.channel(name)
+    channel = api.service.channels.get(name)
     if channel.kind != "pull":
         raise Conflict(f"{name} is a {channel.kind} channel: it delivers by itself")
     return channel
@@ -141,7 +141,7 @@ def _page(api: Context, subscription: str | None, after: int, limit: int) -> Pag
     size = 0
     while len(lines) < limit and size < _PAGE_BYTES:
         wanted = min(_CHUNK, limit - len(lines))
-        found = api.service.matches(subscription, after, wanted)
+        found = api.service.mailbox.matches(subscription, after, wanted)
         for each in found:
             line = to_json(each.to_json()) + b"\n"
             lines.append(line)
@@ -175,7 +175,7 @@ async def _begin(
     if subscription is not None and not begin:
         last = await api.read(partial(api.service.mailbox.latest, subscription, 1))
         if not last:
-            await api.change(partial(api.service.subscription, subscription))
+            await api.change(partial(api.service.subscriptions.get, subscription))
     return api.service.mailbox.last() if begin is None else begin
 
 
@@ -248,5 +248,5 @@ async def resend(
     body: ResendMatchBody,
 ) -> Response:
     """Deliver a match that is still in the log to a channel once more."""
-    await api.read(partial(api.service.resend_match, match_id, body.channel))
+    await api.read(partial(api.service.channels.resend_match, match_id, body.channel))
     return Response(status_code=204)

@@ -62,7 +62,7 @@ async def events(
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
 ) -> list[EventReply]:
     """Subscriptions that were suspended, channels that were disabled, deliveries given up."""
-    found = await api.read(partial(api.service.events, after, limit))
+    found = await api.read(partial(api.service.mailbox.events, after, limit))
     return [EventReply(**event.to_json()) for event in found]
 
 
@@ -132,7 +132,7 @@ async def forget(
         time = microseconds(before)
         if time is None:
             raise Invalid(f"{before!r} is neither a date nor a number of seconds", "before")
-    call = partial(api.service.forget_letters, time, split_numbers(numbers))
+    call = partial(api.service.letters.forget, time, split_numbers(numbers))
     return CountReply(count=await api.change(call))
 
 
@@ -150,7 +150,7 @@ async def resubmit(
     number: Annotated[int, Path(ge=0, le=LARGEST, description="its number", examples=[3])],
 ) -> AcceptedReply:
     """Let a document be processed again, as it was; after the lateness was changed, say."""
-    done = await api.change(partial(api.service.resubmit, number))
+    done = await api.change(partial(api.service.letters.resubmit, number))
     return AcceptedReply(accepted=done.count, first=done.first, last=done.last, ids=list(done.ids))
 
 
@@ -160,7 +160,7 @@ def _letters(service: Service, after: int, limit: int) -> list[LetterReply]:
     size = 0
     while len(page) < limit and size < _PAGE_BYTES:
         wanted = min(_CHUNK, limit - len(page))
-        found = service.letters(after, wanted)
+        found = service.letters.page(after, wanted)
         for letter in found:
             page.append(_letter(letter))
             size += len(letter.xml)
@@ -199,7 +199,7 @@ def _letter(letter: DeadLetter) -> LetterReply:
 )
 async def feeds(api: ApiContext) -> list[FeedReply]:
     """All feeds that are fetched, with what went wrong last."""
-    return [_feed(state) for state in await api.change(api.service.feeds)]
+    return [_feed(state) for state in await api.change(api.service.feeds.all)]
 
 
 @router.post(
@@ -213,7 +213,7 @@ async def feeds(api: ApiContext) -> list[FeedReply]:
 )
 async def add(api: ApiContext, body: FeedBody) -> FeedReply:
     """Fetch a feed from now on. One that is known already stays as it is."""
-    return _feed(await api.change(partial(api.service.add_feed, body.url)))
+    return _feed(await api.change(partial(api.service.feeds.add, body.url)))
 
 
 @router.delete(
@@ -237,7 +237,7 @@ async def remove(
     ],
 ) -> Response:
     """Fetch a feed no more. Its items stay known: added again it brings only what is new."""
-    await api.change(partial(api.service.remove_feed, url))
+    await api.change(partial(api.service.feeds.remove, url))
     return Response(status_code=204)
 
 

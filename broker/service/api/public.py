@@ -100,7 +100,7 @@ def _feed(api: Context, subscription: str, url: str) -> tuple[bytes, datetime | 
     mailbox = api.service.mailbox
     now = mailbox.now() // 1_000_000  # before the feed is read
     newest = mailbox.latest(subscription, 1)
-    since = None if newest else api.service.subscription(subscription).since
+    since = None if newest else api.service.subscriptions.get(subscription).since
     body = atom(mailbox, subscription, url, since=since)
     taken = newest[0].taken // 1_000_000 if newest else now
     return body, datetime.fromtimestamp(taken, UTC) if taken + _SETTLED <= now else None

@@ -57,7 +57,7 @@ async def subscriptions(
     """The subscriptions in order of their ids, in pages: the last id of one is `after` of the next."""
 
     def listed() -> list[SubscriptionReply]:
-        found = api.service.subscriptions(status, prefix, after, limit)
+        found = api.service.subscriptions.page(status, prefix, after, limit)
         return [_reply(api, request, registered) for registered in found]
 
     return await api.change(listed)
@@ -87,7 +87,7 @@ async def subscribe(request: Request, api: ApiContext, body: SubscribeBody) -> A
     """
     if body.dry_run:
         since = None if body.backfill is None or body.backfill >= FOREVER else body.backfill
-        call = partial(api.service.dry_run, body.text, since, name=body.name)
+        call = partial(api.service.subscriptions.dry_run, body.text, since, name=body.name)
         return await api.change(lambda: _dry(call()))
     return await api.change(partial(_subscribe, api, request, body))
 
@@ -101,7 +101,7 @@ async def subscribe(request: Request, api: ApiContext, body: SubscribeBody) -> A
 )
 async def subscription(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
     """One subscription: its text, since when it counts, what it has not seen, its Atom feed."""
-    return await api.change(lambda: _reply(api, request, api.service.subscription(id)))
+    return await api.change(lambda: _reply(api, request, api.service.subscriptions.get(id)))
 
 
 @router.delete(
@@ -121,7 +121,7 @@ async def unsubscribe(
     ] = "deliver",
 ) -> Response:
     """End a subscription. No document that is published from now on counts for it."""
-    await api.change(partial(api.service.drop, id, pending))
+    await api.change(partial(api.service.subscriptions.drop, id, pending))
     return Response(status_code=204)
 
 
@@ -134,7 +134,7 @@ async def unsubscribe(
 )
 async def pause(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
     """Let documents pass it by, until it is resumed; the gap is kept with it."""
-    return await api.change(lambda: _reply(api, request, api.service.pause(id)))
+    return await api.change(lambda: _reply(api, request, api.service.subscriptions.pause(id)))
 
 
 @router.post(
@@ -146,7 +146,7 @@ async def pause(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
 )
 async def resume(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
     """Let it count again from the next document on, after a pause or a suspension."""
-    return await api.change(lambda: _reply(api, request, api.service.resume(id)))
+    return await api.change(lambda: _reply(api, request, api.service.subscriptions.resume(id)))
 
 
 # -- replies -----------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def atom_url(api: Context, request: Request, subscription: str) -> str:
 
 def _subscribe(api: Context, request: Request, body: SubscribeBody) -> list[CreatedReply]:
     throttle, limit = body.throttle, body.limit
-    done = api.service.subscribe(
+    done = api.service.subscriptions.subscribe(
         body.text,
         name=body.name,
         backfill=body.backfill,
