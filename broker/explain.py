@@ -14,6 +14,7 @@ from broker.query.prepared import Compiled, windows_of
 from xscl.errors import Span
 from xscl.normal.operators import FollowedBy, Tree, operators_of
 from xscl.normal.treepattern import PatternNode, TreePattern, children
+from xscl.syntax.durations import format_microseconds
 from xscl.syntax.printer import format_expression
 
 
@@ -63,7 +64,7 @@ def normal_stage(query: Compiled, catalog: Catalog) -> str:
     windows = windows_of(query.graph)
     for i, operator in enumerate(operators_of(query.fitted.template.operators)):
         window = windows[i]
-        lines.append(f"operator {i}: {_operator(operator)}, within {duration_text(window)}")
+        lines.append(f"operator {i}: {_operator(operator)}, within {_window(window)}")
     return "\n".join(lines)
 
 
@@ -89,15 +90,10 @@ def _operator(tree: Tree) -> str:
     return f"({_operator(tree.left)} {word} {_operator(tree.right)})"
 
 
-def duration_text(microseconds: int) -> str:
-    """A window for people."""
+def _window(microseconds: int) -> str:
     if microseconds >= UNBOUNDED:
-        return "INFINITY (nothing ever expires)"
-    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
-        count, rest = divmod(microseconds, size * 1_000_000)
-        if count and not rest:
-            return f"{count} {unit}{'s' if count > 1 else ''}"
-    return f"{microseconds / 1_000_000:g} seconds"
+        return f"{format_microseconds(None)} (nothing ever expires)"
+    return format_microseconds(microseconds)
 
 
 def patterns_stage(query: Compiled, catalog: Catalog) -> str:
@@ -132,7 +128,7 @@ def template_stage(query: Compiled, catalog: Catalog) -> str:
         lines.append(f"  position {position}: block {block}{below}{selected}")
     lines += [f"  value join: position {a} = position {b}" for a, b in shape.joins]
     variables = ", ".join(f"v{v}" for v in canonical.variables)
-    windows = ", ".join(duration_text(w) for w in canonical.windows())
+    windows = ", ".join(_window(w) for w in canonical.windows())
     lines.append(
         f"RT row: canonical query {canonical.number}, variables ({variables}), windows ({windows})"
     )

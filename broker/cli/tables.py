@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import click
 
 from broker.text.printable import visible
+from broker.text.units import rough_duration
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -52,12 +53,4 @@ def ago(iso: str | None) -> str:
         then = datetime.fromisoformat(iso)
     except ValueError:
         return iso
-    return f"{rough((datetime.now(UTC) - then).total_seconds())} ago"
-
-
-def rough(seconds: float) -> str:
-    """A duration in one unit: "3 min"."""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{max(0, int(seconds))} s"
+    return f"{rough_duration((datetime.now(UTC) - then).total_seconds())} ago"

@@ -13,7 +13,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpcore
@@ -28,6 +27,7 @@ from broker.delivery.settings import DAY, DeliverySettings
 from broker.delivery.targets import MATCH, WebhookTarget, target
 from broker.model import MICROSECONDS, iso_time
 from feeds.network import BlockedAddress
+from feeds.schedule import retry_after
 
 _BODY_SECONDS = 2.0
 """Who has answered, but whose body trickles, has answered; the connection is closed."""
@@ -140,11 +140,8 @@ class WebhookSender:
         printable = "".join(c for c in text if c.isprintable())
         redirected = " (redirects are not followed)" if 300 <= status < 400 else ""
         reason = f"HTTP {status}{redirected}" + (f": {printable}" if printable else "")
-        asked = dict(response.headers).get(b"retry-after")
-        if asked is None:
-            found = (v for n, v in response.headers if n.lower() == b"retry-after")
-            asked = next(found, None)
-        wait = 0.0 if asked is None else retry_after(asked.decode("latin-1"), self._clock())
+        asked = httpx.Headers(response.headers).get("retry-after", "")
+        wait = min(retry_after(asked, self._clock()) or 0.0, DAY)
         return Sent(reason, wait, gone=status == _GONE)
 
 
@@ -177,17 +174,3 @@ def signed(hook: WebhookTarget, id: str, now: float, body: str) -> list[tuple[st
         ("webhook-timestamp", str(int(now))),
         ("webhook-signature", " ".join(signatures)),
     ]
-
-
-def retry_after(text: str, now: float) -> float:
-    """Seconds to wait by a Retry-After header: a number or a date. 0 if it is neither; a day at most."""
-    text = text.strip()
-    if text.isascii() and text.isdigit():
-        seconds = float(text[:10])
-    else:
-        try:
-            moment = parsedate_to_datetime(text)
-        except (ValueError, OverflowError):  # a day or a zone that no calendar has
-            return 0.0
-        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
-    return min(max(seconds, 0.0), DAY)

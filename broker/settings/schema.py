@@ -26,7 +26,14 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from broker.settings.sources import Layers, SettingsError, read_layers
-from broker.text.units import FOREVER, format_duration, format_size, parse_duration, parse_size
+from broker.text.units import (
+    FOREVER,
+    finite,
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+)
 from xscl.syntax.durations import UNITS
 
 __all__ = ["Settings", "SettingsError"]
@@ -37,14 +44,8 @@ _HOUR = UNITS["h"]
 _DAY = UNITS["d"]
 
 
-def _duration(value: Any) -> int:
-    if not isinstance(value, str):
-        raise ValueError("a duration is a text with a unit, as '90 s', '2 days' or 'INFINITY'")
-    return parse_duration(value)
-
-
 def _keep(value: Any) -> int | None:
-    size = _duration(value)
+    size = parse_duration(value)
     return None if size >= FOREVER else size
 
 
@@ -61,14 +62,6 @@ def _size_text(value: int) -> str:
     return text if parse_size(text.removesuffix("ytes")) == value else f"{value} B"
 
 
-def _finite(value: int) -> int:
-    if value >= FOREVER:
-        raise ValueError("INFINITY is too long here")
-    if not value:
-        raise ValueError("it must be longer than nothing")
-    return value
-
-
 def _one_line(value: SecretStr) -> SecretStr:
     text = value.get_secret_value()
     if not text or text != text.strip() or not text.isprintable():
@@ -77,11 +70,11 @@ def _one_line(value: SecretStr) -> SecretStr:
 
 
 Duration = Annotated[
-    int, BeforeValidator(_duration), AfterValidator(_finite), PlainSerializer(format_duration)
+    int, BeforeValidator(parse_duration), AfterValidator(finite), PlainSerializer(format_duration)
 ]
 """A duration in microseconds, longer than nothing."""
 
-AnyDuration = Annotated[int, BeforeValidator(_duration), PlainSerializer(format_duration)]
+AnyDuration = Annotated[int, BeforeValidator(parse_duration), PlainSerializer(format_duration)]
 """A duration in microseconds; FOREVER (2**62) for INFINITY."""
 
 Keep = Annotated[

@@ -16,11 +16,13 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _LARGEST = 2**63
 
 
-def parse_duration(text: str) -> int:
+def parse_duration(text: object) -> int:
     """A duration as XSCL writes it, in microseconds; a bare number is one of seconds.
 
     ValueError, with what to write instead, for anything else.
     """
+    if not isinstance(text, str):
+        raise ValueError("a duration is a text with a unit, as '90 s', '2 days' or 'INFINITY'")
     plain = text.strip()
     if plain.upper() == "INFINITY":
         return FOREVER
@@ -34,9 +36,25 @@ def parse_duration(text: str) -> int:
     return size
 
 
+def finite(value: int) -> int:
+    """A duration that is one. ValueError for none and for INFINITY."""
+    if value >= FOREVER:
+        raise ValueError("INFINITY is too long here")
+    if not value:
+        raise ValueError("it must be longer than nothing")
+    return value
+
+
 def format_duration(value: int) -> str:
     """In the largest unit that divides it: "36 h"."""
     return format_microseconds(None if value >= FOREVER else value)
+
+
+def rough_duration(seconds: float) -> str:
+    """To the largest unit of which there are two, for what nobody needs exactly: "3 min"."""
+    whole = max(0, int(seconds))
+    size = next((size for size in (86_400, 3_600, 60) if whole >= 2 * size), 1)
+    return format_duration(whole // size * size * 1_000_000)
 
 
 def parse_size(text: str) -> int:

@@ -74,6 +74,8 @@ def test_failures_wait_twice_as_long_each_time_with_chance() -> None:
         ("Mon, 05 Oct 2020 08:05:00 GMT", 0.0),
         ("9" * 400, 999_999_999.0),
         ("soon", None),
+        ("Sun Sep 99 nonsense", None),
+        ("Mon, 01 Jan 2024 00:00:00 +99999999999999999999", None),
         ("-5", None),
         ("1.5", None),
         ("", None),

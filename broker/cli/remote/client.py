@@ -21,6 +21,7 @@ from click.core import ParameterSource
 
 from broker.cli.remote.finding import DEFAULT_STATE, Patience, address_in, token_of, waited_for
 from broker.cli.shared import DurationType, Failed, StateType, Wrong, console
+from feeds.schedule import retry_after
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,7 +42,7 @@ class Refused(Failed):
     def __init__(self, message: str, response: httpx.Response, problem: Mapping[str, Any]) -> None:
         super().__init__(message)
         self.status = response.status_code
-        self.retry_after = retry_after(response)
+        self.retry_after = _asked_to_wait(response)
         self.kind = str(problem.get("type", "")).rpartition(":")[2]
         self.errors: list[dict[str, Any]] = problem.get("errors", [])
         self.code = 2 if self.status in (400, 422) else 1
@@ -116,7 +117,7 @@ class Service:
             self.patience.renew()
             problem = _problem(response)
             if problem.get("type", "").endswith(":starting") and wait and time.monotonic() < end:
-                time.sleep(min(2.0, retry_after(response)))
+                time.sleep(min(2.0, _asked_to_wait(response)))
                 continue
             if response.is_success:
                 return response
@@ -266,12 +267,10 @@ def _no_broker(response: httpx.Response, told: str) -> Failed:
     return Failed(f"{response.url} answers with {told}, not as a broker does: look at the address")
 
 
-def retry_after(response: httpx.Response) -> float:
+def _asked_to_wait(response: httpx.Response) -> float:
     """How many seconds the service asks to wait; one where it does not say."""
-    try:
-        return max(0.1, float(response.headers.get("retry-after", "1")))
-    except ValueError:
-        return 1.0
+    seconds = retry_after(response.headers.get("retry-after", ""), time.time())
+    return 1.0 if seconds is None else max(0.1, seconds)
 
 
 def part(name: str) -> str:

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from broker.cli.remote.client import Service, echo_json, with_service
 from broker.cli.shared import plural
-from broker.cli.tables import ago, moment, rough, waiting
+from broker.cli.tables import ago, moment, waiting
 from broker.text.printable import visible
-from broker.text.units import format_size
+from broker.text.units import format_size, rough_duration
 
 Line = tuple[str, str, str]
 """Of what, how it is ("good", "bad", or ""), and the words."""
@@ -53,7 +53,7 @@ def _show(url: str, told: dict[str, Any]) -> None:
 
 
 def _lines(url: str, told: dict[str, Any]) -> Iterator[Line]:
-    uptime = rough(told["uptime_seconds"])
+    uptime = rough_duration(told["uptime_seconds"])
     if told["ready"]:
         yield "service", "good", f"{told['state']} at {url} for {uptime}"
     else:
@@ -71,7 +71,7 @@ def _documents(told: dict[str, Any]) -> Iterator[Line]:
     intake, pipeline = told["intake"], told["pipeline"]
     waits = f"{intake['backlog']:,} waiting"
     if intake["backlog"]:
-        waits += f", the oldest for {rough(intake['lag_seconds'])}"
+        waits += f", the oldest for {rough_duration(intake['lag_seconds'])}"
     yield "documents", "", f"{intake['applied']:,} matched, {waits}"
     if pipeline["running"]:
         done = "no batch yet"

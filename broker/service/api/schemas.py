@@ -17,7 +17,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from broker.text.units import FOREVER, parse_duration
+from broker.text.units import finite, parse_duration
 
 LARGEST = 2**63 - 1
 """The largest number that is stored."""
@@ -34,18 +34,6 @@ def _storable(text: str) -> str:
     if "\0" in text:
         raise ValueError("it holds the character NUL")
     return text
-
-
-def _duration(value: Any) -> int:
-    if not isinstance(value, str):
-        raise ValueError('a duration is a text with a unit, as "90 s" or "2 days"')
-    return parse_duration(value)
-
-
-def _finite(value: int) -> int:
-    if not 0 < value < FOREVER:
-        raise ValueError("it must be longer than nothing, and not INFINITY")
-    return value
 
 
 def split_numbers(numbers: str | None) -> list[int] | None:
@@ -89,15 +77,15 @@ Number = Annotated[int, Field(ge=0, le=LARGEST)]
 Json = Annotated[dict[str, Any], BeforeValidator(_all_storable)]
 Period = Annotated[
     int,
-    BeforeValidator(_duration),
-    AfterValidator(_finite),
+    BeforeValidator(parse_duration),
+    AfterValidator(finite),
     WithJsonSchema({"type": "string", "examples": ["1 h"]}),
 ]
 """A duration in microseconds, written as a text."""
 
 Reach = Annotated[
     int,
-    BeforeValidator(_duration),
+    BeforeValidator(parse_duration),
     WithJsonSchema({"type": "string", "examples": ["7 days", "INFINITY"]}),
 ]
 """The same; INFINITY is possible."""
