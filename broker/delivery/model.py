@@ -6,7 +6,7 @@ Times are integer microseconds since 1970 in UTC, like everywhere inside the bro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from broker.model import Match, iso_time
@@ -16,10 +16,6 @@ Status = Literal["active", "paused", "disabled"]
 
 _SECRET = ("secret", "old_secrets", "headers")
 HIDDEN = "(hidden)"
-
-
-def _iso(time: int | None) -> str | None:
-    return None if time is None else iso_time(time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +68,10 @@ class Channel:
     version: int = 0
     state: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_json(self, secrets: bool = False) -> dict[str, Any]:
-        """The public form. What could be used to forge a delivery is hidden unless asked for."""
-        shown = {
-            key: HIDDEN if key in _SECRET and not secrets else value
-            for key, value in self.settings.items()
-        }
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "subscription": self.subscription,
-            "settings": shown,
-            "ordered": self.ordered,
-            "status": self.status,
-            "reason": self.reason,
-            "cursor": self.cursor,
-            "delivered": self.delivered,
-            "attempts": self.attempts,
-            "next_try": _iso(self.next_try or None),
-            "last_error": self.last_error,
-            "last_success": _iso(self.last_success),
-            "failing_since": _iso(self.failing_since),
-            "draining": bool(self.draining),
-        }
+    def without_secrets(self) -> Channel:
+        """As it may be shown: what could be used to forge a delivery is hidden."""
+        hidden = {key: HIDDEN for key in self.settings if key in _SECRET}
+        return replace(self, settings={**self.settings, **hidden})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +86,6 @@ class Dead:
     reason: str
     attempts: int
     at: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "channel": self.channel,
-            "n": self.n,
-            "match_id": self.match_id,
-            "subscription": self.subscription,
-            "reason": self.reason,
-            "attempts": self.attempts,
-            "at": iso_time(self.at),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +103,7 @@ class Event:
     text: str
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "at": iso_time(self.at),
-            "kind": self.kind,
-            "channel": self.channel,
-            "subscription": self.subscription,
-            "text": self.text,
-        }
+        return {**asdict(self), "at": iso_time(self.at)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from broker.delivery import Channel, Dead
 from broker.service.api.common import ApiContext, channel_spec, problems
-from broker.service.api.replies import ChannelReply, CountReply, DeadDeliveryReply, TestReply
+from broker.service.api.replies import (
+    ChannelReply,
+    CountReply,
+    DeadDeliveryReply,
+    TestReply,
+    attributes,
+)
 from broker.service.api.schemas import (
     LARGEST,
     AckBody,
@@ -33,15 +40,17 @@ OfChannel = Annotated[str | None, Query(max_length=1_000, description="only thos
     "",
     operation_id="listChannels",
     summary="List channels",
+    response_model=list[ChannelReply],
     responses=problems(),
     response_description="The channels by name.",
 )
-async def listed(api: ApiContext) -> list[ChannelReply]:
+async def listed(api: ApiContext) -> list[dict[str, Any]]:
     """All channels, with how far each has got and what went wrong last."""
     found = await api.read(api.service.channels.all)
     waiting = (await api.read(api.service.mailbox.figures)).backlog
     return [
-        ChannelReply(**channel.to_json(), waiting=waiting.get(channel.name, 0)) for channel in found
+        {**attributes(channel.without_secrets()), "waiting": waiting.get(channel.name, 0)}
+        for channel in found
     ]
 
 
@@ -49,25 +58,26 @@ async def listed(api: ApiContext) -> list[ChannelReply]:
     "/{name}",
     operation_id="putChannel",
     summary="Make or change a channel",
+    response_model=ChannelReply,
     responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
     response_description="The channel, with its secrets.",
 )
 async def put(
     api: ApiContext, name: Annotated[Name, Path(description="a channel")], body: ChannelBody
-) -> ChannelReply:
+) -> Channel:
     """A new channel begins with what is found from now on; one that is changed goes on where it is.
 
     A webhook without a secret gets one made.
     """
     spec = channel_spec(api.service.settings.state, body, name)
-    made = await api.change(partial(api.service.channels.put, spec, body.subscription))
-    return ChannelReply(**made.to_json(secrets=True))
+    return await api.change(partial(api.service.channels.put, spec, body.subscription))
 
 
 @channels.get(
     "/{name}",
     operation_id="getChannel",
     summary="Look at a channel",
+    response_model=ChannelReply,
     responses=problems("not-found"),
     response_description="The channel.",
 )
@@ -75,10 +85,10 @@ async def one(
     api: ApiContext,
     name: Known,
     secrets: Annotated[bool, Query(description="show the secret of a webhook as well")] = False,
-) -> ChannelReply:
+) -> Channel:
     """One channel: where it delivers, how far it has got, what went wrong last."""
     channel = await api.read(partial(api.service.channels.get, name))
-    return ChannelReply(**channel.to_json(secrets=secrets))
+    return channel if secrets else channel.without_secrets()
 
 
 @channels.delete(
@@ -99,54 +109,56 @@ async def delete(api: ApiContext, name: Known) -> Response:
     "/{name}/pause",
     operation_id="pauseChannel",
     summary="Pause a channel",
+    response_model=ChannelReply,
     responses=problems("not-found"),
     response_description="The channel as it is now.",
 )
-async def pause(api: ApiContext, name: Known) -> ChannelReply:
+async def pause(api: ApiContext, name: Known) -> Channel:
     """Deliver nothing until it is resumed; nothing is lost meanwhile."""
-    return ChannelReply(**(await api.read(partial(api.service.channels.pause, name))).to_json())
+    return (await api.read(partial(api.service.channels.pause, name))).without_secrets()
 
 
 @channels.post(
     "/{name}/resume",
     operation_id="resumeChannel",
     summary="Resume a channel",
+    response_model=ChannelReply,
     responses=problems("not-found"),
     response_description="The channel as it is now.",
 )
-async def resume(api: ApiContext, name: Known) -> ChannelReply:
+async def resume(api: ApiContext, name: Known) -> Channel:
     """Go on where a paused or disabled channel stopped, at once."""
-    return ChannelReply(**(await api.read(partial(api.service.channels.resume, name))).to_json())
+    return (await api.read(partial(api.service.channels.resume, name))).without_secrets()
 
 
 @channels.post(
     "/{name}/ack",
     operation_id="acknowledge",
     summary="Acknowledge matches",
+    response_model=ChannelReply,
     responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
     response_description="The channel as it is now.",
 )
-async def ack(api: ApiContext, name: Known, body: AckBody) -> ChannelReply:
+async def ack(api: ApiContext, name: Known, body: AckBody) -> Channel:
     """Say that all matches up to a number are dealt with; only for pull channels.
 
     The cursor never goes backwards.
     """
-    return ChannelReply(
-        **(await api.read(partial(api.service.channels.ack, name, body.n))).to_json()
-    )
+    return (await api.read(partial(api.service.channels.ack, name, body.n))).without_secrets()
 
 
 @channels.post(
     "/{name}/reset",
     operation_id="resetChannel",
     summary="Begin a channel again",
+    response_model=ChannelReply,
     responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
     response_description="The channel as it is now.",
 )
-async def reset(api: ApiContext, name: Known, body: ResetBody) -> ChannelReply:
+async def reset(api: ApiContext, name: Known, body: ResetBody) -> Channel:
     """Deliver all that is in the log behind a number, also what was delivered before."""
     done = partial(api.service.channels.reset, name, body.after)
-    return ChannelReply(**(await api.read(done)).to_json())
+    return (await api.read(done)).without_secrets()
 
 
 @channels.post(
@@ -172,6 +184,7 @@ async def test(api: ApiContext, name: Known) -> TestReply:
     "",
     operation_id="listDeadDeliveries",
     summary="List deliveries that were given up",
+    response_model=list[DeadDeliveryReply],
     responses=problems(),
     response_description="The deliveries, oldest first.",
 )
@@ -180,10 +193,9 @@ async def dead(
     after: Annotated[int, Query(ge=0, le=LARGEST, description="only numbers above it")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
     channel: OfChannel = None,
-) -> list[DeadDeliveryReply]:
+) -> list[Dead]:
     """Matches that a receiver did not take, however often it was tried, with the last reason."""
-    found = await api.read(partial(api.service.mailbox.dead, after, limit, channel))
-    return [DeadDeliveryReply(**each.to_json()) for each in found]
+    return await api.read(partial(api.service.mailbox.dead, after, limit, channel))
 
 
 @deliveries.delete(

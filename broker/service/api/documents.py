@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from email.message import Message
 from functools import partial
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from broker.service.api.common import ApiContext, Context, problems
 from broker.service.api.known import keys_of
 from broker.service.api.problems import Problem, wrong_type
 from broker.service.api.replies import AcceptedReply
-from broker.service.core.answers import Posted
+from broker.service.core.answers import Accepted, Posted
 from broker.service.core.errors import Invalid
 from broker.service.intake import read_lines
 from broker.spark.documents import microseconds
@@ -90,6 +91,7 @@ _BODY: dict[str, Any] = {
     responses=problems(
         "too-large", "unsupported-media-type", "backlog-full", "draining", "disk-full"
     ),
+    response_model=AcceptedReply,
     response_description="The documents are stored durably.",
     openapi_extra=_BODY,
 )
@@ -115,7 +117,7 @@ async def publish(
             description="makes ids of documents that have none, so that the request may be repeated"
         ),
     ] = None,
-) -> AcceptedReply:
+) -> Accepted:
     """One XML document, or many as lines of JSON: all of them or none.
 
     The answer says 202 once the documents are on disk; from then on they are processed whatever
@@ -146,22 +148,16 @@ async def publish(
     return await api.publish(call)
 
 
-def _publish_lines(api: Context, stream: str, body: bytes, key: str | None) -> AcceptedReply:
+def _publish_lines(api: Context, stream: str, body: bytes, key: str | None) -> Accepted:
     return _publish(api, stream, read_lines(body, key))
 
 
-def _publish(api: Context, stream: str, documents: list[Posted]) -> AcceptedReply:
+def _publish(api: Context, stream: str, documents: list[Posted]) -> Accepted:
     keys = keys_of(stream, documents)
     known = api.known.count(api.service.core, keys, documents)
     accepted = api.service.intake.publish(stream, documents)
     api.known.accepted(keys, accepted.first)
-    return AcceptedReply(
-        accepted=accepted.count,
-        known=known,
-        first=accepted.first,
-        last=accepted.last,
-        ids=list(accepted.ids),
-    )
+    return replace(accepted, known=known)
 
 
 async def _body(request: Request) -> bytes:

@@ -9,7 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from broker.model import DeadLetter, iso_time
+from broker.delivery import Event
+from broker.model import DeadLetter
 from broker.service.api.common import ApiContext, problems
 from broker.service.api.replies import (
     AcceptedReply,
@@ -21,6 +22,7 @@ from broker.service.api.replies import (
 )
 from broker.service.api.schemas import LARGEST, BackupBody, FeedBody, Numbers, split_numbers
 from broker.service.api.status import StatusReply, status_reply
+from broker.service.core.answers import Accepted, BackedUp
 from broker.service.core.errors import Invalid
 from broker.service.service import Service
 from broker.spark.documents import microseconds
@@ -53,6 +55,7 @@ async def status(api: ApiContext) -> StatusReply:
     operation_id="listEvents",
     summary="List what owners should hear of",
     tags=["service"],
+    response_model=list[EventReply],
     responses=problems(),
     response_description="The events, oldest first.",
 )
@@ -60,10 +63,9 @@ async def events(
     api: ApiContext,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="only numbers above it")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
-) -> list[EventReply]:
+) -> list[Event]:
     """Subscriptions that were suspended, channels that were disabled, deliveries given up."""
-    found = await api.read(partial(api.service.mailbox.events, after, limit))
-    return [EventReply(**event.to_json()) for event in found]
+    return await api.read(partial(api.service.mailbox.events, after, limit))
 
 
 @router.post(
@@ -71,16 +73,16 @@ async def events(
     operation_id="backup",
     summary="Back up",
     tags=["service"],
+    response_model=BackupReply,
     responses=problems("conflict", "disk-full", "too-large", "unsupported-media-type"),
     response_description="The copy is complete.",
 )
-async def backup(api: ApiContext, body: BackupBody) -> BackupReply:
+async def backup(api: ApiContext, body: BackupBody) -> BackedUp:
     """Copy the whole state into a directory of the service's machine, while it goes on."""
     directory = FilePath(body.directory)
     if not directory.is_absolute():
         raise Invalid("give the whole path, from / on", "directory")
-    done = await api.change(partial(api.service.backup, directory))
-    return BackupReply(directory=str(done.directory), at=iso_time(done.at), files=done.files)
+    return await api.change(partial(api.service.backup, directory))
 
 
 # -- documents that were kept aside --------------------------------------------------------------
@@ -91,6 +93,7 @@ async def backup(api: ApiContext, body: BackupBody) -> BackupReply:
     operation_id="listDeadLetters",
     summary="List documents that were kept aside",
     tags=["dead letters"],
+    response_model=list[LetterReply],
     responses=problems(),
     response_description="The documents, oldest first.",
 )
@@ -98,7 +101,7 @@ async def letters(
     api: ApiContext,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="only numbers above it")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
-) -> list[LetterReply]:
+) -> list[DeadLetter]:
     """Documents that were not well-formed, too late, or at which the service failed; with reasons.
 
     A page may hold fewer than `limit` where documents are large; the last one is empty.
@@ -142,27 +145,27 @@ async def forget(
     summary="Publish a kept-aside document again",
     tags=["dead letters"],
     status_code=202,
+    response_model=AcceptedReply,
     responses=problems("not-found", "backlog-full", "draining", "disk-full"),
     response_description="The document is stored durably, and is no dead letter any more.",
 )
 async def resubmit(
     api: ApiContext,
     number: Annotated[int, Path(ge=0, le=LARGEST, description="its number", examples=[3])],
-) -> AcceptedReply:
+) -> Accepted:
     """Let a document be processed again, as it was; after the lateness was changed, say."""
-    done = await api.change(partial(api.service.letters.resubmit, number))
-    return AcceptedReply(accepted=done.count, first=done.first, last=done.last, ids=list(done.ids))
+    return await api.change(partial(api.service.letters.resubmit, number))
 
 
-def _letters(service: Service, after: int, limit: int) -> list[LetterReply]:
+def _letters(service: Service, after: int, limit: int) -> list[DeadLetter]:
     """Read in small parts, so that a page of large documents does not fill the memory."""
-    page: list[LetterReply] = []
+    page: list[DeadLetter] = []
     size = 0
     while len(page) < limit and size < _PAGE_BYTES:
         wanted = min(_CHUNK, limit - len(page))
         found = service.letters.page(after, wanted)
         for letter in found:
-            page.append(_letter(letter))
+            page.append(letter)
             size += len(letter.xml)
             after = letter.number
             if size >= _PAGE_BYTES:
@@ -170,20 +173,6 @@ def _letters(service: Service, after: int, limit: int) -> list[LetterReply]:
         if len(found) < wanted:
             break
     return page
-
-
-def _letter(letter: DeadLetter) -> LetterReply:
-    return LetterReply(
-        number=letter.number,
-        source=letter.source,
-        id=letter.id,
-        place=letter.place,
-        reason=letter.reason,
-        at=None if letter.at is None else iso_time(letter.at),
-        timestamp=iso_time(letter.timestamp),
-        streams=list(letter.streams),
-        xml=letter.xml.decode("utf-8", "replace"),
-    )
 
 
 # -- feeds -----------------------------------------------------------------------------------------
@@ -194,12 +183,13 @@ def _letter(letter: DeadLetter) -> LetterReply:
     operation_id="listFeeds",
     summary="List feeds",
     tags=["feeds"],
+    response_model=list[FeedReply],
     responses=problems(),
     response_description="The feeds, by address.",
 )
-async def feeds(api: ApiContext) -> list[FeedReply]:
+async def feeds(api: ApiContext) -> list[FeedState]:
     """All feeds that are fetched, with what went wrong last."""
-    return [_feed(state) for state in await api.change(api.service.feeds.all)]
+    return await api.change(api.service.feeds.all)
 
 
 @router.post(
@@ -208,12 +198,13 @@ async def feeds(api: ApiContext) -> list[FeedReply]:
     summary="Add a feed",
     tags=["feeds"],
     status_code=201,
+    response_model=FeedReply,
     responses=problems("conflict", "too-large", "unsupported-media-type"),
     response_description="The feed; it is fetched at once.",
 )
-async def add(api: ApiContext, body: FeedBody) -> FeedReply:
+async def add(api: ApiContext, body: FeedBody) -> FeedState:
     """Fetch a feed from now on. One that is known already stays as it is."""
-    return _feed(await api.change(partial(api.service.feeds.add, body.url)))
+    return await api.change(partial(api.service.feeds.add, body.url))
 
 
 @router.delete(
@@ -239,22 +230,3 @@ async def remove(
     """Fetch a feed no more. Its items stay known: added again it brings only what is new."""
     await api.change(partial(api.service.feeds.remove, url))
     return Response(status_code=204)
-
-
-def _feed(state: FeedState) -> FeedReply:
-    return FeedReply(
-        url=state.url,
-        address=state.address,
-        title=state.title,
-        status=state.status,
-        errors=state.errors,
-        problem=state.problem,
-        last_fetch=_time(state.last_fetch),
-        last_success=_time(state.last_success),
-        next_fetch=_time(state.next_fetch or None),
-        items_per_day=state.items_per_day,
-    )
-
-
-def _time(time: int | None) -> str | None:
-    return None if time is None else iso_time(time)

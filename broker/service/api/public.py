@@ -16,7 +16,7 @@ from broker.service import health
 from broker.service.api.common import ApiContext, Context
 from broker.service.api.guard import feed_key, same
 from broker.service.api.problems import Problem, documented
-from broker.service.api.replies import HealthReply, ReadyReply, ReasonReply
+from broker.service.api.replies import HealthReply, ReadyReply
 from broker.service.api.subscriptions import atom_url
 from broker.service.core.errors import ServiceError, Starting
 
@@ -154,9 +154,7 @@ async def ready(api: ApiContext) -> Response:
         found = health.reasons(figures, api.service.settings.intake.min_free)
     except ServiceError as error:
         found = [health.Reason("starting" if isinstance(error, Starting) else "failed", str(error))]
-    told = ReadyReply(
-        ready=not found, reasons=[ReasonReply(code=r.code, message=r.message) for r in found]
-    )
+    told = ReadyReply.model_validate({"ready": not found, "reasons": found})
     status = 503 if found else 200
     return JSONResponse(told.model_dump(), status, {"Cache-Control": "no-store"})
 

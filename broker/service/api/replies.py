@@ -4,17 +4,48 @@ service's own results. Times are ISO 8601 in UTC, durations as XSCL writes them.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from broker.model import iso_time
 from broker.service.api.problems import Finding
-
-Time = Annotated[str, Field(examples=["2026-10-05T06:40:00Z"])]
-"""ISO 8601 in UTC."""
+from broker.text.units import format_duration
 
 
-class AcceptedReply(BaseModel):
+def _written(time: Any) -> Any:
+    return iso_time(time) if isinstance(time, int) else time
+
+
+Time = Annotated[str, BeforeValidator(_written), Field(examples=["2026-10-05T06:40:00Z"])]
+"""ISO 8601 in UTC, of microseconds."""
+
+Due = Annotated[Time | None, BeforeValidator(lambda time: time or None)]
+"""The same for what may never be due, which the service writes as 0."""
+
+Duration = Annotated[str, BeforeValidator(format_duration), Field(examples=["1 h"])]
+"""As XSCL writes it, of microseconds."""
+
+Size = Annotated[int, BeforeValidator(len)]
+
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def attributes(of: DataclassInstance) -> dict[str, Any]:
+    """Those of a dataclass, as a reply takes them where something else comes from elsewhere."""
+    return {field.name: getattr(of, field.name) for field in fields(of)}
+
+
+class Reply(BaseModel):
+    """A shape that is filled from the attributes of what the service answers."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class AcceptedReply(Reply):
     """Documents that are stored durably, and will be processed whatever happens."""
 
     accepted: int = Field(description="how many", examples=[2])
@@ -28,40 +59,42 @@ class AcceptedReply(BaseModel):
     ids: list[str] = Field(description="the ids of the documents, as given or as made")
 
 
-class GapReply(BaseModel):
+class GapReply(Reply):
     """Documents that a subscription has not seen."""
 
     first_doc: int = Field(description="number of the first document")
     to_doc: int | None = Field(description="number of the one after the last; null: still open")
-    since: Time | None = Field(description="when it began")
-    until: Time | None = Field(description="when it ended; null: still open")
+    since: Time | None = Field(validation_alias="from_time", description="when it began")
+    until: Time | None = Field(
+        validation_alias="to_time", description="when it ended; null: still open"
+    )
     status: Literal["active", "paused", "suspended"] = Field(description="why, in a word")
     reason: str = Field(examples=["paused"])
 
 
-class ThrottleReply(BaseModel):
+class ThrottleReply(Reply):
     """At most one notification per value of the variable and period."""
 
     variable: str | None
-    period: str = Field(examples=["1 h"])
+    period: Duration
     left_out: int = Field(description="matches that were left out since the last that was told")
 
 
-class LimitReply(BaseModel):
+class LimitReply(Reply):
     """So many matches per period, before the subscription is suspended."""
 
     matches: int
-    period: str = Field(examples=["1 h"])
+    period: Duration = Field(validation_alias="microseconds")
 
 
-class BoundsReply(BaseModel):
+class BoundsReply(Reply):
     """The throttle and the limit of a subscription."""
 
     throttle: ThrottleReply | None
     limit: LimitReply | None
 
 
-class SubscriptionReply(BaseModel):
+class SubscriptionReply(Reply):
     """A subscription as it stands."""
 
     id: str = Field(examples=["pair"])
@@ -76,11 +109,11 @@ class SubscriptionReply(BaseModel):
     atom_url: str = Field(description="its Atom feed; the address holds a key, so keep it to those concerned")  # fmt: skip
 
 
-class HistoryReply(BaseModel):
+class HistoryReply(Reply):
     """What was found among stored documents."""
 
     documents: int = Field(description="how many were looked at")
-    matches: int = Field(description="how many matches were found; they are delivered like any")
+    matches: Size = Field(description="how many matches were found; they are delivered like any")
     suspended: list[str] = Field(description="queries that found too much, and were given up there")
 
 
@@ -95,7 +128,7 @@ class CreatedReply(SubscriptionReply):
     was: BoundsReply = Field(description="the throttle and the limit that it had before")
 
 
-class DocumentReply(BaseModel):
+class DocumentReply(Reply):
     """A document of a match."""
 
     id: str
@@ -103,7 +136,7 @@ class DocumentReply(BaseModel):
     timestamp: Time
 
 
-class FoundReply(BaseModel):
+class FoundReply(Reply):
     """A match."""
 
     id: str = Field(description="a function of the query and the documents: the idempotency key")
@@ -126,7 +159,7 @@ class MatchReply(FoundReply):
     left_out: int = Field(default=0, description="matches that a throttle left out before this one")
 
 
-class DryRunReply(BaseModel):
+class DryRunReply(Reply):
     """What queries would have matched; nothing was registered."""
 
     documents: int = Field(description="how many stored documents were looked at")
@@ -134,7 +167,7 @@ class DryRunReply(BaseModel):
     suspended: list[str] = Field(description="queries that found too much, and were given up there")
 
 
-class ChannelReply(BaseModel):
+class ChannelReply(Reply):
     """A channel as it stands."""
 
     name: str
@@ -147,24 +180,26 @@ class ChannelReply(BaseModel):
     cursor: int = Field(description="all matches up to this number are done")
     delivered: int = Field(description="matches delivered so far")
     attempts: int = Field(description="failures in a row")
-    next_try: Time | None
+    next_try: Due
     last_error: str | None
     last_success: Time | None
     failing_since: Time | None
-    draining: bool = Field(description="it goes when what it has is delivered")
+    draining: Annotated[bool, BeforeValidator(bool)] = Field(
+        description="it goes when what it has is delivered"
+    )
     waiting: int | None = Field(
         default=None, description="in lists: matches it has still to deliver, counted to 10,000"
     )
 
 
-class TestReply(BaseModel):
+class TestReply(Reply):
     """What came of trying a channel."""
 
     ok: bool = Field(description="whether it arrived")
     detail: str = Field(description="why not, or how long it took", examples=["arrived in 0.1 s"])
 
 
-class DeadDeliveryReply(BaseModel):
+class DeadDeliveryReply(Reply):
     """A delivery that was given up."""
 
     number: int
@@ -177,7 +212,7 @@ class DeadDeliveryReply(BaseModel):
     at: Time
 
 
-class LetterReply(BaseModel):
+class LetterReply(Reply):
     """A document that was kept aside."""
 
     number: int
@@ -188,10 +223,12 @@ class LetterReply(BaseModel):
     at: Time | None = Field(description="when it was kept aside")
     timestamp: Time = Field(description="its own time")
     streams: list[str]
-    xml: str = Field(description="what came; bytes that are no UTF-8 are replaced")
+    xml: Annotated[str, BeforeValidator(lambda xml: xml.decode("utf-8", "replace"))] = Field(
+        description="what came; bytes that are no UTF-8 are replaced"
+    )
 
 
-class EventReply(BaseModel):
+class EventReply(Reply):
     """Something that owners of subscriptions and channels should hear of."""
 
     number: int = Field(examples=[12])
@@ -206,21 +243,21 @@ class EventReply(BaseModel):
     text: str = Field(examples=["pair is suspended: over its limit of 1,000 matches in 1 h"])
 
 
-class CountReply(BaseModel):
+class CountReply(Reply):
     """How many were concerned."""
 
     count: int = Field(examples=[3])
 
 
-class BackupReply(BaseModel):
+class BackupReply(Reply):
     """A copy of the state, from which another service can start."""
 
-    directory: str
+    directory: Annotated[str, BeforeValidator(str)]
     at: Time
     files: dict[str, int] = Field(description="sizes in bytes by name")
 
 
-class FeedReply(BaseModel):
+class FeedReply(Reply):
     """A feed as it stands."""
 
     url: str = Field(description="the feed as it was added; without its login")
@@ -231,24 +268,24 @@ class FeedReply(BaseModel):
     problem: str | None
     last_fetch: Time | None
     last_success: Time | None
-    next_fetch: Time | None
+    next_fetch: Due
     items_per_day: float | None
 
 
-class HealthReply(BaseModel):
+class HealthReply(Reply):
     """Whether the process is alive."""
 
     status: Literal["alive"] = Field(examples=["alive"])
 
 
-class ReasonReply(BaseModel):
+class ReasonReply(Reply):
     """Something that keeps the service from working."""
 
     code: str = Field(examples=["pipeline-failing"])
     message: str
 
 
-class ReadyReply(BaseModel):
+class ReadyReply(Reply):
     """Whether the service does its work, and if not, why."""
 
     ready: bool

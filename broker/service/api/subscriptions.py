@@ -10,23 +10,19 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from broker.delivery import Throttle
-from broker.model import Limit, Registered, iso_time
+from broker.model import Limit, Registered
 from broker.service.api.common import ApiContext, Context, channel_spec, problems
 from broker.service.api.guard import feed_key
 from broker.service.api.problems import finding, to_json
 from broker.service.api.replies import (
-    BoundsReply,
     CreatedReply,
     DryRunReply,
-    GapReply,
-    HistoryReply,
-    LimitReply,
     SubscriptionReply,
-    ThrottleReply,
+    attributes,
 )
 from broker.service.api.schemas import SubscribeBody
 from broker.service.core.answers import History, Subscribed
-from broker.text.units import FOREVER, format_duration
+from broker.text.units import FOREVER
 
 router = APIRouter(prefix="/v1/subscriptions", tags=["subscriptions"])
 
@@ -173,69 +169,21 @@ def _subscribe(api: Context, request: Request, body: SubscribeBody) -> list[Crea
 
 
 def _reply(api: Context, request: Request, registered: Registered) -> SubscriptionReply:
-    return SubscriptionReply(**_fields(api, request, registered))
+    return SubscriptionReply.model_validate(_fields(api, request, registered))
 
 
 def _created(api: Context, request: Request, done: Subscribed) -> CreatedReply:
-    history = done.history
-    return CreatedReply(
-        **_fields(api, request, done.registered),
-        outcome=done.outcome,
-        warnings=[finding(warning) for warning in done.warnings],
-        history=None
-        if history is None
-        else HistoryReply(
-            documents=history.documents,
-            matches=len(history.matches),
-            suspended=list(history.suspended),
-        ),
-        was=BoundsReply(throttle=_throttle(done.was.throttle), limit=_limit(done.was.limit)),
-    )
+    own = _fields(api, request, done.registered)
+    warnings = [finding(warning) for warning in done.warnings]
+    rest = {"outcome": done.outcome, "warnings": warnings, "history": done.history, "was": done.was}
+    return CreatedReply.model_validate(own | rest)
 
 
 def _fields(api: Context, request: Request, registered: Registered) -> dict[str, Any]:
-    return {
-        "id": registered.id,
-        "status": registered.status,
-        "text": registered.text,
-        "first_doc": registered.first_doc,
-        "since": _time(registered.since),
-        "reason": registered.reason,
-        "gaps": [
-            GapReply(
-                first_doc=gap.first_doc,
-                to_doc=gap.to_doc,
-                since=_time(gap.from_time),
-                until=_time(gap.to_time),
-                status=gap.status,
-                reason=gap.reason,
-            )
-            for gap in registered.gaps
-        ],
-        "limit": _limit(registered.limit),
-        "throttle": _throttle(api.service.mailbox.throttle(registered.id)),
+    return attributes(registered) | {
+        "throttle": api.service.mailbox.throttle(registered.id),
         "atom_url": atom_url(api, request, registered.id),
     }
-
-
-def _limit(limit: Limit | None) -> LimitReply | None:
-    if limit is None:
-        return None
-    return LimitReply(matches=limit.matches, period=format_duration(limit.microseconds))
-
-
-def _throttle(throttle: Throttle | None) -> ThrottleReply | None:
-    if throttle is None:
-        return None
-    return ThrottleReply(
-        variable=throttle.variable,
-        period=format_duration(throttle.period),
-        left_out=throttle.left_out,
-    )
-
-
-def _time(time: int | None) -> str | None:
-    return None if time is None else iso_time(time)
 
 
 def _dry(told: History) -> Response:

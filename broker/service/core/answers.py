@@ -42,12 +42,14 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Documents that are on disk, with their first and last number, and their ids in order."""
+    """Documents that are on disk: how many, their first and last number, and their ids in order.
+    `known`: how many of them add nothing, where that was asked."""
 
-    count: int
+    accepted: int
     first: int
     last: int
     ids: tuple[str, ...]
+    known: int = 0
 
 
 @dataclass(frozen=True, slots=True)
