@@ -8,20 +8,27 @@ away. What stands in a match goes into headers only on one line, and encoded.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
-import smtplib
-import socket
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from email import policy
 from email.message import EmailMessage
-from email.policy import SMTP
 from email.utils import format_datetime
+from functools import partial
+
+from aiosmtplib import (
+    SMTP,
+    SMTPDataError,
+    SMTPException,
+    SMTPRecipientsRefused,
+    SMTPResponseException,
+)
 
 from broker.delivery.lanes import Lane
 from broker.delivery.model import Channel, Delivered, Event
-from broker.delivery.sending import Sent, beside
+from broker.delivery.sending import Sent
 from broker.delivery.settings import Smtp
 from broker.delivery.targets import MailTarget, target
 from broker.model import MICROSECONDS
@@ -32,6 +39,8 @@ _SHOWN = 2_000
 """Characters of one match in the text."""
 _SUBJECT = 200
 _PERMANENT = 500
+_FAREWELL = 5.0
+"""Seconds in which a server that has the mail may say goodbye."""
 
 
 class MailSender:
@@ -69,16 +78,32 @@ class MailSender:
         return await self._deliver(self._smtp, message)
 
     async def _deliver(self, smtp: Smtp, message: EmailMessage) -> Sent:
-        post = _Post(smtp)
+        trusted = partial(ssl.create_default_context, cafile=smtp.ca_file)
+        session = SMTP(
+            hostname=smtp.host,
+            port=smtp.port,
+            username=smtp.user,
+            password=smtp.password,
+            timeout=smtp.timeout,
+            use_tls=smtp.tls == "ssl",
+            start_tls=smtp.tls == "starttls",
+            tls_context=await asyncio.to_thread(trusted),
+        )
         async with self._places:
             try:
                 async with asyncio.timeout(smtp.timeout):
-                    return await beside(lambda: post.send(message), "mail")
+                    await session.connect()
+                    refused, _ = await session.send_message(message)
+                with suppress(SMTPException):  # the mail is with the server already
+                    await session.quit(timeout=_FAREWELL)
             except TimeoutError:
-                post.abandon()
                 return Sent(f"{smtp.host}: not done within {smtp.timeout:g} s")
-            except (OSError, smtplib.SMTPException) as error:
+            except (OSError, SMTPException) as error:
                 return Sent(f"{smtp.host}: {_reason(error)}", hopeless=_is_hopeless(error))
+            finally:
+                session.close()
+        answers = [f"{to}: {_text(code, text)}" for to, (code, text) in refused.items()]
+        return Sent(state={"refused": "; ".join(answers)} if answers else {})
 
 
 def _target(channel: Channel) -> MailTarget:
@@ -115,7 +140,7 @@ def digest(channel: Channel, matches: Sequence[Delivered], sender: str, now: flo
 
 
 def _message(channel: Channel, sender: str, subject: str, now: float) -> EmailMessage:
-    message = EmailMessage(policy=SMTP)
+    message = EmailMessage(policy=policy.SMTP)
     message["From"] = sender
     message["To"] = ", ".join(_target(channel).to)
     message["Subject"] = one_line(subject)[:_SUBJECT]
@@ -144,59 +169,20 @@ def _safe(id: str) -> str:
     return "".join(c for c in id if c.isascii() and (c.isalnum() or c in "-_"))[:100] or "match"
 
 
-class _Post:
-    """One connection for one mail; `abandon` ends it from another thread."""
-
-    def __init__(self, smtp: Smtp) -> None:
-        self._smtp = smtp
-        self._session: smtplib.SMTP | None = None
-
-    def send(self, message: EmailMessage) -> Sent:
-        smtp = self._smtp
-        context = ssl.create_default_context(cafile=smtp.ca_file)
-        if smtp.tls == "ssl":
-            session: smtplib.SMTP = smtplib.SMTP_SSL(timeout=smtp.timeout, context=context)
-        else:
-            session = smtplib.SMTP(timeout=smtp.timeout)
-        self._session = session
-        # The name that a certificate must bear; `connect` alone does not set it.
-        session._host = smtp.host  # type: ignore[attr-defined]
-        session.connect(smtp.host, smtp.port)
-        with session:
-            if smtp.tls == "starttls":
-                session.starttls(context=context)
-            if smtp.user is not None:
-                session.login(smtp.user, smtp.password or "")
-            refused = session.send_message(message)
-        if refused:
-            told = "; ".join(f"{to}: {_text(answer)}" for to, answer in refused.items())
-            return Sent(state={"refused": told})
-        return Sent(state={})
-
-    def abandon(self) -> None:
-        # Closing would wait for the thread that reads; this ends its reading.
-        sock = self._session.sock if self._session is not None else None
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-
-
 def _is_hopeless(error: Exception) -> bool:
     """Whether the server will not take this mail, as opposed to any, or now (RFC 5321, 4.2.1)."""
-    if isinstance(error, smtplib.SMTPRecipientsRefused):
-        return all(code >= _PERMANENT for code, _ in error.recipients.values())
-    return isinstance(error, smtplib.SMTPDataError) and error.smtp_code >= _PERMANENT
+    if isinstance(error, SMTPRecipientsRefused):
+        return all(refused.code >= _PERMANENT for refused in error.recipients)
+    return isinstance(error, SMTPDataError) and error.code >= _PERMANENT
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, smtplib.SMTPRecipientsRefused):
-        return "; ".join(f"{to}: {_text(answer)}" for to, answer in error.recipients.items())
-    if isinstance(error, smtplib.SMTPResponseException):
-        return _text((error.smtp_code, error.smtp_error))
-    return str(error) or type(error).__name__
+    if isinstance(error, SMTPRecipientsRefused):
+        return "; ".join(f"{r.recipient}: {_text(r.code, r.message)}" for r in error.recipients)
+    if isinstance(error, SMTPResponseException):
+        return _text(error.code, error.message)
+    return str(error.__cause__ or error) or type(error).__name__
 
 
-def _text(answer: tuple[int, bytes | str]) -> str:
-    code, text = answer
-    told = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return one_line(f"{code} {told}")[:_SUBJECT]
+def _text(code: int, text: str) -> str:
+    return one_line(f"{code} {text}")[:_SUBJECT]
