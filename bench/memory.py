@@ -34,6 +34,7 @@ from bench.measure import finish, parser, resident, table
 from bench.ours import Ours
 from bench.workload import Documents, Query, Workload, flat
 from broker import Broker, Document
+from broker.figures import figures
 
 _STEP = 0.02
 """Seconds between two items."""
@@ -226,7 +227,7 @@ def long_run(run: Long) -> tuple[list[Mark], int]:
                 rate = every / (time.process_time() - begin)
                 if run.window is None:
                     engine.store.checkpoint()
-                held, known = engine.live_documents(), engine.figures().documents
+                held, known = engine.live_documents(), figures(engine).documents
                 sizes = (resident(), *on_disk(state))
                 marks.append(Mark(done, held, known, *sizes, rate))
                 print("".join(f"{cell:>14}" for cell in marks[-1].row()), flush=True)

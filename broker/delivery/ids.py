@@ -58,9 +58,10 @@ def _keys(blob: bytes) -> npt.NDArray[np.uint64]:
 
 
 class Ids:
-    """The ids of the newest matches, taken or left out by a throttle."""
+    """The ids of the newest `most` matches, taken or left out by a throttle."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, most: int = REMEMBERED) -> None:
+        self._most = most
         self._memory = Keys(np.array([], np.uint64))
         self.size = 0
         self.load(db)
@@ -72,7 +73,7 @@ class Ids:
         for ids, left_out in db.execute("SELECT ids, left_out FROM taken ORDER BY batch DESC"):
             blobs += (ids, left_out)
             size += (len(ids) + len(left_out)) // _SIZE
-            if size >= REMEMBERED:
+            if size >= self._most:
                 break
         self._memory = Keys(_keys(b"".join(blobs)))
         self.size = size
@@ -102,6 +103,27 @@ class Ids:
         self._memory.add([_key(entry) for entry in entries])
         self.size += len(entries)
 
+    def trim(self, db: sqlite3.Connection, oldest: int) -> None:
+        """Forget the batches in the file beyond the newest ids that hold nothing from `oldest` on, and
+        older ones in memory where they have become too many."""
+        size, last = 0, None
+        for batch, length in db.execute(
+            "SELECT batch, length(ids) + length(left_out) FROM taken ORDER BY batch DESC"
+        ):
+            size += length // _SIZE
+            if size > self._most:
+                last = batch
+                break
+        if last is not None:
+            # The batch before the first that starts beyond `oldest` may still hold it.
+            db.execute(
+                "DELETE FROM taken WHERE batch < ? AND batch < "
+                "(SELECT coalesce(max(batch), 0) FROM taken WHERE first <= ?)",
+                (last, oldest),
+            )
+        if self.size > 2 * self._most:
+            self.load(db)
+
 
 def store(
     db: sqlite3.Connection, at: int, first: int, ids: Sequence[bytes], left_out: Sequence[bytes]
@@ -125,22 +147,3 @@ def find(db: sqlite3.Connection, match_id: str) -> list[int]:
             first + at // _SIZE for at in range(0, len(ids), _SIZE) if ids[at : at + _ID] == wanted
         ]
     return numbers
-
-
-def trim(db: sqlite3.Connection, oldest: int) -> None:
-    """Forget the batches beyond the newest `REMEMBERED` ids that hold nothing from `oldest` on."""
-    size, last = 0, None
-    for batch, length in db.execute(
-        "SELECT batch, length(ids) + length(left_out) FROM taken ORDER BY batch DESC"
-    ):
-        size += length // _SIZE
-        if size > REMEMBERED:
-            last = batch
-            break
-    if last is not None:
-        # The batch before the first that starts beyond `oldest` may still hold it.
-        db.execute(
-            "DELETE FROM taken WHERE batch < ? AND batch < "
-            "(SELECT coalesce(max(batch), 0) FROM taken WHERE first <= ?)",
-            (last, oldest),
-        )

@@ -14,7 +14,7 @@ from pathlib import Path
 from broker.delivery import ids
 from broker.delivery.model import Delivered
 from broker.delivery.tables import Database, count
-from broker.delivery.throttle import Throttles
+from broker.delivery.throttle import MOST, Throttles
 from broker.model import MICROSECONDS, Match
 
 Changed = Callable[[Collection[str] | None], None]
@@ -26,17 +26,25 @@ _MATCH = "n, taken, head, result, left_out"
 class Log:
     """The log in the file at `path`, made if it is not there. `clock` gives seconds since 1970.
 
-    Raises MailboxError, here and later, for a file that is damaged, full or something else.
+    It knows the newest `remembered` matches when they come again, and of a throttle the newest
+    `throttled` values. Raises MailboxError, here and later, for a file that is damaged, full or something else.
     """
 
-    def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        remembered: int = ids.REMEMBERED,
+        throttled: int = MOST,
+    ) -> None:
         self.path = Path(path)
         self.clock = clock
         self.db = Database(self.path)
         self._listeners: list[Changed] = []
         with self.db.transaction() as db:
-            self._ids = ids.Ids(db)
-            self._throttles = Throttles(db)
+            self._ids = ids.Ids(db, remembered)
+            self._throttles = Throttles(db, throttled)
             self._numbers: dict[str, int] = dict(
                 db.execute("SELECT name, max(number) FROM subscription GROUP BY name")
             )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from broker.delivery import channels, ids, upkeep
+from broker.delivery import channels, upkeep
 from broker.delivery.log import Log
 from broker.delivery.model import (
     Channel,
@@ -367,13 +367,15 @@ class Mailbox(Log):
         `max_bytes` are in use, the oldest matches go whatever they are. Returns how many went.
         """
         removed = upkeep.retain(
-            self.db, delivered, undelivered, max_bytes, dead, self.now() if now is None else now
+            self.db,
+            self._ids,
+            delivered,
+            undelivered,
+            max_bytes,
+            dead,
+            self.now() if now is None else now,
         )
         self._finish_draining()
-        with self.db.transaction() as db:
-            # Bounded: ids in memory beyond the newest go.
-            if self._ids.size > 2 * ids.REMEMBERED:
-                self._ids.load(db)
         self._changed()
         return removed
 

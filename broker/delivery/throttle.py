@@ -27,9 +27,11 @@ _SWEEP = 1_000
 
 
 class Throttles:
-    """The throttles of all subscriptions. Called inside the mailbox's transactions."""
+    """The throttles of all subscriptions, of each of which the newest `most` values are known.
+    Called inside the mailbox's transactions."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, most: int = MOST) -> None:
+        self._most = most
         self._by_subscription = {
             name: Throttle(variable, period)
             for name, variable, period in db.execute(
@@ -113,7 +115,7 @@ class Throttles:
         (beyond,) = db.execute(
             'SELECT coalesce(max("end"), ?) FROM (SELECT "end" FROM throttled '
             'WHERE subscription = ? ORDER BY "end" DESC LIMIT -1 OFFSET ?)',
-            (-(2**62), name, MOST),
+            (-(2**62), name, self._most),
         ).fetchone()
         last = max(newest - max(2 * throttle.period, KEPT), beyond)
         db.execute('DELETE FROM throttled WHERE subscription = ? AND "end" <= ?', (name, last))

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from broker.delivery import channels, ids
+from broker.delivery import channels
+from broker.delivery.ids import Ids
 from broker.delivery.model import Channel, Event, Figures
 from broker.delivery.tables import Database, MailboxError
 from broker.model import Match
@@ -100,6 +101,7 @@ def forget_dead(
 
 def retain(
     db: Database,
+    known: Ids,
     delivered: int | None,
     undelivered: int | None,
     max_bytes: int | None,
@@ -124,7 +126,7 @@ def retain(
         removed += _shrink(db, max_bytes, now)
     with db.transaction() as tx:
         (oldest,) = tx.execute("SELECT coalesce(min(n), 9223372036854775807) FROM match").fetchone()
-        ids.trim(tx, oldest)
+        known.trim(tx, oldest)
         tx.execute(
             "DELETE FROM event WHERE number <= (SELECT max(number) FROM event) - ?", (EVENTS_KEPT,)
         )

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from broker.delivery import Mailbox
-from broker.delivery import ids as remembered
 from broker.model import Match
 from tests.delivery.support import (
     DAY,
@@ -154,8 +151,12 @@ def test_space_is_given_back(mailbox: Mailbox, tmp_path: Path) -> None:
     mailbox.check()
 
 
-def test_ids_are_bounded_too(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered, "REMEMBERED", 1_000)
+def test_ids_are_bounded_too(tmp_path: Path) -> None:
+    with Mailbox(tmp_path / "mailbox.sqlite", remembered=1_000) as mailbox:
+        _remember(mailbox)
+
+
+def _remember(mailbox: Mailbox) -> None:
     for start in range(0, 5_000, 500):
         mailbox.take(matches(start, 500), START)
     mailbox.retain(None, now=NOW)

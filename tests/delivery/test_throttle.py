@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker.delivery import Mailbox, Throttle
-from broker.delivery import throttle as throttles
 from broker.model import Match
 from tests.delivery.support import DAY, HOUR, START, match, open_mailbox
 
@@ -82,8 +81,12 @@ def test_it_is_remembered_changed_and_removed(tmp_path: Path) -> None:
             mailbox.set_throttle("tides", None, 0)
 
 
-def test_what_it_remembers_is_bounded(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throttles, "MOST", 1_500)
+def test_what_it_remembers_is_bounded(tmp_path: Path) -> None:
+    with Mailbox(tmp_path / "mailbox.sqlite", throttled=1_500) as mailbox:
+        _remember(mailbox)
+
+
+def _remember(mailbox: Mailbox) -> None:
     mailbox.set_throttle("tides", "author", HOUR)
     for start in range(0, 5_000, 500):
         mailbox.take([by(n, n, f"author {n}") for n in range(start, start + 500)])

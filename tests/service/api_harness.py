@@ -15,6 +15,7 @@ import httpx
 import uvicorn
 
 from broker.service.api.app import Api
+from broker.service.api.common import KEEP_ALIVE
 from broker.service.api.server import answering as serve
 from broker.service.api.server import listen
 from broker.service.service import Service
@@ -89,22 +90,22 @@ def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(state: Path, **overrides: Any) -> Iterator[Running]:
+def serving(state: Path, keep_alive: float = KEEP_ALIVE, **overrides: Any) -> Iterator[Running]:
     """Run a service over a state directory; settings are given as `server__max_body="1 MB"`."""
     named = {name.replace("__", "."): value for name, value in overrides.items()}
     service = Service(Settings.load(None, {"state": str(state), **named}))
     service.start()
     try:
-        with answering(service) as running:
+        with answering(service, keep_alive) as running:
             yield running
     finally:
         service.stop(drain=False)
 
 
 @contextmanager
-def answering(service: Service) -> Iterator[Running]:
+def answering(service: Service, keep_alive: float = KEEP_ALIVE) -> Iterator[Running]:
     """The API of a started service on a port of its own."""
-    api = Api(service)
+    api = Api(service, keep_alive)
     with (
         listen(socket.AF_INET, ("127.0.0.1", 0)) as listening,
         serve(api, listening) as server,

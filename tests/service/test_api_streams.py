@@ -17,7 +17,6 @@ from typing import Any
 import httpx
 import pytest
 
-from broker.service.api import matches as api_matches
 from broker.service.service import Service
 from broker.settings.schema import Settings
 from feeds.adapter import parse_feed
@@ -103,11 +102,9 @@ def test_a_stream_of_nobody_is_refused_before_it_begins(running: Running) -> Non
     assert answer.status_code == 422
 
 
-def test_comments_keep_a_quiet_stream_alive(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(api_matches, "_KEEP_ALIVE", 0.05)
-    with listening(running) as events:
+def test_comments_keep_a_quiet_stream_alive(tmp_path: Path) -> None:
+    with serving(tmp_path, keep_alive=0.05) as running, listening(running) as events:
+        running.subscribe()
         next(events)
         assert [next(events) for _ in range(3)] == [{"": "ping"}] * 3
         running.match("Tide")

@@ -10,6 +10,7 @@ import pytest
 
 from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
 from broker.engine import Engine
+from broker.figures import figures
 from broker.service.core.answers import Posted
 from broker.service.core.core import Core
 from broker.service.intake import Intake
@@ -78,10 +79,10 @@ def test_what_is_too_old_goes(core: Core, clock: Clock) -> None:
     subscribe(core, PAIR.replace("1 hour", "INFINITY") + ORDERS)
     old = core.now() - 3 * DAY
     publish(core, order(1, timestamp=old), order(2), Posted(b"<torn"))
-    assert core.engine.figures().live_documents == 2
+    assert figures(core.engine).live_documents == 2
     assert core.engine.count_letters() == 1
     maintenance.retain()
-    assert core.engine.figures().live_documents == 1  # the other is older than two days
+    assert figures(core.engine).live_documents == 1  # the other is older than two days
     assert core.engine.count_letters() == 1
     assert len(core.mailbox.matches(None, 0, 9)) == 2
     clock.jump = 3_650 * 86_400  # wrong, and nothing is lost by it
@@ -201,7 +202,7 @@ def test_no_number_that_a_lost_mailbox_gave_out_comes_again(tmp_path: Path, cloc
     def session(*documents: Posted) -> tuple[list[int], int]:
         """The numbers of the matches that are there then, and that of an event."""
         core = Core(settings(state), clock, clock.steady)
-        if not core.engine.figures().subscriptions:
+        if not figures(core.engine).subscriptions:
             subscribe(core, ORDERS)
         publish(core, *documents)
         found = [each.n for each in core.mailbox.matches(None, 0, 9)]

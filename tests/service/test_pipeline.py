@@ -118,7 +118,6 @@ def test_it_goes_on_where_the_engine_is(tmp_path: Path) -> None:
 def test_it_does_not_wait_for_documents_once_it_is_told_to_stop(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.service.pipeline.local._LOOK", 3_600.0)
     stop, news = threading.Event(), running.core.news
     clear = news.clear
 
@@ -128,7 +127,7 @@ def test_it_does_not_wait_for_documents_once_it_is_told_to_stop(
         clear()
 
     monkeypatch.setattr(news, "clear", told_just_before)
-    pipeline = LocalPipeline(running.core, 4)
+    pipeline = LocalPipeline(running.core, 4, look=3_600.0)
     thread = threading.Thread(target=pipeline, args=(stop, running.watch), daemon=True)
     thread.start()
     thread.join(30)

@@ -27,7 +27,7 @@ from broker.service.api import (
     public,
     subscriptions,
 )
-from broker.service.api.common import Context
+from broker.service.api.common import KEEP_ALIVE, Context
 from broker.service.api.docs import HEADERS, page
 from broker.service.api.guard import Guard, Rules, own_hosts
 from broker.service.api.replies import MatchReply
@@ -65,10 +65,11 @@ _bearer = HTTPBearer(auto_error=False, description="The token of the service.")
 class Api:
     """The application over a service.
 
-    `app` is for the server; `drain` ends what waits for matches, so that the server can stop.
+    `app` is for the server; `drain` ends what waits for matches, so that the server can stop. Streams
+    with nothing to tell say so every `keep_alive` seconds.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, keep_alive: float = KEEP_ALIVE) -> None:
         self.service = service
         self.waiting = Waiting()
         server = service.settings.server
@@ -79,7 +80,7 @@ class Api:
             hosts=own_hosts(server.host, server.public_url),
             max_body=server.max_body,
         )
-        context = Context(service, self.waiting, rules)
+        context = Context(service, self.waiting, rules, keep_alive)
         service.metrics.read_from(service.figures, self.waiting.__len__)
         self.app: ASGIApp = Guard(_application(context), rules, service.metrics.observe_request)
 

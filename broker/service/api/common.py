@@ -27,6 +27,9 @@ from broker.service.service import Service
 
 Result = TypeVar("Result")
 
+KEEP_ALIVE = 15.0
+"""Seconds after which a stream with nothing to tell says so."""
+
 
 def channel_spec(state: Path, body: ChannelBody | OwnChannelBody, name: str | None) -> ChannelSpec:
     """The channel that is asked for. Raises Invalid for a file that must not be written.
@@ -66,6 +69,7 @@ class Context:
     service: Service
     waiting: Waiting
     rules: Rules
+    keep_alive: float = KEEP_ALIVE
     lanes: Lanes = field(default_factory=Lanes)
     known: Known = field(default_factory=Known)
 

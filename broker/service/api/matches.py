@@ -31,9 +31,6 @@ _PAGE_BYTES = 8_000_000
 _RETRY = 2_000
 """Milliseconds after which a client whose stream has ended asks again."""
 
-_KEEP_ALIVE = 15.0
-"""Seconds after which a stream with nothing to tell says so."""
-
 Subscription = Annotated[
     str | None,
     Query(
@@ -223,7 +220,7 @@ async def _events(api: Context, subscription: str | None, after: int) -> AsyncIt
             if page.lines:
                 yield b"".join(map(_event, page.numbers, page.lines))
                 after = page.cursor
-            elif not await watch.news(_KEEP_ALIVE):
+            elif not await watch.news(api.keep_alive):
                 yield KEEPALIVE_COMMENT
 
 

@@ -42,9 +42,11 @@ ENVIRONMENT = (
 
 
 class LocalPipeline:
-    """Reads the spool from where the engine is; a `Pipeline`. `size`: most documents in a batch."""
+    """Reads the spool from where the engine is; a `Pipeline`. `size`: most documents in a batch;
+    after `look` seconds without news the spool is looked at all the same."""
 
-    def __init__(self, core: Core, size: int) -> None:
+    def __init__(self, core: Core, size: int, look: float = _LOOK) -> None:
+        self._look = look
         self._core = core
         self._size = size
         self._poisons = 0
@@ -57,7 +59,7 @@ class LocalPipeline:
             if not self.step(watch):
                 watch.well()
                 if not stop.is_set():  # who has told so before `news` was cleared tells it once
-                    core.news.wait(_LOOK)
+                    core.news.wait(self._look)
 
     def step(self, watch: Watch) -> bool:
         """Match the next batch; whether there was one."""
