@@ -8,8 +8,6 @@ resolves differently the next time gains nothing. Redirects are not followed at 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
@@ -26,12 +24,6 @@ _ADVICE = "; delivery.allow_private allows them"
 _RESOLVERS = 32
 _KEPT = 60.0
 """Seconds for which connections that are not used stay open."""
-
-if importlib.util.find_spec("sniffio") is None:
-    # httpcore tries to import it several times in each request, and each time the whole path is
-    # searched, which costs as much as the request. None is Python's mark for "not there".
-    sys.modules["sniffio"] = None  # type: ignore[assignment]
-
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Connects to addresses that may be reached. Raises BlockedAddress for others."""
