@@ -21,7 +21,7 @@ from broker.cli.feedbooks import (
     read_feed,
     with_login,
 )
-from broker.cli.shared import DurationType, Failed, StateType, console, for_each, plural
+from broker.cli.shared import DURATION, Failed, StateType, console, for_each, plural
 from broker.cli.tables import table
 from broker.model import UNBOUNDED
 from broker.service.books import Books, address_of, listed_in
@@ -53,7 +53,7 @@ state_option = click.option(
 folder_option = click.option("--folder", default="", help="Folder to put them in, as a/b.")
 since_option = click.option(
     "--since",
-    type=DurationType(),
+    type=DURATION,
     metavar="DURATION",
     help="What a feed already shows when it is first fetched is no news: it is remembered, and not "
     "published. Its items of this last while are news all the same; INFINITY: all of them.",

@@ -15,8 +15,8 @@ from broker.broker import Broker
 from broker.cli.polling import Polling, parse_push
 from broker.cli.progress import Work
 from broker.cli.shared import (
+    DURATION,
     Delivery,
-    DurationType,
     Failed,
     Stopped,
     console,
@@ -80,7 +80,7 @@ def _xpath(context: click.Context, parameter: click.Parameter, xpath: str | None
 @click.option("--split", metavar="NAME", help="Make each element NAME of an .xml file a document.")
 @click.option(
     "--interval",
-    type=DurationType(),
+    type=DURATION,
     default="15 min",
     show_default=True,
     help="Shortest time between two fetches of a feed; one that brings little is asked less often.",
@@ -101,7 +101,7 @@ def _xpath(context: click.Context, parameter: click.Parameter, xpath: str | None
 @lateness_option
 @click.option(
     "--backfill",
-    type=DurationType(),
+    type=DURATION,
     metavar="DURATION",
     help="Let subscriptions that are new to the state match what it has stored, that long before its "
     "newest document; INFINITY: all that is there.",

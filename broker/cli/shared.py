@@ -13,7 +13,7 @@ from rich.console import Console
 import xscl
 from broker.text.formats import FORMATS, Output, output_is_closed
 from broker.text.printable import visible_lines
-from broker.text.units import parse_duration
+from broker.text.units import parse_duration, parse_size
 from xscl.errors import Source, Span
 
 if TYPE_CHECKING:
@@ -98,18 +98,27 @@ class StateType(click.Path):
         return super().convert(value, param, ctx)
 
 
-class DurationType(click.ParamType[int]):
-    """A duration as XSCL writes it, in microseconds."""
+class _Measure(click.ParamType[int]):
+    """A whole number that is written as a text with a unit."""
 
-    name = "duration"
+    def __init__(self, name: str, parse: Callable[[str], int]) -> None:
+        self.name = name
+        self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
         try:
-            return parse_duration(str(value))
+            return self._parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+DURATION = _Measure("duration", parse_duration)
+"""A duration as XSCL writes it, in microseconds."""
+
+SIZE = _Measure("size", parse_size)
+"""A size as 100 MB, in bytes."""
 
 
 query_files = click.argument(
@@ -122,7 +131,7 @@ state_option = click.option(
 )
 lateness_option = click.option(
     "--lateness",
-    type=DurationType(),
+    type=DURATION,
     default="7 days",
     show_default=True,
     help="How much older than the newest document one may arrive; older ones are kept aside.",

@@ -25,6 +25,7 @@ _RESOLVERS = 32
 _KEPT = 60.0
 """Seconds for which connections that are not used stay open."""
 
+
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Connects to addresses that may be reached. Raises BlockedAddress for others."""
 

@@ -17,27 +17,12 @@ from broker.cli.remote.client import (
     say,
     with_service,
 )
-from broker.cli.shared import DurationType, Failed, console, for_each
+from broker.cli.shared import DURATION, SIZE, Failed, console, for_each
 from broker.cli.tables import ago, moment, table, waiting
 from broker.text.formats import FORMATS
-from broker.text.units import parse_size
 
 name_argument = click.argument("name")
 names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=True)
-
-
-class SizeType(click.ParamType[int]):
-    """A size as 100 MB, in bytes."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_size(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.group()
@@ -82,13 +67,9 @@ def channels() -> None:
 @click.option(
     "--format", "form", type=click.Choice(list(FORMATS)), help="With --file: jsonl unless given."
 )
-@click.option(
-    "--rotate", type=SizeType(), metavar="SIZE", help="With --file: begin a new one then."
-)
+@click.option("--rotate", type=SIZE, metavar="SIZE", help="With --file: begin a new one then.")
 @click.option("--keep", type=click.IntRange(0), help="With --file: how many old ones to keep.")
-@click.option(
-    "--every", type=DurationType(), help="With --mail: how often, at most; 1 day unless given."
-)
+@click.option("--every", type=DURATION, help="With --mail: how often, at most; 1 day unless given.")
 @click.option("--subject", help="With --mail: {count} and {subscription} are filled in.")
 @with_service
 def add(

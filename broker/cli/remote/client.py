@@ -20,7 +20,7 @@ import httpx
 from click.core import ParameterSource
 
 from broker.cli.remote.finding import DEFAULT_STATE, Patience, address_in, token_of, waited_for
-from broker.cli.shared import DurationType, Failed, StateType, Wrong, console
+from broker.cli.shared import DURATION, Failed, StateType, Wrong, console
 from feeds.schedule import retry_after
 
 P = ParamSpec("P")
@@ -356,7 +356,7 @@ def patience_option(default: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """The option of a command that may be given while the service restarts."""
     return click.option(
         "--patience",
-        type=DurationType(),
+        type=DURATION,
         default=default,
         show_default=True,
         help="How long to wait for a service that is not there, 0 for not at all: it may restart.",

@@ -20,7 +20,7 @@ from broker.cli.remote.client import (
     say,
     with_service,
 )
-from broker.cli.shared import DurationType, Wrong, console, for_each, plural, read_queries
+from broker.cli.shared import DURATION, Wrong, console, for_each, plural, read_queries
 from broker.cli.tables import moment, table
 from broker.text.units import format_duration, parse_duration
 
@@ -83,7 +83,7 @@ def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> 
 )
 @click.option(
     "--backfill",
-    type=DurationType(),
+    type=DURATION,
     metavar="DURATION",
     help="Match stored history as well, that long before its newest document; INFINITY: all of it.",
 )

@@ -7,7 +7,7 @@ calls which wait for the engine do not keep anybody from publishing, reading or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -26,6 +26,9 @@ from broker.service.core.errors import Invalid
 from broker.service.service import Service
 
 Result = TypeVar("Result")
+
+PAGE_BYTES = 8_000_000
+"""A page ends when it is as large as that."""
 
 KEEP_ALIVE = 15.0
 """Seconds after which a stream with nothing to tell says so."""
@@ -92,6 +95,30 @@ class Context:
     async def try_out(self, call: Callable[[], Result]) -> Result:
         """Run what waits for somebody elsewhere."""
         return await anyio.to_thread.run_sync(call, limiter=self.lanes.trying)
+
+
+def page(
+    read: Callable[[int, int], Sequence[Result]],
+    after: int,
+    limit: int,
+    chunk: int,
+    measure: Callable[[Result], tuple[int, int]],
+) -> Iterator[Result]:
+    """What `read(after, count)` gives, at most `limit` and at most `PAGE_BYTES`, or one if that is
+    larger. Read `chunk` at a time, so that a page of what is large is not held twice; `measure` tells
+    the number and the bytes of each."""
+    size = 0
+    while limit > 0 and size < PAGE_BYTES:
+        found = read(after, min(chunk, limit))
+        for each in found:
+            yield each
+            after, more = measure(each)
+            size += more
+            if size >= PAGE_BYTES:
+                return
+        if len(found) < min(chunk, limit):
+            return
+        limit -= len(found)
 
 
 async def _context(request: Request) -> Context:

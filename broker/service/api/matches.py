@@ -13,7 +13,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response, StreamingResponse
 
 from broker.delivery import Channel
-from broker.service.api.common import ApiContext, Context, problems
+from broker.service.api.common import ApiContext, Context, page, problems
 from broker.service.api.problems import to_json
 from broker.service.api.schemas import LARGEST, ResendMatchBody
 from broker.service.core.errors import Conflict
@@ -24,9 +24,6 @@ NDJSON = "application/x-ndjson"
 _EVENTS = "text/event-stream"
 _CHUNK = 100
 """Matches that are read at once."""
-
-_PAGE_BYTES = 8_000_000
-"""A page ends when it is as large as that."""
 
 _RETRY = 2_000
 """Milliseconds after which a client whose stream has ended asks again."""
@@ -104,16 +101,16 @@ async def matches(
         read = partial(_pulled_page, api, channel, begin or 0, limit)
     with api.waiting.watch(None if whose is None else [whose]) as watch:
         end = time.monotonic() + wait
-        page = await api.read(read)
-        if not page.lines and not begin and subscription is not None:
+        found = await api.read(read)
+        if not found.lines and not begin and subscription is not None:
             await api.change(partial(api.service.subscriptions.get, subscription))
-        while not page.lines and not api.waiting.draining:
+        while not found.lines and not api.waiting.draining:
             left = end - time.monotonic()
             if left <= 0 or not await watch.news(left, request):
                 break
-            page = await api.read(read)
-    headers = {"Next-Cursor": str(page.cursor)}
-    return Response(b"".join(page.lines), media_type=NDJSON, headers=headers)
+            found = await api.read(read)
+    headers = {"Next-Cursor": str(found.cursor)}
+    return Response(b"".join(found.lines), media_type=NDJSON, headers=headers)
 
 
 def _pulled(api: Context, name: str) -> Channel:
@@ -132,24 +129,13 @@ def _pulled_page(api: Context, name: str, after: int, limit: int) -> Page:
 
 
 def _page(api: Context, subscription: str | None, after: int, limit: int) -> Page:
-    """Read in small parts, so that a page of large matches is not held twice."""
-    lines: list[bytes] = []
-    numbers: list[int] = []
-    size = 0
-    while len(lines) < limit and size < _PAGE_BYTES:
-        wanted = min(_CHUNK, limit - len(lines))
-        found = api.service.mailbox.matches(subscription, after, wanted)
-        for each in found:
-            line = to_json(each.to_json()) + b"\n"
-            lines.append(line)
-            numbers.append(each.n)
-            size += len(line)
-            after = each.n
-            if size >= _PAGE_BYTES:
-                break
-        if len(found) < wanted:
-            break
-    return Page(lines, numbers, after)
+    def lines(after: int, count: int) -> list[tuple[int, bytes]]:
+        found = api.service.mailbox.matches(subscription, after, count)
+        return [(each.n, to_json(each.to_json()) + b"\n") for each in found]
+
+    read = list(page(lines, after, limit, _CHUNK, lambda each: (each[0], len(each[1]))))
+    numbers = [n for n, _ in read]
+    return Page([line for _, line in read], numbers, numbers[-1] if numbers else after)
 
 
 # -- event stream --------------------------------------------------------------------------------
@@ -216,10 +202,10 @@ async def _events(api: Context, subscription: str | None, after: int) -> AsyncIt
     yield format_sse_event(comment="matches", id=str(after), retry=_RETRY)
     with api.waiting.watch(None if subscription is None else [subscription]) as watch:
         while not api.waiting.draining:
-            page = await api.read(partial(_page, api, subscription, after, _CHUNK))
-            if page.lines:
-                yield b"".join(map(_event, page.numbers, page.lines))
-                after = page.cursor
+            found = await api.read(partial(_page, api, subscription, after, _CHUNK))
+            if found.lines:
+                yield b"".join(map(_event, found.numbers, found.lines))
+                after = found.cursor
             elif not await watch.news(api.keep_alive):
                 yield KEEPALIVE_COMMENT
 

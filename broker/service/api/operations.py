@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from broker.delivery import Event
 from broker.model import DeadLetter
-from broker.service.api.common import ApiContext, problems
+from broker.service.api.common import ApiContext, page, problems
 from broker.service.api.replies import (
     AcceptedReply,
     BackupReply,
@@ -24,7 +24,6 @@ from broker.service.api.schemas import LARGEST, BackupBody, FeedBody, Numbers, s
 from broker.service.api.status import StatusReply, status_reply
 from broker.service.core.answers import Accepted, BackedUp
 from broker.service.core.errors import Invalid
-from broker.service.service import Service
 from broker.spark.documents import microseconds
 from feeds.state import FeedState
 
@@ -32,9 +31,6 @@ router = APIRouter(prefix="/v1")
 
 _CHUNK = 20
 """Documents that are read at once."""
-
-_PAGE_BYTES = 8_000_000
-"""A page ends when it is as large as that."""
 
 
 @router.get(
@@ -106,7 +102,10 @@ async def letters(
 
     A page may hold fewer than `limit` where documents are large; the last one is empty.
     """
-    return await api.change(partial(_letters, api.service, after, limit))
+    read = api.service.letters.page
+    return await api.change(
+        lambda: list(page(read, after, limit, _CHUNK, lambda each: (each.number, len(each.xml))))
+    )
 
 
 @router.delete(
@@ -155,24 +154,6 @@ async def resubmit(
 ) -> Accepted:
     """Let a document be processed again, as it was; after the lateness was changed, say."""
     return await api.change(partial(api.service.letters.resubmit, number))
-
-
-def _letters(service: Service, after: int, limit: int) -> list[DeadLetter]:
-    """Read in small parts, so that a page of large documents does not fill the memory."""
-    page: list[DeadLetter] = []
-    size = 0
-    while len(page) < limit and size < _PAGE_BYTES:
-        wanted = min(_CHUNK, limit - len(page))
-        found = service.letters.page(after, wanted)
-        for letter in found:
-            page.append(letter)
-            size += len(letter.xml)
-            after = letter.number
-            if size >= _PAGE_BYTES:
-                break
-        if len(found) < wanted:
-            break
-    return page
 
 
 # -- feeds -----------------------------------------------------------------------------------------
