@@ -26,7 +26,7 @@ from rich.progress import (
 from rich.table import Column
 
 from broker.cli.shared import console, plural
-from broker.cli.tables import rough
+from broker.text.units import rough_duration
 
 _EVERY = 10.0
 """Seconds between two lines where there is no terminal."""
@@ -110,7 +110,7 @@ class Work:
             said.append(f"{task.percentage:.0f}%")
             said += [rate] if (rate := self._rate()) else []
             if task.time_remaining is not None:
-                said.append(f"{rough(task.time_remaining)} left")
+                said.append(f"{rough_duration(task.time_remaining)} left")
         return ", ".join(said)
 
 
