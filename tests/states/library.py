@@ -118,7 +118,7 @@ def _said(broker: Broker, matches: list[Match]) -> Outcome:
                 "first_doc": each.first_doc,
                 "reason": each.reason,
                 "gaps": [[gap.status, gap.reason, gap.first_doc, gap.to_doc] for gap in each.gaps],
-                "limit": each.limit and [each.limit.matches, each.limit.period],
+                "limit": each.limit and [each.limit.matches, each.limit.microseconds],
             }
             for each in engine.registered()
         },
