@@ -173,8 +173,8 @@ def _stored(connection: Connection, first: int) -> Iterator[list[Admitted]]:
     """The stored documents in the order of their arrival, some at a time."""
     while True:
         rows = connection.execute(
-            'SELECT doc, base, source, id, streams, "start", "end", dated, xml FROM documents'
-            " WHERE doc >= ? AND xml IS NOT NULL ORDER BY doc LIMIT ?",
+            'SELECT doc, base, source, id, streams, "start", "end", dated, xml, coalesce(version, 0)'
+            " FROM documents LEFT JOIN versions USING (doc) WHERE doc >= ? AND xml IS NOT NULL ORDER BY doc LIMIT ?",
             [first, _BATCH],
         ).fetchall()
         if not rows:
@@ -189,9 +189,10 @@ def _stored(connection: Connection, first: int) -> Iterator[list[Admitted]]:
                 end,
                 Arrival(source, id, tuple(streams), end, dated, None, False, xml, None, ""),
                 False,
+                version,
             )
-            for position, (doc, base, source, id, streams, start, end, dated, xml) in enumerate(
-                rows
+            for position, (doc, base, source, id, streams, start, end, dated, xml, version) in (
+                enumerate(rows)
             )
         ]
 

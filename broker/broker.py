@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import NoneType, TracebackType
+from typing import get_args
 
 import xscl
 from broker.backfill import Backfilled, backfill, dry_run
@@ -23,6 +24,7 @@ from broker.model import (
     Document,
     Limit,
     Match,
+    Revisions,
     duration_microseconds,
     to_microseconds,
 )
@@ -42,7 +44,8 @@ class Broker:
     that have their own; a document of several streams may be as late as the latest of them. `limit`
     suspends a subscription that matches more (`resume` lets it go on). `memory` is the number of
     documents whose values are held in memory; older ones are read from the state when a value of
-    theirs comes again.
+    theirs comes again. With `revisions="flow"` a revision does not replace what is stored: it is a
+    document of its own, which never matches other versions of itself.
 
     Raises `StateError` where the state cannot be used, `ArgumentError` for what cannot be, and
     `ClosedError` after `close`.
@@ -56,14 +59,19 @@ class Broker:
         *,
         lateness_of: Mapping[str, timedelta | float] | None = None,
         limit: Limit | None = None,
+        revisions: Revisions = "replace",
     ) -> None:
         general = duration_microseconds(lateness)
         streams = {name: duration_microseconds(own) for name, own in (lateness_of or {}).items()}
         if memory < 1:
             raise ArgumentError("memory cannot be less than one document")
+        if revisions not in get_args(Revisions):
+            raise ArgumentError(f'revisions are "replace" or "flow", not {revisions!r}')
         store = Store(state)
         try:
-            self._engine = Engine(store, general, memory, lateness_of=streams, limit=limit)
+            self._engine = Engine(
+                store, general, memory, lateness_of=streams, limit=limit, revisions=revisions
+            )
             self._closed = False
         except BaseException:
             store.close()

@@ -16,7 +16,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from broker.documents.admission import Admission
-from broker.documents.admitted import Admitted, documents_table, witness_rows
+from broker.documents.admitted import Admitted, documents_table, versions_table, witness_rows
 from broker.documents.arrow import Arrivals, rows_from_witnesses, witness_document
 from broker.documents.dead_letters import Letters
 from broker.documents.watermark import WallClock, Watermark
@@ -27,13 +27,14 @@ from broker.model import (
     Limit,
     Match,
     Registered,
+    Revisions,
     Status,
     Subscribed,
     Suspension,
 )
 from broker.query.prepared import Compiled
 from broker.results.matches import Result, as_document, in_order, results
-from broker.results.stored import intervals
+from broker.results.stored import apart, intervals
 from broker.retention import Retained, Retention
 from broker.state.outbox import Outbox
 from broker.state.store import Store
@@ -65,7 +66,8 @@ class Engine:
     `memory` is the number of documents whose values are held in memory; `limit` is what each
     subscription may match, unless it has a limit of its own. Times named `now` are microseconds of
     the wall clock, and None where nobody knows it. `steady` is a clock in microseconds that never
-    jumps. Used by one thread at a time.
+    jumps. `revisions` replace what is stored and fire nothing, or "flow" as documents of their own,
+    which never match other versions of theirs. Used by one thread at a time.
     """
 
     def __init__(
@@ -78,8 +80,10 @@ class Engine:
         limit: Limit | None = None,
         idle: int = IDLE,
         steady: Callable[[], int] = steady_time,
+        revisions: Revisions = "replace",
     ) -> None:
         self.store = store
+        self._flow = revisions == "flow"
         self.clock = Clock()
         self.wall = WallClock(steady)
         self._settings = (lateness, dict(lateness_of or {}), idle, steady)
@@ -102,7 +106,9 @@ class Engine:
         self.joiner = Joiner(store, self.catalog, self._memory)
         self.letters_kept = Letters(store)
         self.outbox = Outbox(store)
-        self.admission = Admission(store, self.watermark, self.letters_kept)
+        self.admission = Admission(store, self.watermark, self.letters_kept, flow=self._flow)
+        self._versions = bool(store.rows("SELECT 1 FROM versions LIMIT 1"))
+        """Whether documents may be versions of each other."""
         self.retention = Retention(store, self.catalog, self.joiner, self.admission)
         self._batches = 0
         self._ticked = steady()
@@ -276,6 +282,9 @@ class Engine:
             for table in ("rl", "documents"):
                 self.store.delete(table, "doc", revised)
         self.store.insert("documents", documents_table(run))
+        if any(a.version for a in run):
+            self._versions = True
+            self.store.insert("versions", versions_table(run))
         witnessed = witness_rows(run, rows)
         self.store.insert("rl", witnessed)
         self.clock.lap("store")
@@ -288,6 +297,8 @@ class Engine:
         """The matches that the documents of a run complete, of which these are the witness rows."""
         limits, templates = self.limits, self.joiner.templates
         candidates = self.joiner.candidates(rows)
+        if self._versions and candidates:
+            candidates = apart(self.store, candidates)
         searched = len(candidates)
         self.clock.lap("join")
         if limits and candidates:

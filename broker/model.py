@@ -87,7 +87,7 @@ class Document:
     """One XML document on its way in.
 
     `source` and `id` identify it: a second document with both is dropped, or, where `revision` is
-    set, replaces the stored one and fires nothing. The source is the (first) stream unless given.
+    set, replaces the stored one and fires nothing (unless the broker lets revisions flow). The source is the (first) stream unless given.
     Of a document with `seq`, only numbers above the highest applied of its source are taken, so
     that a source may be replayed. A `timestamp` is a datetime or a number of seconds since 1970;
     without one, the document is of the time when it is processed.
@@ -195,9 +195,10 @@ class Match:
 
 
 def match_id(
-    query: str, text: str, documents: Sequence[tuple[str, str]], nodes: Sequence[int]
+    query: str, text: str, documents: Sequence[tuple[str | int, ...]], nodes: Sequence[int]
 ) -> str:
-    """The id of a match: a function of the query, its documents (source, id) and nodes."""
+    """The id of a match: a function of the query, its documents (source, id, and the number
+    of a revision that flows by itself) and nodes."""
     digest = _digest_of_query(query, text).copy()
     # Encoding costs most of it, so it is done once: [query, text and this make one array.
     own = f",{_encode((documents, nodes))[1:]}"
@@ -229,6 +230,9 @@ class DeadLetter:
 
 
 Status = Literal["active", "paused", "suspended"]
+Revisions = Literal["replace", "flow"]
+"""What an edited document does: it takes the place of what is stored and fires nothing, or flows as a
+document of its own, which never matches other versions of itself."""
 """Paused by a person, suspended by the broker."""
 
 

@@ -76,4 +76,5 @@ class Retention:
         (gone,) = self.store.rows(
             'DELETE FROM documents WHERE "end" < ? AND xml IS NULL', [seen - keep]
         )
+        self.store.run("DELETE FROM versions WHERE doc NOT IN (SELECT doc FROM documents)")
         return int(gone[0])

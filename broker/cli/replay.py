@@ -20,10 +20,12 @@ from broker.cli.shared import (
     out_option,
     plural,
     query_files,
+    revisions_option,
     state_option,
     tell_dead_letters,
 )
 from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.model import Revisions
 from feeds.archive import replay as archive_rows
 from feeds.rows import DocumentRow
 from xscl.stage1.matcher import Matcher
@@ -40,6 +42,7 @@ BATCH = 500
 @out_option
 @format_option
 @lateness_option
+@revisions_option
 def replay(
     archive: Path,
     queries: tuple[Path, ...],
@@ -47,6 +50,7 @@ def replay(
     out: str,
     form: str,
     lateness: int,
+    revisions: Revisions,
 ) -> None:
     """Replay a feed ARCHIVE through the subscriptions in QUERIES.
 
@@ -59,7 +63,7 @@ def replay(
         directory = state or Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-"))
         )
-        broker = stack.enter_context(open_broker(directory, lateness, queries))
+        broker = stack.enter_context(open_broker(directory, lateness, queries, revisions=revisions))
         delivery = Delivery(broker, out, form)
         delivery.pending()
         before = len(broker.dead_letters())

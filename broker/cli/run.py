@@ -26,9 +26,11 @@ from broker.cli.shared import (
     out_option,
     plural,
     query_files,
+    revisions_option,
     state_option,
     tell_dead_letters,
 )
+from broker.model import Revisions
 from broker.text.formats import ReaderGone
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ def _xpath(context: click.Context, parameter: click.Parameter, xpath: str | None
     help="Where to listen for hubs, with --websub.",
 )
 @lateness_option
+@revisions_option
 @click.option(
     "--backfill",
     type=DURATION,
@@ -122,6 +125,7 @@ def run(
     websub: str | None,
     websub_listen: str,
     lateness: int,
+    revisions: Revisions,
     backfill: int | None,
     master: str | None,
 ) -> None:
@@ -145,7 +149,9 @@ def run(
             directory = Path(scratch)
         else:
             directory = state
-        broker = stack.enter_context(open_broker(directory, lateness, queries, backfill))
+        broker = stack.enter_context(
+            open_broker(directory, lateness, queries, backfill, revisions=revisions)
+        )
         delivery = Delivery(broker, out, form)
         delivery.pending()
         poll = None

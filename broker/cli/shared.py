@@ -19,7 +19,7 @@ from xscl.errors import Source, Span
 if TYPE_CHECKING:
     # DuckDB and Arrow take half a second to import; most commands need neither.
     from broker.broker import Broker
-    from broker.model import DeadLetter, Match
+    from broker.model import DeadLetter, Match, Revisions
 
 
 class _Messages(Console):
@@ -136,6 +136,14 @@ lateness_option = click.option(
     show_default=True,
     help="How much older than the newest document one may arrive; older ones are kept aside.",
 )
+revisions_option = click.option(
+    "--revisions",
+    type=click.Choice(["replace", "flow"]),
+    default="replace",
+    show_default=True,
+    help="What an edited document does: it takes the place of what is stored and fires nothing, or "
+    "flows as a document of its own, which never matches other versions of itself.",
+)
 format_option = click.option(
     "--format", "form", type=click.Choice(list(FORMATS)), default="jsonl", show_default=True
 )
@@ -183,7 +191,11 @@ def _decoded(path: Path) -> str:
 
 
 def open_broker(
-    state: Path | None, lateness: int, queries: Sequence[Path], backfill: int | None = None
+    state: Path | None,
+    lateness: int,
+    queries: Sequence[Path],
+    backfill: int | None = None,
+    revisions: Revisions = "replace",
 ) -> Broker:
     """A broker whose subscriptions are exactly those of the query files.
 
@@ -205,7 +217,7 @@ def open_broker(
     if not program.queries:
         raise Failed("the query files hold no query")
     try:
-        broker = Broker(state, timedelta(microseconds=lateness))
+        broker = Broker(state, timedelta(microseconds=lateness), revisions=revisions)
     except StateError as error:
         raise Failed(str(error)) from None
     # First out, then in: a query under a new label may publish the stream of the old one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +20,35 @@ _SPARE = 50_000
 """Keys that may be too many."""
 
 
+Identity = tuple[int, str, str]
+"""A document's key, source and id."""
+
+
+class Newest(NamedTuple):
+    """The newest version of a document: its number, which revision of the first it is, and, where
+    revisions flow, its time and bytes if they are still there."""
+
+    doc: int
+    version: int
+    said: tuple[int, bytes] | None
+
+    def differs(self, arrival: Arrival) -> bool:
+        """Whether a revision says anything new, as far as anybody asks."""
+        return self.said != (arrival.timestamp, arrival.xml)
+
+
 class Admission:
     """Numbers of documents, what each source has had applied, and which documents are known.
 
-    What a transaction that fails has changed here is taken back with it; `watermark` too.
+    What a transaction that fails has changed here is taken back with it; `watermark` too. Where
+    revisions `flow`, each is a document of its own, and as late as any; else it takes the place of
+    what is stored, and is never late.
     """
 
-    def __init__(self, store: Store, watermark: Watermark, letters: Letters) -> None:
+    def __init__(
+        self, store: Store, watermark: Watermark, letters: Letters, *, flow: bool = False
+    ) -> None:
+        self.flow = flow
         self.store = store
         self.watermark = watermark
         self.letters = letters
@@ -81,30 +104,35 @@ class Admission:
                     continue
                 if position is None:
                     self._applied[arrival.source] = arrival.seq
-            doc = known.get((key, arrival.source, arrival.id))
-            if doc is not None and not arrival.revision:
+            identity = (key, arrival.source, arrival.id)
+            newest = known.get(identity)
+            if newest is not None and not (arrival.revision and newest.differs(arrival)):
                 continue
             if arrival.error is not None:
                 letters.append((arrival, arrival.error))
                 continue
             timestamp = arrival.timestamp
-            if doc is None:
+            revision = newest is not None and not self.flow
+            if not revision:
                 late = watermark.behind(timestamp, arrival.streams, now)
                 if late is not None:
                     letters.append((arrival, late))
                     continue
-            revision = doc is not None
-            if doc is None:
-                doc = known[(key, arrival.source, arrival.id)] = self.take_number()
+            if newest is None or self.flow:
+                version = 0 if newest is None else newest.version + 1
+                said = (timestamp, arrival.xml) if self.flow else None
+                newest = known[identity] = Newest(self.take_number(), version, said)
             if watermark.highest < timestamp:
                 watermark.highest = max(watermark.highest, min(timestamp, now))
-            admitted.append(Admitted(place, doc, doc, timestamp, timestamp, arrival, revision))
+            times = (timestamp, timestamp)
+            doc = newest.doc
+            admitted.append(Admitted(place, doc, doc, *times, arrival, revision, newest.version))
         self.letters.bury(letters, at)
         if admitted:
             watermark.touch()
         return admitted
 
-    def _known(self, keys: list[int]) -> dict[tuple[int, str, str], int]:
+    def _known(self, keys: list[int]) -> dict[Identity, Newest]:
         seen = self.keys.seen(keys)
         if not seen:
             self.keys.add(keys)
@@ -112,12 +140,18 @@ class Admission:
         self.keys.add(set(keys).difference(seen))
         return self._stored(seen)
 
-    def _stored(self, keys: list[int]) -> dict[tuple[int, str, str], int]:
+    def _stored(self, keys: list[int]) -> dict[Identity, Newest]:
         found = self.store.rows(
-            "SELECT key, source, id, doc FROM documents WHERE key IN (SELECT unnest(?::UBIGINT[]))",
+            "SELECT key, source, id, doc, coalesce(version, 0), "
+            + ('"end", xml' if self.flow else "0, NULL")
+            + " FROM documents LEFT JOIN versions USING (doc)"
+            " WHERE key IN (SELECT unnest(?::UBIGINT[])) ORDER BY doc",
             [keys],
         )
-        return {(key, source, id): doc for key, source, id, doc in found}
+        return {
+            (key, source, id): Newest(doc, version, None if xml is None else (end, xml))
+            for key, source, id, doc, version, end, xml in found
+        }
 
     def knows(self, source: str, id: str) -> bool:
         """Whether a document of this identity came in, so that another is a revision or dropped."""

@@ -15,7 +15,9 @@ from xscl.stage1.document import value_code
 class Admitted:
     """A document that comes in. `base` is the oldest document that it is made of, itself if none.
 
-    `position` is that of its witness rows in the batch; `start` and `end` are in microseconds.
+    `position` is that of its witness rows in the batch; `start` and `end` are in microseconds. A
+    `revision` takes the place of what is stored. One that flows as a document of its own is none, and
+    has a `version`, counted from 1.
     """
 
     position: int
@@ -25,10 +27,22 @@ class Admitted:
     end: int
     arrival: Arrival
     revision: bool
+    version: int = 0
 
 
 def document_key(source: str, id: str) -> int:
     return value_code(f"{source}\0{id}")
+
+
+def versions_table(run: list[Admitted]) -> pa.Table:
+    """The versions of those that are revisions of others."""
+    revised = [a for a in run if a.version and not a.revision]
+    return pa.table(
+        {
+            "doc": pa.array([a.doc for a in revised], pa.int64()),
+            "version": pa.array([a.version for a in revised], pa.int64()),
+        }
+    )
 
 
 def documents_table(run: list[Admitted]) -> pa.Table:

@@ -27,7 +27,7 @@ from xscl.stage1.filters import Node, as_text, compile_value
 
 
 class Stored(NamedTuple):
-    """A stored document: number, oldest document it is made of, identity, interval, bytes."""
+    """A stored document: number, oldest document it is made of, identity, interval, bytes, version."""
 
     doc: int
     base: int
@@ -37,6 +37,12 @@ class Stored(NamedTuple):
     start: int
     end: int
     xml: bytes
+    version: int = 0
+
+    @property
+    def identity(self) -> tuple[str | int, ...]:
+        """Its source and id, and which version it is if it is a revision that flows by itself."""
+        return (self.source, self.id, self.version) if self.version else (self.source, self.id)
 
 
 class Publisher:
@@ -113,7 +119,7 @@ class Publisher:
         start, end = min(s.start for s in stored), max(s.end for s in stored)
         id, text = subscription.id, subscription.text
         return Match(
-            id=match_id(id, text, [(s.source, s.id) for s in stored], nodes),
+            id=match_id(id, text, [s.identity for s in stored], nodes),
             query=id,
             stream=subscription.publish,
             start_us=start,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from broker.documents.admitted import Admitted
-from broker.join.candidates import Interval
+from broker.join.candidates import Found, Interval
 from broker.results.publisher import Stored
 from broker.state.store import Store
 
@@ -24,18 +24,19 @@ def stored(store: Store, run: Mapping[int, Admitted], docs: Sequence[int]) -> di
             a.start,
             a.end,
             arrival.xml,
+            a.version,
         )
     older = [doc for doc in docs if doc not in run]
     if not older:
         return known
     found = store.rows(
-        'SELECT doc, base, source, id, streams, "start", "end", xml FROM documents'
-        " WHERE doc IN (SELECT unnest(?::BIGINT[]))",
+        'SELECT doc, base, source, id, streams, "start", "end", xml, coalesce(version, 0)'
+        " FROM documents LEFT JOIN versions USING (doc) WHERE doc IN (SELECT unnest(?::BIGINT[]))",
         [older],
     )
     return known | {
-        doc: Stored(doc, base, source, id, tuple(streams), start, end, xml)
-        for doc, base, source, id, streams, start, end, xml in found
+        doc: Stored(doc, base, source, id, tuple(streams), *rest)
+        for doc, base, source, id, streams, *rest in found
     }
 
 
@@ -46,3 +47,18 @@ def intervals(store: Store, docs: Iterable[int]) -> dict[int, Interval]:
         [list(docs)],
     )
     return {doc: Interval(base, start, end) for doc, base, start, end in found}
+
+
+def apart(store: Store, candidates: Sequence[Found]) -> list[Found]:
+    """Those candidates of which no two documents are versions of one."""
+    docs = {doc for _, candidate in candidates for doc in candidate.docs}
+    rows = store.rows(
+        "SELECT doc, source, id FROM documents WHERE doc IN (SELECT unnest(?::BIGINT[]))",
+        [list(docs)],
+    )
+    identity = {doc: (source, id) for doc, source, id in rows}
+    return [
+        found
+        for found in candidates
+        if len({identity[doc] for doc in found[1].docs}) == len(found[1].docs)
+    ]

@@ -171,6 +171,9 @@ class Pipeline(Section):
     """Spark master; by default Spark runs on this machine"""
     batch: Count = 1_000
     """most documents in a batch"""
+    revisions: Literal["replace", "flow"] = "replace"
+    """`replace`: an edited document takes the place of what is stored and fires nothing; `flow`: it is
+    a document of its own, which never matches other versions of itself"""
     memory: Count = 1_000_000
     """documents whose values are held in memory; older ones are read from the state"""
 

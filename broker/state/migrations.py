@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS variables (id INTEGER, definition VARCHAR);
 CREATE TABLE IF NOT EXISTS documents (
     doc BIGINT, base BIGINT, key UBIGINT, source VARCHAR, id VARCHAR, streams VARCHAR[],
     "start" BIGINT, "end" BIGINT, dated BOOLEAN, xml BLOB);
+CREATE TABLE IF NOT EXISTS versions (doc BIGINT, version BIGINT);
 CREATE TABLE IF NOT EXISTS rl (
     doc BIGINT, base BIGINT, "start" BIGINT, "end" BIGINT, var1 INTEGER, var2 INTEGER,
     node1 BIGINT, node2 BIGINT, value UBIGINT, text VARCHAR, num DOUBLE);
@@ -31,7 +32,8 @@ CREATE TABLE IF NOT EXISTS dead_letters (
     n BIGINT, kept BIGINT, source VARCHAR, id VARCHAR, streams VARCHAR[], place VARCHAR,
     reason VARCHAR, "timestamp" BIGINT, xml BLOB);
 """
-"""The tables of this version. Every time is in microseconds; `since`, `from_time`, `to_time` and `kept`
+"""The tables of this version. `versions` counts the revisions that flow as documents of
+their own; a state written before there were any has none. Every time is in microseconds; `since`, `from_time`, `to_time` and `kept`
 are of the wall clock, and NULL where nobody told it."""
 
 STEPS = {

@@ -7,6 +7,7 @@ once in a thousand has its place here.
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 
 import pytest
@@ -301,3 +302,22 @@ def test_matches_come_in_the_order_of_their_ends_also_around_a_revision() -> Non
     later, revised, earlier = (("1", 100.0, False), ("1", 100.0, True), ("2", 50.0, False))
     batch = [Document(i, "S", t, "<a/>", revision=r) for i, t, r in (later, revised, earlier)]
     assert [m.documents[0].id for m in broker.process(batch)] == ["2", "1"]
+
+
+def test_select_star_makes_an_element_of_an_attribute() -> None:
+    broker = Broker()
+    broker.subscribe("att: S//a/@lang; text: S//a/k/text()")
+    xml = "<r><a lang='e&amp;n' xml:lang='de'><k>1 &lt; 2</k></a></r>"
+    found = broker.process([Document("d", "S", 0.0, xml)])
+    inner = sorted(match.result.partition(">")[2].removesuffix("</result>") for match in found)
+    assert inner == ["1 &lt; 2", "<lang>de</lang>", "<lang>e&amp;n</lang>"]
+
+
+def test_the_result_of_a_query_in_parentheses_shows_an_id_made_of_its_text() -> None:
+    broker = Broker()
+    inner = "(SELECT k AS k FROM S//a[./k->k] JOIN {k = l, 9 days} S//b[./k->l])/result->r"
+    broker.subscribe(f"one: {inner}; two: SELECT r FROM {inner}[./k->m]")
+    found = broker.process([Document(n, "S", 0.0, f"<{n}><k>1</k></{n}>") for n in "ab"])
+    shown = {match.query: match.result.split("query=")[2].split()[0] for match in found}
+    assert shown["one"] == shown["two"]
+    assert re.fullmatch(r'"~[0-9a-f]{16}"', shown["one"])

@@ -105,6 +105,7 @@ class Core:
                 limit=limit,
                 idle=settings.time.idle,
                 steady=self._steady,
+                revisions=settings.pipeline.revisions,
             )
         except BaseException:
             store.close()
