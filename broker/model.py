@@ -111,16 +111,26 @@ class DocumentRef:
     """A document of a match; `stream` is the first that it flows through.
 
     `timestamp` is its time, of a derived document that of its last document; `timestamp_us` is the
-    same in microseconds since 1970.
+    same in microseconds since 1970. `title`, `link` and `feed` are what people call it, as far as the
+    document says so: of a feed item its title, its address and the title of its feed.
     """
 
     id: str
     stream: str
     timestamp_us: int
+    title: str | None = None
+    link: str | None = None
+    feed: str | None = None
 
     @property
     def timestamp(self) -> datetime:
         return to_datetime(self.timestamp_us)
+
+    def to_json(self) -> dict[str, Any]:
+        """The public form; what it is not called is left out."""
+        told = {"id": self.id, "stream": self.stream, "timestamp": iso_time(self.timestamp_us)}
+        called = (("title", self.title), ("link", self.link), ("feed", self.feed))
+        return told | {name: text for name, text in called if text is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +140,8 @@ class Match:
     `start` and `end` are the times of its first and its last document, `start_us` and `end_us` the
     same in microseconds since 1970; `nodes` are the numbers of the nodes that SELECT names;
     `values` the distinct texts of the variables that join or are selected; `stream` the name that
-    PUBLISH gives, if any; `result` the XML document that the match publishes.
+    PUBLISH gives, if any; `result` the XML document that the match publishes. `joined` are the
+    variables that belong together because their values do, such as `("title", "title2")`.
     """
 
     id: str
@@ -142,6 +153,7 @@ class Match:
     values: dict[str, list[str]]
     nodes: tuple[int, ...]
     result: str
+    joined: tuple[tuple[str, ...], ...] = ()
 
     @property
     def start(self) -> datetime:
@@ -160,9 +172,12 @@ class Match:
             "stream": self.stream,
             "start": self.start_us,
             "end": self.end_us,
-            "documents": [(d.id, d.stream, d.timestamp_us) for d in self.documents],
+            "documents": [
+                (d.id, d.stream, d.timestamp_us, d.title, d.link, d.feed) for d in self.documents
+            ],
             "values": self.values,
             "nodes": self.nodes,
+            "joined": self.joined,
         }
         return _encode(plain), self.result.encode("utf-8", "surrogatepass")
 
@@ -174,6 +189,7 @@ class Match:
             end_us=plain.pop("end"),
             documents=tuple(DocumentRef(*d) for d in plain.pop("documents")),
             nodes=tuple(plain.pop("nodes")),
+            joined=tuple(map(tuple, plain.pop("joined", ()))),
             **plain,
         )
 
@@ -185,11 +201,9 @@ class Match:
             "stream": self.stream,
             "start": iso_time(self.start_us),
             "end": iso_time(self.end_us),
-            "documents": [
-                {"id": d.id, "stream": d.stream, "timestamp": iso_time(d.timestamp_us)}
-                for d in self.documents
-            ],
+            "documents": [document.to_json() for document in self.documents],
             "values": self.values,
+            "joined": [list(names) for names in self.joined],
             "result": self.result,
         }
 

@@ -6,18 +6,16 @@ they are. Its content is HTML, with the result document in it, escaped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 
 from lxml import etree
 
 from broker.delivery.mailbox import Mailbox
 from broker.delivery.model import Delivered
-from broker.model import Match, iso_time
-from broker.text.formats import as_text, shorten, titles
+from broker.model import iso_time
+from broker.text.people import as_text, because, headline, lines, link, others
 
 _ATOM = "http://www.w3.org/2005/Atom"
-_LONGEST_TITLE = 200
 _ILLEGAL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF])
 
 
@@ -49,45 +47,46 @@ def _entry(feed: etree._Element, delivered: Delivered) -> None:
     match = delivered.match
     entry = _add(feed, "entry")
     _add(entry, "id", f"urn:xscl:match:{_quoted(match.id)}")
-    named = titles(match)
-    _add(entry, "title", _title(match, named))
+    _add(entry, "title", headline(match))
     _add(entry, "updated", iso_time(delivered.taken))
     _add(entry, "published", iso_time(delivered.taken))
+    feeds = dict.fromkeys(d.feed for d in match.documents if d.feed)
+    for name in feeds or [match.query]:
+        _add(_add(entry, "author"), "name", name)
     _add(entry, "category", term=match.query)
-    links = list(dict.fromkeys(d.id for d in match.documents if _is_link(d.id)))
-    for link in links:
+    links = list(dict.fromkeys(found for d in match.documents if (found := link(d))))
+    for each in links:
         # What a reader opens, and of which there is one (RFC 4287, section 4.2.7.2): the newest.
-        _add(entry, "link", rel="alternate" if link == links[-1] else "via", href=link)
+        _add(entry, "link", rel="alternate" if each == links[-1] else "via", href=each)
     summary = as_text(match)
     if delivered.left_out:
         summary += f"    ({delivered.left_out:,} before it were left out)\n"
     _add(entry, "summary", summary, type="text")
-    _add(entry, "content", _content(delivered, summary, named), type="html")
+    _add(entry, "content", as_html(delivered) + _result(match.result), type="html")
 
 
-def _title(match: Match, named: Sequence[str | None]) -> str:
-    """What the documents are called; else, as where SELECT takes parts of them, what they say."""
-    shown = [name for name in named if name]
-    if shown:
-        return " + ".join(dict.fromkeys(shown))
-    said = (" ".join(text.split()) for texts in match.values.values() for text in texts)
-    told = [text for text in dict.fromkeys(said) if text and not _is_link(text)]
-    return shorten(", ".join(told), _LONGEST_TITLE) or f"{match.query} {iso_time(match.end_us)}"
-
-
-def _content(delivered: Delivered, summary: str, named: Sequence[str | None]) -> str:
-    """For people: what belongs together, and the result document as it is.
-
-    Not as XML inside of the entry: readers take elements such as <item> or <title> for the feed's.
-    """
-    links = "".join(
-        f'<li><a href="{escape(document.id)}">{escape(name or document.id)}</a></li>'
-        for document, name in zip(delivered.match.documents, named, strict=True)
-        if _is_link(document.id)
+def as_html(delivered: Delivered) -> str:
+    """For people: the documents, linked, and why they belong together."""
+    match = delivered.match
+    items = "".join(
+        f"<li>{_linked(each.title, each.link)}<br>{escape(each.feed)}, {escape(each.when)}</li>"
+        for each in lines(match)
     )
-    listed = f"<ul>{links}</ul>" if links else ""
-    result = escape(delivered.match.result)
-    return f"<pre>{escape(summary)}</pre>{listed}<pre>{result}</pre>"
+    reasons = "".join(f"<p>Joined because {escape(reason)}</p>" for reason in because(match))
+    values = "".join(f"<p>{escape(name)}: {escape(texts)}</p>" for name, texts in others(match))
+    count = delivered.left_out
+    left_out = f"<p>{count:,} before it were left out.</p>" if count else ""
+    return f"<ul>{items}</ul>{reasons}{values}{left_out}"
+
+
+def _linked(title: str, address: str | None) -> str:
+    return escape(title) if address is None else f'<a href="{escape(address)}">{escape(title)}</a>'
+
+
+def _result(result: str) -> str:
+    """The result document as it is. Not as XML inside of the entry: readers take elements such as
+    <item> or <title> for the feed's."""
+    return f"<details><summary>XML</summary><pre>{escape(result)}</pre></details>"
 
 
 def _add(
@@ -114,8 +113,3 @@ def _quoted(text: str) -> str:
         else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace"))
         for c in text
     )
-
-
-def _is_link(text: str) -> bool:
-    plain = text.isascii() and text.isprintable() and not set(text) & set(' "<>\\^`{|}')
-    return plain and text.startswith(("http://", "https://"))

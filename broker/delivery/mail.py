@@ -32,7 +32,7 @@ from broker.delivery.sending import Sent
 from broker.delivery.settings import Smtp
 from broker.delivery.targets import MailTarget, target
 from broker.model import MICROSECONDS
-from broker.text.formats import as_text
+from broker.text.people import as_text
 
 _CONNECTIONS = 4
 _SHOWN = 2_000

@@ -78,6 +78,20 @@ def item_xml(item: ast.SelectItem, env: Environment, namespaces: Mapping[str, st
     return "".join(element(item.name, (), text_xml(text_of(node))) for node in value)
 
 
+def item_texts(item: ast.SelectItem, env: Environment, namespaces: Mapping[str, str]) -> list[str]:
+    """The texts of what an item of SELECT gives, each once."""
+    value = compile_value(resolve_names(item.expr, namespaces))(env)
+    texts = [text_of(node) for node in value] if isinstance(value, list) else [as_text(value)]
+    return list(dict.fromkeys(texts))
+
+
+def renamed(select: tuple[ast.SelectItem, ...] | ast.Element | None) -> list[ast.SelectItem]:
+    """The items to which SELECT gives a name."""
+    if select is None or isinstance(select, ast.Element):
+        return []
+    return [item for item in select if item.name is not None]
+
+
 def construct(
     made: ast.Element,
     env: Environment,

@@ -56,7 +56,12 @@ def results(
             wanted = [s for s in wanted if limits.heard(s.number, candidate.docs)]
         if wanted and publisher.confirmed(canonical, blocks, candidate, shape.joins):
             found += [
-                Result(publisher.match(s, blocks, candidate), candidate.docs, base, s.number)
+                Result(
+                    publisher.match(s, blocks, candidate, shape.joins),
+                    candidate.docs,
+                    base,
+                    s.number,
+                )
                 for s in wanted
             ]
     return found

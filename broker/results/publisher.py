@@ -13,7 +13,17 @@ from lxml import etree
 from broker.join.candidates import Candidate
 from broker.model import DocumentRef, Match, iso_time, match_id
 from broker.query.catalog import Canonical, Subscription
-from broker.results.construct import construct, element, item_xml, node_xml, text_xml
+from broker.results.construct import (
+    construct,
+    element,
+    item_texts,
+    item_xml,
+    node_xml,
+    renamed,
+    text_xml,
+)
+from broker.results.headline import headline
+from broker.results.joined import joined
 from xscl import ast
 from xscl.stage1.document import (
     ELEMENT_BITS,
@@ -54,6 +64,7 @@ class Publisher:
         self._elements: dict[int, list[etree._Element]] = {}
         self._texts: dict[tuple[int, int], str] = {}
         self._copies: dict[tuple[int, int], str] = {}
+        self._refs: dict[int, DocumentRef] = {}
 
     def load(self, docs: set[int]) -> None:
         missing = sorted(docs - self._stored.keys())
@@ -103,10 +114,23 @@ class Publisher:
     def _context(self, doc: int, node: int) -> Node:
         return self._text(doc, node) if node >> ELEMENT_BITS else self._element(doc, node)
 
+    def _ref(self, doc: int) -> DocumentRef:
+        ref = self._refs.get(doc)
+        if ref is None:
+            stored = self._stored[doc]
+            called = headline(self._element(doc, 0))
+            ref = DocumentRef(stored.id, stored.streams[0], stored.end, *called)
+            self._refs[doc] = ref
+        return ref
+
     def match(
-        self, subscription: Subscription, blocks: Sequence[int], candidate: Candidate
+        self,
+        subscription: Subscription,
+        blocks: Sequence[int],
+        candidate: Candidate,
+        joins: tuple[tuple[int, int], ...],
     ) -> Match:
-        """The match that a candidate is for one subscriber."""
+        """The match that a candidate is for one subscriber; `joins` are the template's."""
         stored = [self._stored[d] for d in candidate.docs]
         delivery, positions = subscription.delivery, subscription.delivery.positions
         nodes = tuple([candidate.nodes[positions[i]] or 0 for i in delivery.selected])
@@ -116,6 +140,9 @@ class Publisher:
             doc = candidate.docs[blocks[position]]
             texts = [self._text(doc, n) for n in sorted(candidate.at(position))]
             values[name] = list(dict.fromkeys(texts))
+        for item in renamed(delivery.select):
+            if item.name not in values:
+                values[item.name or ""] = self._selected(subscription, blocks, candidate, item)
         start, end = min(s.start for s in stored), max(s.end for s in stored)
         id, text = subscription.id, subscription.text
         return Match(
@@ -124,10 +151,11 @@ class Publisher:
             stream=subscription.publish,
             start_us=start,
             end_us=end,
-            documents=tuple(DocumentRef(s.id, s.streams[0], s.end) for s in stored),
+            documents=tuple([self._ref(doc) for doc in candidate.docs]),
             values=values,
             nodes=nodes,
             result=self._result(subscription, blocks, candidate, start, end),
+            joined=joined(delivery.variables, positions, joins),
         )
 
     def _result(
@@ -152,6 +180,21 @@ class Publisher:
             content = [item_xml(item, env, namespaces) for item in select]
         times = (("start", iso_time(start)), ("end", iso_time(end)))
         return element("result", (("query", subscription.id), *times), "".join(content))
+
+    def _selected(
+        self,
+        subscription: Subscription,
+        blocks: Sequence[int],
+        candidate: Candidate,
+        item: ast.SelectItem,
+    ) -> list[str]:
+        """The texts that SELECT gives a name with AS."""
+        delivery = subscription.delivery
+        env = {
+            name: self._context(candidate.docs[blocks[p]], candidate.nodes[p] or 0)
+            for name, p in delivery.named.items()
+        }
+        return item_texts(item, env, delivery.namespaces)
 
     def _copy(self, doc: int, node: int) -> str:
         """A copy of a node; an attribute becomes an element of its name."""

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from broker.model import Match, iso_time
-from broker.text.printable import visible
-from xscl.stage1.document import DocumentError, parse_document
+from broker.model import Match
+from broker.text.people import as_text
 
 
 def as_jsonl(match: Match) -> str:
@@ -25,44 +24,6 @@ def as_jsonl(match: Match) -> str:
 def as_xml(match: Match) -> str:
     """The result document."""
     return match.result
-
-
-def as_text(match: Match) -> str:
-    """A paragraph: the query, its documents, and the values by which they belong together."""
-    when = iso_time(match.end_us)
-    lines = [f"{match.query}  {when}" + (f"  -> {match.stream}" if match.stream else "")]
-    named = titles(match)
-    for document, title in zip(match.documents, named, strict=True):
-        shown = title or f"{document.id}  ({document.stream})"
-        lines.append(f"    {iso_time(document.timestamp_us)}  {shown}")
-    shared: dict[str, list[str]] = {}
-    for variable, texts in match.values.items():
-        shared.setdefault("; ".join(shorten(text) for text in texts), []).append(variable)
-    lines += [f"    {' = '.join(variables)} = {text}" for text, variables in shared.items()]
-    return "\n".join(map(visible, lines)) + "\n"
-
-
-def titles(match: Match) -> list[str | None]:
-    """For the documents of a match, the title and channel of the item each one is, if it is one."""
-    try:
-        root = parse_document(match.result.encode("utf-8", "surrogatepass"))
-    except DocumentError:
-        return [None] * len(match.documents)
-    copies = [node for node in root if isinstance(node.tag, str)]
-    if len(copies) != len(match.documents):
-        return [None] * len(match.documents)
-    found: list[str | None] = []
-    for node in copies:
-        title, channel = node.findtext("title"), node.findtext("channel_title")
-        shown = shorten(title) if title else None
-        found.append(f"{shown}  ({channel})" if shown and channel else shown)
-    return found
-
-
-def shorten(text: str, limit: int = 120) -> str:
-    """On one line, cut where it is longer."""
-    folded = " ".join(text.split())
-    return folded if len(folded) <= limit else folded[: limit - 1] + "…"
 
 
 FORMATS: dict[str, Callable[[Match], str]] = {"jsonl": as_jsonl, "xml": as_xml, "text": as_text}

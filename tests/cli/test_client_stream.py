@@ -215,7 +215,7 @@ def test_matches_in_pages_and_formats(service: Serving, tmp_path: Path) -> None:
     assert done.stderr == f"1 match; what comes later: --after {first['n']}\n"
     done = service.broker("matches", "page", "--after", first["n"], "--format", "xml")
     assert done.stdout.splitlines() == [match["result"] for match in rest]
-    assert "t = a" in service.done("matches", "page")
+    assert "\n    a (Page)\n" in service.done("matches", "page")
     assert service.broker("matches", "page-none").returncode == 1
 
 

@@ -37,6 +37,7 @@ def match(
     title: str = "The Tide Clerk",
 ) -> Match:
     at = START + number * MICROSECONDS if end is None else end
+    called = f"{title} {number}"
     item = f"<item><title>{escape(title)} {number}</title><channel_title>Courier</channel_title></item>"
     return Match(
         id=hashlib.blake2b(f"{query}/{number}".encode(), digest_size=16).hexdigest(),
@@ -45,8 +46,10 @@ def match(
         start_us=at - HOUR,
         end_us=at,
         documents=(
-            DocumentRef(f"https://courier.example/{number}", "S", at - HOUR),
-            DocumentRef(f"tag:courier.example,2026:{number}", "S", at),
+            DocumentRef(
+                f"https://courier.example/{number}", "S", at - HOUR, called, None, "Courier"
+            ),
+            DocumentRef(f"tag:courier.example,2026:{number}", "S", at, called, None, "Courier"),
         ),
         values={"title": [f"The Tide Clerk {number}"]} if values is None else values,
         nodes=(1, 2),

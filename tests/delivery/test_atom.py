@@ -9,6 +9,7 @@ from lxml import etree, html
 
 from broker.delivery import atom
 from broker.model import DocumentRef, iso_time
+from broker.text.people import moment
 from feeds.parser import parse_document
 from tests.delivery.support import START, match, open_mailbox
 
@@ -52,11 +53,12 @@ def test_the_feed_reads_back(tmp_path: Path) -> None:
         newest, oldest = parsed.entries
         assert newest.id == f"urn:xscl:match:{match(1).id}"
         assert newest.updated == iso_time(LATER)
-        assert "Ebbe & Flut ✓ 0  (Courier)" in oldest.title
+        assert oldest.title == "Ebbe & Flut ✓ 0"
+        assert [author.name for author in oldest.authors] == ["Courier"]
         assert [link.href for link in oldest.links] == ["https://courier.example/0"]
         content = html.fromstring(oldest.content[0].value)
         assert oldest.content[0].type == "text/html"
-        result = etree.fromstring(content.findall("pre")[-1].text)
+        result = etree.fromstring(content.findall(".//pre")[-1].text)
         assert result.get("query") == "tides"
         assert result.findtext("item/title") == "Ebbe & Flut ✓ 0"
         assert [a.get("href") for a in content.iter("a")] == ["https://courier.example/0"]
@@ -101,11 +103,22 @@ def test_odd_matches_make_no_invalid_feed(tmp_path: Path) -> None:
 
 def test_markup_in_a_match_is_no_markup_in_the_feed(tmp_path: Path) -> None:
     evil = match(0, title="<script>x</script>", values={"a": ["<img src=x onerror=y>"]})
+    evil = replace(evil, joined=(("<b>", "a"),))
     with open_mailbox(tmp_path) as mailbox:
         mailbox.take([evil], START)
         (entry,) = parse_document(atom(mailbox, "tides", URL)).entries
         content = html.fromstring(entry.content[0].value)
-        assert {element.tag for element in content.iter()} == {"div", "pre", "ul", "li", "a"}
+        assert {element.tag for element in content.iter()} == {
+            "div",
+            "pre",
+            "ul",
+            "li",
+            "a",
+            "br",
+            "p",
+            "details",
+            "summary",
+        }
 
 
 def test_how_many_were_left_out_is_told(tmp_path: Path) -> None:
@@ -117,20 +130,20 @@ def test_how_many_were_left_out_is_told(tmp_path: Path) -> None:
 
 def test_an_entry_is_called_by_what_was_found_and_leads_there(tmp_path: Path) -> None:
     first, second, third = (f"https://{name}.example/1" for name in ("tide", "ebb", "flow"))
-    documents = tuple(DocumentRef(id, "S", START) for id in (first, "urn:x", second, first))
-    item = "<item><title>Ebb</title></item>"
+    addresses = (first, "urn:x", second, first)
+    documents = tuple(DocumentRef(id, "S", START, "Ebb") for id in addresses)
     found = [
         # The documents themselves: by their titles, each once.
-        replace(match(0, result=f"<r>{item * 4}</r>"), documents=documents),
-        # Parts of them, by SELECT: by their values, without addresses.
+        replace(match(0), documents=documents),
+        # Documents without a title: by the match's values, without addresses.
         replace(
-            match(1, result="<r><title>Ebb</title></r>"),
-            documents=documents,
+            match(1),
+            documents=tuple(DocumentRef(id, "S", START) for id in addresses),
             values={"t": ["Ebb", " Tide\n Clerk "], "u": ["Ebb"], "link": [third]},
         ),
         # Nothing but addresses.
-        replace(match(2, result="<r/>", values={"link": [third]}), documents=()),
-        match(3, result="<r/>", values={"t": ["long " * 100]}),
+        replace(match(2, values={"link": [third]}), documents=()),
+        replace(match(3, values={"t": ["long " * 100]}), documents=()),
     ]
     with open_mailbox(tmp_path) as mailbox:
         mailbox.take(found, START)
@@ -147,7 +160,7 @@ def test_an_entry_is_called_by_what_was_found_and_leads_there(tmp_path: Path) ->
         (first, "Ebb"),
     ]
     assert parts.findtext(f"{ATOM}title") == "Ebb, Tide Clerk"
-    assert nameless.findtext(f"{ATOM}title") == f"tides {iso_time(match(2).end_us)}"
+    assert nameless.findtext(f"{ATOM}title") == f"tides {moment(match(2).end_us)}"
     assert len(feed.findall(f"{ATOM}entry")[0].findtext(f"{ATOM}title") or "") == 200
 
 

@@ -100,7 +100,7 @@ def test_one_digest_per_period_of_what_came_in_it(mailbox: Mailbox, clock: Clock
         assert message["From"] == "broker@tides.example"
         assert message["Message-ID"].startswith(f"<{match(0).id}.")
         assert message["Auto-Submitted"] == "auto-generated"
-        assert "Ebbe & Flut ✓ 1  (Courier)" in body(message)
+        assert "Ebbe & Flut ✓ 1 (Courier)" in body(message)
         assert match(1).id in body(message)
         (attached,) = message.iter_attachments()
         results = etree.fromstring(attached.get_content())

@@ -135,7 +135,7 @@ def test_python(fence: Fence, page: Path, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("fence", "page"), blocks("json"))
 def test_json_is_a_match(fence: Fence, page: Path) -> None:
     """Values are elided, keys are not."""
-    document = DocumentRef("d", "S", 0)
+    document = DocumentRef("d", "S", 0, "Title", "https://d.example", "Feed")
     match = Match("i", "q", None, 0, 0, (document,), {}, (), "<result/>").to_json()
     shown = json.loads(fence.text)
     assert shown.keys() == match.keys()

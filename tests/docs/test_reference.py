@@ -172,7 +172,7 @@ def keywords() -> set[str]:
     """The words in capitals that the parser's code compares with, and the units."""
     found = set(UNITS)
     for name in ("lexer", "parser", "parser_expression", "parser_path", "parser_query"):
-        source = (ROOT / "xscl" / f"{name}.py").read_text(encoding="utf-8")
+        source = (ROOT / "xscl" / "syntax" / f"{name}.py").read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.update(re.findall(r"^[A-Z]{2,}$", node.value))

@@ -243,11 +243,18 @@ def as_match(told: dict[str, Any]) -> Match:
             start_us=_time(told["start"]),
             end_us=_time(told["end"]),
             documents=tuple(
-                DocumentRef(d["id"], d["stream"], _time(d["timestamp"])) for d in told["documents"]
+                DocumentRef(
+                    d["id"],
+                    d["stream"],
+                    _time(d["timestamp"]),
+                    *(d.get(name) for name in ("title", "link", "feed")),
+                )
+                for d in told["documents"]
             ),
             values=told["values"],
             nodes=(),
             result=told["result"],
+            joined=tuple(map(tuple, told.get("joined", ()))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Failed(

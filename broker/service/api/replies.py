@@ -134,6 +134,9 @@ class DocumentReply(Reply):
     id: str
     stream: str
     timestamp: Time
+    title: str | None = Field(default=None, description="what it is called, if it says so")
+    link: str | None = Field(default=None, description="where it is to be read, if it says so")
+    feed: str | None = Field(default=None, description="the title of the feed that it came from")
 
 
 class FoundReply(Reply):
@@ -146,7 +149,10 @@ class FoundReply(Reply):
     end: Time
     documents: list[DocumentReply]
     values: dict[str, list[str]] = Field(
-        description="texts of the variables that join or are selected"
+        description="texts of the variables that join or are selected, and of SELECT's names"
+    )
+    joined: list[list[str]] = Field(
+        default=[], description="variables that belong together because their values do"
     )
     result: str = Field(description="the XML document that the match publishes")
 
