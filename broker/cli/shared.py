@@ -11,7 +11,8 @@ import click
 from rich.console import Console
 
 import xscl
-from broker.text.formats import FORMATS, Output, output_is_closed
+from broker.cli.output import Output
+from broker.text.formats import FORMATS, output_is_closed
 from broker.text.printable import visible_lines
 from broker.text.units import parse_duration, parse_size
 from xscl.errors import Source, Span

@@ -54,7 +54,7 @@ _OFTEN = {
     # To the receivers.
     "webhook sent": Point("broker.delivery.webhook", "WebhookSender.send", "after"),
     "file written": Point("broker.delivery.files", "write", "after"),
-    "file writing": Point("broker.delivery.files", "_write_all", "during"),
+    "file writing": Point("broker.state.append", "_write_all", "during"),
     "mail sent": Point("broker.delivery.mail", "MailSender.send", "after"),
     "settling": Point("broker.delivery.channels", "settle", "after"),
     "settled": Point("broker.delivery.mailbox", "Mailbox.settle", "after"),

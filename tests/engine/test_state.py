@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from broker import Broker, Document, XsclError
+from broker.cli.output import Output
 from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
 from broker.state.store import StateError
-from broker.text.formats import Output
 from xscl.stage1.document import encode_text
 
 PAIR = "pair: S//i->x[./t->t] FOLLOWED BY {t = u, 1 h} S//i->y[./t->u];"

@@ -1,0 +1,68 @@
+"""Where the commands that run a pipeline themselves write matches: a file, or standard output."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from broker.model import Match
+from broker.state.append import append, at_end
+from broker.text.formats import FORMATS, ReaderGone
+
+
+class Output:
+    """Writes matches to a file (appended) or standard output, flushed per batch.
+
+    What is a file on a disk is synced as well, standard output too: what `write` returned for is
+    delivered. Terminals, pipes and devices cannot be synced. Raises OSError for what cannot be written.
+    """
+
+    def __init__(self, path: str, form: str) -> None:
+        self._format = FORMATS[form]
+        self._path = Path(path)
+        self._stream: TextIO | None = None
+        self._state: dict[str, int] = {}
+        self.written = 0
+        if path == "-":
+            self._stream = sys.stdout
+        elif self._path.exists() and not self._path.is_file():
+            self._stream = self._path.open("a", encoding="utf-8")
+        else:
+            self._state = at_end(self._path)
+
+    def write(self, matches: Sequence[Match]) -> None:
+        if not matches:
+            return
+        lines = [self._format(match) + "\n" for match in matches]
+        if self._stream is None:
+            encoded = [line.encode("utf-8", "backslashreplace") for line in lines]
+            _, self._state = append(self._path, encoded, self._state)
+        else:
+            _put(self._stream, lines)
+        self.written += len(matches)
+
+    def close(self) -> None:
+        if self._stream is not None and self._stream is not sys.stdout:
+            self._stream.close()
+
+
+def _put(stream: TextIO, lines: Sequence[str]) -> None:
+    try:
+        stream.writelines(lines)
+        stream.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
+    if _is_regular(stream):
+        os.fsync(stream.fileno())
+
+
+def _is_regular(file: TextIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except (OSError, io.UnsupportedOperation):  # no file at all: a buffer in memory
+        return False
