@@ -5,17 +5,18 @@ the one for new channels, and who failed or took long in the slow one, so none o
 that a worse one holds. In each lane one host has only a few places. Who waits is served in order of
 arrival, and a channel waits once at a time.
 
-An attempt that takes long moves to the slow lane while it goes on, whether there is a place or not:
-then the slow ones behind it wait until there is. So in the other lanes places turn over every second.
+An attempt that takes long leaves its lane while it goes on, and waits for a place in the slow one like
+those that begin there. So in the other lanes places turn over every second.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from asyncio import Semaphore
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Literal
+from weakref import WeakValueDictionary
 
 SLOW = 1.0
 """Seconds from which on an attempt is slow."""
@@ -23,86 +24,42 @@ SLOW = 1.0
 Lane = Literal["quick", "new", "slow"]
 
 
-class Gate:
-    """Lets in so many at a time, in order of arrival."""
-
-    def __init__(self, places: int) -> None:
-        self._free = max(1, places)
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self.users = 0
-
-    async def enter(self) -> None:
-        if self._free > 0 and not self._waiting:
-            self._free -= 1
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.leave()
-            raise
-
-    def squeeze_in(self) -> None:
-        """Enter whether there is a place or not."""
-        self._free -= 1
-
-    def leave(self) -> None:
-        self._free += 1
-        while self._free > 0 and self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._free -= 1
-                turn.set_result(None)
-
-
 class Lanes:
     """`places` requests at a time, half of them slow; `per_host` to one host in each lane."""
 
     def __init__(self, places: int, per_host: int) -> None:
-        self._places: dict[Lane, Gate] = {
-            "quick": Gate(places // 4),
-            "new": Gate(places // 4),
-            "slow": Gate(places // 2),
-        }
-        self._per_host = per_host
-        self._hosts: dict[tuple[str, Lane], Gate] = {}
+        shares: dict[Lane, int] = {"quick": places // 4, "new": places // 4, "slow": places // 2}
+        self._places = {lane: Semaphore(max(1, share)) for lane, share in shares.items()}
+        self._per_host = max(1, per_host)
+        # Of hosts that somebody has a place of, or waits for.
+        self._hosts: WeakValueDictionary[tuple[str, Lane], Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def place(self, host: str, lane: Lane) -> AsyncIterator[None]:
-        """Wait for a place; the host's own first, so that who waits for that holds no other."""
-        held: list[Gate] = []
-        own, slow = self._host(host, lane), self._host(host, "slow")
-        alarm: asyncio.TimerHandle | None = None
-
-        def move() -> None:
-            for gate in held:
-                gate.leave()
-            held[:] = [slow, self._places["slow"]]
-            for gate in held:
-                gate.squeeze_in()
-
-        try:
-            for gate in (own, self._places[lane]):
-                await gate.enter()
-                held.append(gate)
-            if lane != "slow":
-                alarm = asyncio.get_running_loop().call_later(SLOW, move)
-            yield
-        finally:
-            if alarm is not None:
+        """Wait for a place, and have it within the block."""
+        moving: list[asyncio.Task[None]] = []
+        async with AsyncExitStack() as held:
+            await self._enter(held, host, lane)
+            if lane == "slow":
+                yield
+                return
+            alarm = asyncio.get_running_loop().call_later(
+                SLOW, lambda: moving.append(asyncio.create_task(self._move(held, host)))
+            )
+            try:
+                yield
+            finally:
                 alarm.cancel()
-            for gate in held:
-                gate.leave()
-            for gate, key in ((own, lane), (slow, "slow")):
-                gate.users -= 1
-                if not gate.users:
-                    self._hosts.pop((host, key), None)
+                for task in moving:
+                    task.cancel()
+                    await asyncio.wait([task])
 
-    def _host(self, host: str, lane: Lane) -> Gate:
-        gate = self._hosts.get((host, lane))
-        if gate is None:
-            gate = self._hosts[host, lane] = Gate(self._per_host)
-        gate.users += 1
-        return gate
+    async def _move(self, held: AsyncExitStack, host: str) -> None:
+        await held.aclose()
+        await self._enter(held, host, "slow")
+
+    async def _enter(self, held: AsyncExitStack, host: str, lane: Lane) -> None:
+        """The host's own place first, so that who waits for that holds no other."""
+        own = self._hosts.setdefault((host, lane), Semaphore(self._per_host))
+        await held.enter_async_context(own)
+        await held.enter_async_context(self._places[lane])
