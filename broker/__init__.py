@@ -20,7 +20,7 @@ The way of a query:
 The way of a document:
 
     Document
-      | documents.arrow.rows_from_witnesses         stage 1 (`xscl.stage1`), here or on Spark's executors
+      | documents.witnessing.arrivals               stage 1 (`xscl.stage1`), here or on Spark's executors
       v
     witness rows
       | documents.admission.Admission.admit         known, late, and in which order

@@ -8,25 +8,22 @@ relations, so that what arrives later finds its partners in history.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from broker.documents.admitted import Admitted, witness_rows
-from broker.documents.arrow import Arrival, rows_from_witnesses, witness_document
+from broker.documents.witnessing import witness
 from broker.engine import Engine
 from broker.model import UNBOUNDED, Limit, Match
 from broker.query.prepared import Compiled
+from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
 from xscl.errors import Diagnostic, XsclError
 from xscl.stage1.matcher import Matcher
 
 _BATCH = 500
-
-if TYPE_CHECKING:
-    from broker.state.store import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ def backfill(
     """
     fresh = engine.registry.fresh(compiled)
     _refuse_nested(fresh)
-    first = _first(engine.store.connection, since)
+    first = engine.relations.first_since(since)
     if not fresh or first is None:
         engine.subscribe(compiled, now)
         return Backfilled(0, [])
@@ -69,14 +66,10 @@ def backfill(
             edges = {e: engine.catalog.edges[e] for canonical in own for e in canonical.edges}
             matcher = Matcher(edges.values())
             pairs = [(edge.var1, edge.var2) for edge in edges.values()]
-            engine.store.run(
-                "DELETE FROM rl USING (SELECT unnest(?::INTEGER[]) AS a, unnest(?::INTEGER[]) AS b)"
-                " WHERE rl.doc >= ? AND var1 = a AND var2 = b",
-                [[a for a, _ in pairs], [b for _, b in pairs], first],
-            )
-            for run in _stored(engine.store.connection, first):
-                engine.store.insert("rl", witness_rows(run, _witnessed(matcher, run)))
-                past.see(run)
+            engine.relations.delete_edges(pairs, first)
+            for documents in engine.relations.history(first, _BATCH):
+                engine.relations.insert_rows(_rows(matcher, documents))
+                past.see(documents)
             engine.post(past.in_order())
             for gone in past.suspended:
                 engine.registry.halt(gone.id, "suspended", gone.reason, gone.first_doc, now)
@@ -96,14 +89,15 @@ def dry_run(
     so this may run while the engine is used in another thread. Raises `XsclError` as `backfill` does.
     """
     _refuse_nested(compiled)
-    with engine.store.snapshot() as connection:
-        first = _first(connection, since)
+    with engine.store.snapshot() as statements:
+        relations = MatchRelations(statements)
+        first = relations.first_since(since)
         if first is None:
             return Backfilled(0, [])
         limit = engine.limits.default if most is None else Limit.of(most, UNBOUNDED)
         past = _Past(compiled, limit, first)
-        for run in _stored(connection, first):
-            past.see(run)
+        for documents in relations.history(first, _BATCH):
+            past.see(documents)
     return past.told()
 
 
@@ -124,10 +118,11 @@ class _Past:
         self.documents = 0
         self.matches: list[Match] = []
 
-    def see(self, run: list[Admitted]) -> None:
+    def see(self, documents: Sequence[StoredDocument]) -> None:
         """Documents of history, in the order of their arrival."""
-        self.documents += len(run)
-        self.matches += self.engine.history(run, _witnessed(self.engine.matcher, run))
+        self.documents += len(documents)
+        rows = _rows(self.engine.matcher, documents)
+        self.matches += self.engine.history(documents, rows)
 
     def in_order(self) -> list[Match]:
         self.matches.sort(key=lambda match: (match.end_us, match.start_us))
@@ -162,42 +157,7 @@ def _refuse_nested(queries: Sequence[Compiled]) -> None:
         raise XsclError(problems)
 
 
-def _first(connection: Connection, since: int) -> int | None:
-    (found,) = connection.execute(
-        'SELECT min(doc) FROM documents WHERE "end" >= ? AND xml IS NOT NULL', [since]
-    ).fetchall()
-    return None if found[0] is None else int(found[0])
-
-
-def _stored(connection: Connection, first: int) -> Iterator[list[Admitted]]:
-    """The stored documents in the order of their arrival, some at a time."""
-    while True:
-        rows = connection.execute(
-            'SELECT doc, base, source, id, streams, "start", "end", dated, xml, coalesce(version, 0)'
-            " FROM documents LEFT JOIN versions USING (doc) WHERE doc >= ? AND xml IS NOT NULL ORDER BY doc LIMIT ?",
-            [first, _BATCH],
-        ).fetchall()
-        if not rows:
-            return
-        first = rows[-1][0] + 1
-        yield [
-            Admitted(
-                position,
-                doc,
-                base,
-                start,
-                end,
-                Arrival(source, id, tuple(streams), end, dated, None, False, xml, None, ""),
-                False,
-                version,
-            )
-            for position, (doc, base, source, id, streams, start, end, dated, xml, version) in (
-                enumerate(rows)
-            )
-        ]
-
-
-def _witnessed(matcher: Matcher, run: Sequence[Admitted]) -> pa.Table:
-    return rows_from_witnesses(
-        [witness_document(matcher, a.arrival.xml, a.arrival.streams)[0] for a in run]
-    )
+def _rows(matcher: Matcher, documents: Sequence[StoredDocument]) -> pa.Table:
+    """The witness rows of stored documents, as a matcher witnesses them."""
+    found = witness(matcher, [(d.xml, d.streams, None) for d in documents])
+    return witness_rows([*map(Admitted, range(len(documents)), documents)], found.table())

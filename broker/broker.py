@@ -15,7 +15,8 @@ from typing import get_args
 
 import xscl
 from broker.backfill import Backfilled, backfill, dry_run
-from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.documents.arrow import Arrivals
+from broker.documents.witnessing import arrivals
 from broker.engine import LATENESS, Engine
 from broker.errors import ArgumentError, ClosedError
 from broker.join.joiner import MEMORY
@@ -30,9 +31,9 @@ from broker.model import (
 )
 from broker.query.prepared import Compiled, compile_query
 from broker.state.store import Store
+from feeds.rows import DocumentRow
 from xscl.growth import growing
 from xscl.stage1.document import encode_text
-from xscl.stage1.witness import Witness
 
 
 class Broker:
@@ -174,33 +175,9 @@ class Broker:
     def arrivals(self, documents: Iterable[Document], now: int | None = None) -> Arrivals:
         """Documents as the engine takes them, matched with the patterns of now; `now` in microseconds
         for those without a timestamp. Raises `ArgumentError`."""
-        arrivals: list[Arrival] = []
-        witnesses: list[Witness] = []
         arrived = time.time_ns() // 1_000 if now is None else now
-        for document in _documents(documents):
-            xml = document.xml if isinstance(document.xml, bytes) else encode_text(document.xml)
-            witness, error = witness_document(self.engine.matcher, xml, document.streams)
-            source = document.source if document.source is not None else document.streams[0]
-            arrivals.append(
-                Arrival(
-                    source=source,
-                    id=document.id,
-                    streams=document.streams,
-                    timestamp=(
-                        arrived
-                        if document.timestamp is None
-                        else to_microseconds(document.timestamp)
-                    ),
-                    dated=document.timestamp is not None,
-                    seq=document.seq,
-                    revision=document.revision,
-                    xml=xml,
-                    error=error,
-                    place=f"{source}/{document.id}",
-                )
-            )
-            witnesses.append(witness)
-        return Arrivals(arrivals, rows_from_witnesses(witnesses))
+        rows = [_row(document, arrived) for document in _documents(documents)]
+        return arrivals(self.engine.matcher, rows)
 
     def undelivered(self, limit: int = 1_000) -> list[Match]:
         """With a state directory: matches not yet acknowledged, oldest first."""
@@ -262,3 +239,20 @@ _KINDS = (
     ("seq", int | NoneType, "a number"),
 )
 """The fields of a document that `isinstance` can look at, and what they should be."""
+
+
+def _row(document: Document, arrived: int) -> DocumentRow:
+    """A document as stage 1 takes it; one without a timestamp has that of its arrival."""
+    source = document.source if document.source is not None else document.streams[0]
+    stamp = document.timestamp
+    return DocumentRow(
+        source=source,
+        id=document.id,
+        streams=document.streams,
+        timestamp=arrived if stamp is None else to_microseconds(stamp),
+        dated=stamp is not None,
+        seq=document.seq,
+        revision=document.revision,
+        xml=document.xml if isinstance(document.xml, bytes) else encode_text(document.xml),
+        place=f"{source}/{document.id}",
+    )

@@ -10,16 +10,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import groupby
 
 import pyarrow as pa
 
 from broker.documents.admission import Admission
-from broker.documents.admitted import Admitted, documents_table, versions_table, witness_rows
-from broker.documents.arrow import Arrivals, rows_from_witnesses, witness_document
+from broker.documents.admitted import (
+    Admitted,
+    document_key,
+    numbered,
+    stored_documents,
+    witness_rows,
+)
+from broker.documents.arrow import Arrivals
 from broker.documents.dead_letters import Letters
 from broker.documents.watermark import WallClock, Watermark
+from broker.documents.witnessing import arrivals as witnessed
 from broker.join.joiner import MEMORY, Joiner
 from broker.model import (
     UNBOUNDED,
@@ -33,16 +39,15 @@ from broker.model import (
     Suspension,
 )
 from broker.query.prepared import Compiled
-from broker.results.matches import Result, as_document, in_order, results
-from broker.results.stored import apart, intervals
+from broker.results.matches import Result, apart, as_document, in_order, results
 from broker.retention import Retained, Retention
 from broker.state.outbox import Outbox
+from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
 from broker.stopwatch import Clock
 from broker.subscriptions.limits import Limits
 from broker.subscriptions.listing import Listing
 from broker.subscriptions.registry import Registry
-from xscl.stage1.witness import Witness
 
 LATENESS = 7 * 86_400 * 1_000_000
 """Allowed lateness by default, in microseconds."""
@@ -95,6 +100,7 @@ class Engine:
     def _load(self) -> None:
         """All that is in memory, from the store."""
         store = self.store
+        self.relations = relations = MatchRelations(store)
         lateness, lateness_of, idle, steady = self._settings
         highest = store.number("highest_timestamp", -UNBOUNDED)
         self.watermark = Watermark(highest, lateness, lateness_of, idle, steady)
@@ -103,13 +109,13 @@ class Engine:
         self.listing = Listing(store, self.registry.gaps)
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher
-        self.joiner = Joiner(store, self.catalog, self._memory)
+        self.joiner = Joiner(relations, self.catalog, self._memory)
         self.letters_kept = Letters(store)
         self.outbox = Outbox(store)
-        self.admission = Admission(store, self.watermark, self.letters_kept, flow=self._flow)
-        self._versions = bool(store.rows("SELECT 1 FROM versions LIMIT 1"))
-        """Whether documents may be versions of each other."""
-        self.retention = Retention(store, self.catalog, self.joiner, self.admission)
+        self.admission = Admission(
+            store, relations, self.watermark, self.letters_kept, flow=self._flow
+        )
+        self.retention = Retention(store, relations, self.catalog, self.joiner, self.admission)
         self._batches = 0
         self._ticked = steady()
 
@@ -223,13 +229,14 @@ class Engine:
         self.clock.lap("commit")
         return matches
 
-    def history(self, run: list[Admitted], rows: pa.Table) -> list[Match]:
-        """Matches that documents complete which another engine has admitted; they keep their
-        numbers. Results of matches are no documents here."""
+    def history(self, documents: Sequence[StoredDocument], rows: pa.Table) -> list[Match]:
+        """Matches that documents complete which another engine has admitted, of which these are the
+        witness rows; they keep their numbers. Results of matches are no documents here."""
         self.joiner.refresh()
         with self.store.transaction():
             self._begin()
-            matches = in_order(self._process(run, rows, None))
+            self.relations.insert(documents, rows)
+            matches = in_order(self._evaluate(documents, rows, None))
             self._halt(None)
         self.limits.commit(None)
         return matches
@@ -255,21 +262,19 @@ class Engine:
         while found:
             complete += [f for f in found if not f.hidden]
             derived = [f for f in found if self.catalog.read[f.match.stream or ""]]
+            derived.sort(key=Result.order)
+            published = witnessed(self.matcher, [as_document(f.match) for f in derived])
             run: list[Admitted] = []
-            witnesses: list[Witness] = []
-            for f in sorted(derived, key=Result.order):
-                match, doc = f.match, self.admission.take_number()
-                arrival = as_document(match)
-                witness, error = witness_document(self.matcher, arrival.xml, arrival.streams)
-                if error is not None:
-                    self.letters_kept.bury([(arrival, error)], now)
+            for position, (f, row) in enumerate(zip(derived, published.documents, strict=True)):
+                doc = self.admission.take_number()
+                if row.error is not None:
+                    self.letters_kept.bury([(row, row.error)], now)
                     continue
                 self.limits.derive(doc, f.docs)
-                run.append(
-                    Admitted(len(run), doc, f.base, match.start_us, match.end_us, arrival, False)
-                )
-                witnesses.append(witness)
-            found = self._process(run, rows_from_witnesses(witnesses), now) if run else []
+                key = document_key(row.source, row.id)
+                document = numbered(row, key, doc, f.base, f.match.start_us)
+                run.append(Admitted(position, document))
+            found = self._process(run, published.rows, now) if run else []
         if self.limits.cuts:
             # What a document's results complete may be what is too much of that document.
             complete = [f for f in complete if self.limits.heard(f.number, f.docs)]
@@ -277,38 +282,35 @@ class Engine:
 
     def _process(self, run: list[Admitted], rows: pa.Table, now: int | None) -> list[Result]:
         """Insert a run of new documents and find its matches, or replace a run of revised ones."""
-        revised = [a.doc for a in run if a.revision]
+        documents, rows = stored_documents(run), witness_rows(run, rows)
+        revised = [a.document.doc for a in run if a.revision]
         if revised:
-            for table in ("rl", "documents"):
-                self.store.delete(table, "doc", revised)
-        self.store.insert("documents", documents_table(run))
-        if any(a.version for a in run):
-            self._versions = True
-            self.store.insert("versions", versions_table(run))
-        witnessed = witness_rows(run, rows)
-        self.store.insert("rl", witnessed)
+            self.relations.delete(revised)
+        self.relations.insert(documents, rows)
         self.clock.lap("store")
         if revised:
-            self.joiner.replace(revised, witnessed)
+            self.joiner.replace(revised, rows)
             return []
-        return self._evaluate(run, witnessed, now)
+        return self._evaluate(documents, rows, now)
 
-    def _evaluate(self, run: list[Admitted], rows: pa.Table, now: int | None) -> list[Result]:
-        """The matches that the documents of a run complete, of which these are the witness rows."""
+    def _evaluate(
+        self, documents: Sequence[StoredDocument], rows: pa.Table, now: int | None
+    ) -> list[Result]:
+        """The matches that new documents complete, of which these are the witness rows."""
         limits, templates = self.limits, self.joiner.templates
         candidates = self.joiner.candidates(rows)
-        if self._versions and candidates:
-            candidates = apart(self.store, candidates)
+        if candidates and self.relations.versioned:
+            candidates = apart(self.relations, candidates)
         searched = len(candidates)
         self.clock.lap("join")
         if limits and candidates:
-            limits.cut(candidates, templates.shapes, partial(intervals, self.store), now)
+            limits.cut(candidates, templates.shapes, self.relations.intervals, now)
             limits.spread(self.catalog)
             candidates = limits.wanted(candidates)
         found: list[Result] = []
         if candidates:
-            found = results(self.store, templates.shapes, limits, run, candidates)
-        limits.count(len(run), searched, [f.number for f in found])
+            found = results(self.relations, templates.shapes, limits, documents, candidates)
+        limits.count(len(documents), searched, [f.number for f in found])
         self.clock.lap("publish")
         return found
 

@@ -38,21 +38,16 @@ class Figures:
 
 def figures(engine: Engine) -> Figures:
     """How much there is of everything in an engine; cheap."""
-    ((documents, rows, outbox, letters, suspended),) = engine.store.rows(
-        "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM rl),"
-        " (SELECT count(*) FROM outbox), (SELECT count(*) FROM dead_letters),"
-        " (SELECT count(*) FROM gaps WHERE to_doc IS NULL AND status = 'suspended')"
-    )
     registry, seen = engine.registry, engine.newest()
     newest = seen if seen > -UNBOUNDED else None
     return Figures(
-        documents=documents,
-        rows=rows,
-        matches_in_outbox=outbox,
-        dead_letters=letters,
+        documents=engine.relations.count(),
+        rows=engine.relations.count_rows(),
+        matches_in_outbox=engine.outbox.count(),
+        dead_letters=engine.count_letters(),
         subscriptions=registry.count(),
         paused=len(registry.halted),
-        suspended=suspended,
+        suspended=registry.gaps.suspended(),
         canonical=len(engine.catalog.canonical),
         templates=len(engine.catalog.templates),
         nfa_states=registry.nfa_states(),

@@ -19,6 +19,7 @@ from broker.documents.admission import Admission
 from broker.join.joiner import Joiner
 from broker.model import UNBOUNDED
 from broker.query.catalog import Catalog
+from broker.state.relations import MatchRelations
 from broker.state.store import Store
 
 
@@ -33,9 +34,15 @@ class Retention:
     """Lets go, within a transaction, of what ended before a horizon."""
 
     def __init__(
-        self, store: Store, catalog: Catalog, joiner: Joiner, admission: Admission
+        self,
+        store: Store,
+        relations: MatchRelations,
+        catalog: Catalog,
+        joiner: Joiner,
+        admission: Admission,
     ) -> None:
         self.store = store
+        self.relations = relations
         self.catalog = catalog
         self.joiner = joiner
         self.admission = admission
@@ -58,23 +65,15 @@ class Retention:
         # Documents may still come that are older; the next look takes them too.
         self._expired = horizon
         self.store.undo(lambda: setattr(self, "_expired", -UNBOUNDED))
-        self.store.run('DELETE FROM rl WHERE "end" < ?', [horizon])
         self.joiner.expire(horizon)
         if horizon > natural:
             # A window would still reach them, and memory lets go only now and then.
             postings = self.joiner.postings
             postings.remove([d for d, record in postings.records.items() if record.end < horizon])
-        (gone,) = self.store.rows(
-            'UPDATE documents SET xml = NULL WHERE "end" < ? AND xml IS NOT NULL', [horizon]
-        )
-        return int(gone[0])
+        return self.relations.expire(horizon)
 
     def forget(self, seen: int, keep: int) -> int:
         """Forget the identities of documents that have gone and ended more than `keep` before
         `seen`. Their number."""
         keep = max(keep, self.admission.watermark.largest)
-        (gone,) = self.store.rows(
-            'DELETE FROM documents WHERE "end" < ? AND xml IS NULL', [seen - keep]
-        )
-        self.store.run("DELETE FROM versions WHERE doc NOT IN (SELECT doc FROM documents)")
-        return int(gone[0])
+        return self.relations.forget(seen - keep)

@@ -95,7 +95,7 @@ def replay(archive: str | Path, report: Report | None = None) -> Iterator[Docume
             _news(channel, snapshot, seen.setdefault(snapshot.feed, {})),
             key=lambda row: row.timestamp,
         ):
-            yield replace(row, arrival=snapshot.time)
+            yield row._replace(arrival=snapshot.time)
 
 
 @dataclass(frozen=True, slots=True)

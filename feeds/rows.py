@@ -1,4 +1,4 @@
-"""The document row: what every source of documents yields, as a dataclass and as Arrow.
+"""The document row: what every source of documents yields, one by one and as Arrow columns.
 
 In: items, or bytes that could not be read. Out: rows, and record batches of the DOCUMENTS schema.
 A row with an `error` is a dead letter: its `xml` then holds the bytes as they came.
@@ -8,36 +8,37 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from feeds.item import DEFAULT_STREAM, Item
 
-SCHEMA = pa.schema(
+DOCUMENTS = pa.schema(
     [
-        pa.field("source", pa.string()),
-        pa.field("id", pa.string()),
-        pa.field("streams", pa.list_(pa.string())),
-        pa.field("timestamp", pa.int64()),
-        pa.field("dated", pa.bool_()),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("streams", pa.list_(pa.string()), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("dated", pa.bool_(), nullable=False),
         pa.field("seq", pa.int64()),
-        pa.field("revision", pa.bool_()),
-        pa.field("xml", pa.binary()),
+        pa.field("revision", pa.bool_(), nullable=False),
+        pa.field("xml", pa.binary(), nullable=False),
         pa.field("error", pa.string()),
-        pa.field("place", pa.string()),
+        pa.field("place", pa.string(), nullable=False),
     ]
 )
+"""The columns of documents, as sources yield them and stage 1 takes them; those of `DocumentRow`."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentRow:
-    """One document, or one dead letter.
+class DocumentRow(NamedTuple):
+    """One document on its way in, from whatever source, or one dead letter.
 
     `source` and `id` identify it; `streams` are those it flows through; `timestamp` is in
-    microseconds since the epoch, the document's own date if `dated`; `seq` numbers the rows of the
-    spool; `revision` says that it replaces what was sent under this id before; `place` says to
-    people where it came from; `arrival` is when an archive first saw it, and no column.
+    microseconds since the epoch, the document's own date if `dated`; `seq` numbers the rows of its
+    source; `revision` says that it replaces what was sent under this id before; `error` why `xml` is
+    no document; `place` says to people where it came from. No columns: `arrival` is when an archive
+    first saw it, and `order` what rows of files are sorted by.
     """
 
     source: str
@@ -51,6 +52,7 @@ class DocumentRow:
     error: str | None = None
     place: str = ""
     arrival: int | None = None
+    order: str = ""
 
 
 def item_row(
@@ -94,8 +96,8 @@ def dead_row(source: str, body: bytes, error: str, place: str, arrival: int) -> 
 
 
 def to_batch(rows: Sequence[DocumentRow]) -> pa.RecordBatch:
-    """A record batch of `SCHEMA`, one row a document."""
-    columns = [
-        pa.array([getattr(row, field.name) for row in rows], type=field.type) for field in SCHEMA
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    """A record batch of schema DOCUMENTS, one row a document."""
+    return pa.RecordBatch.from_arrays(
+        [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(DOCUMENTS)],
+        schema=DOCUMENTS,
+    )

@@ -25,23 +25,21 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
+from pyspark.sql.types import StructType
 
-from feeds.rows import to_batch
+from feeds.rows import DOCUMENTS, to_batch
 from feeds.spool import SpoolError, last_seq, read_rows, seq_after
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DDL = (
-    "source string, id string, streams array<string>, timestamp bigint, dated boolean, "
-    "seq bigint, revision boolean, xml binary, error string, place string"
-)
 _ARROW_ROWS = 2_000
 
 
@@ -101,8 +99,8 @@ class FeedSpool(DataSource):
     def name(cls) -> str:
         return "feed_spool"
 
-    def schema(self) -> str:
-        return DDL
+    def schema(self) -> StructType:
+        return from_arrow_schema(DOCUMENTS)
 
     def reader(self, schema: Any) -> FeedSpoolReader:
         return FeedSpoolReader(_Options.of(self.options))

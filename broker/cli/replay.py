@@ -24,12 +24,12 @@ from broker.cli.shared import (
     state_option,
     tell_dead_letters,
 )
-from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.documents.arrow import Arrivals
+from broker.documents.witnessing import arrivals as witnessed
 from broker.model import Revisions
 from feeds.archive import replay as archive_rows
 from feeds.rows import DocumentRow
 from xscl.stage1.matcher import Matcher
-from xscl.stage1.witness import Witness
 
 BATCH = 500
 """Items in a batch."""
@@ -89,13 +89,4 @@ def replay(
 def batches(rows: Iterator[DocumentRow], matcher: Matcher) -> Iterator[tuple[Arrivals, int | None]]:
     """Document rows cut into batches and matched by stage 1, and the time of each batch's end."""
     while chunk := list(islice(rows, BATCH)):
-        arrivals: list[Arrival] = []
-        witnesses: list[Witness] = []
-        for row in chunk:
-            arrival = Arrival(**{name: getattr(row, name) for name in Arrival.__slots__})
-            witness = Witness()
-            if arrival.error is None:
-                witness, arrival.error = witness_document(matcher, arrival.xml, arrival.streams)
-            arrivals.append(arrival)
-            witnesses.append(witness)
-        yield Arrivals(arrivals, rows_from_witnesses(witnesses)), chunk[-1].arrival
+        yield witnessed(matcher, chunk), chunk[-1].arrival

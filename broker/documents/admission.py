@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from broker.documents.admitted import Admitted, document_key
-from broker.documents.arrow import Arrival
+from broker.documents.admitted import Admitted, document_key, numbered
 from broker.documents.dead_letters import Letters
 from broker.documents.watermark import Watermark
 from broker.state.known_keys import Keys
+from broker.state.relations import Identity, MatchRelations, Newest
 from broker.state.store import Store
+from feeds.rows import DocumentRow
 
 _SPARE = 50_000
 """Keys that may be too many."""
-
-
-Identity = tuple[int, str, str]
-"""A document's key, source and id."""
-
-
-class Newest(NamedTuple):
-    """The newest version of a document: its number, which revision of the first it is, and, where
-    revisions flow, its time and bytes if they are still there."""
-
-    doc: int
-    version: int
-    said: tuple[int, bytes] | None
-
-    def differs(self, arrival: Arrival) -> bool:
-        """Whether a revision says anything new, as far as anybody asks."""
-        return self.said != (arrival.timestamp, arrival.xml)
 
 
 class Admission:
@@ -46,10 +26,17 @@ class Admission:
     """
 
     def __init__(
-        self, store: Store, watermark: Watermark, letters: Letters, *, flow: bool = False
+        self,
+        store: Store,
+        relations: MatchRelations,
+        watermark: Watermark,
+        letters: Letters,
+        *,
+        flow: bool = False,
     ) -> None:
         self.flow = flow
         self.store = store
+        self.relations = relations
         self.watermark = watermark
         self.letters = letters
         self.next_doc = store.number("next_doc", 1)
@@ -57,7 +44,7 @@ class Admission:
         self._stored_applied = dict(self._applied)
         self.position = store.number("position", 0)
         """How far one log has been applied that holds the documents of many sources."""
-        self.keys = Keys(self._stored_keys())
+        self.keys = Keys(relations.keys())
 
     def take_number(self) -> int:
         """The number of a document that is new."""
@@ -82,7 +69,7 @@ class Admission:
         self.position, self._applied = position, applied
 
     def admit(
-        self, arrivals: list[Arrival], now: int, at: int | None, position: int | None
+        self, arrivals: Sequence[DocumentRow], now: int, at: int | None, position: int | None
     ) -> list[Admitted]:
         """Who comes in, in order of arrival; the others are dropped or become dead letters.
 
@@ -95,7 +82,7 @@ class Admission:
         keys = [document_key(a.source, a.id) for a in arrivals]
         known = self._known(keys)
         admitted: list[Admitted] = []
-        letters: list[tuple[Arrival, str]] = []
+        letters: list[tuple[DocumentRow, str]] = []
         watermark = self.watermark
         for place, (arrival, key) in enumerate(zip(arrivals, keys, strict=True)):
             if arrival.seq is not None:
@@ -104,9 +91,9 @@ class Admission:
                     continue
                 if position is None:
                     self._applied[arrival.source] = arrival.seq
-            identity = (key, arrival.source, arrival.id)
+            identity = Identity(key, arrival.source, arrival.id)
             newest = known.get(identity)
-            if newest is not None and not (arrival.revision and newest.differs(arrival)):
+            if newest is not None and not (arrival.revision and _differs(newest, arrival)):
                 continue
             if arrival.error is not None:
                 letters.append((arrival, arrival.error))
@@ -124,9 +111,9 @@ class Admission:
                 newest = known[identity] = Newest(self.take_number(), version, said)
             if watermark.highest < timestamp:
                 watermark.highest = max(watermark.highest, min(timestamp, now))
-            times = (timestamp, timestamp)
-            doc = newest.doc
-            admitted.append(Admitted(place, doc, doc, *times, arrival, revision, newest.version))
+            doc, version = newest.doc, newest.version
+            document = numbered(arrival, key, doc, doc, timestamp, version)
+            admitted.append(Admitted(place, document, revision))
         self.letters.bury(letters, at)
         if admitted:
             watermark.touch()
@@ -138,25 +125,21 @@ class Admission:
             self.keys.add(keys)
             return {}
         self.keys.add(set(keys).difference(seen))
-        return self._stored(seen)
-
-    def _stored(self, keys: list[int]) -> dict[Identity, Newest]:
-        found = self.store.rows(
-            "SELECT key, source, id, doc, coalesce(version, 0), "
-            + ('"end", xml' if self.flow else "0, NULL")
-            + " FROM documents LEFT JOIN versions USING (doc)"
-            " WHERE key IN (SELECT unnest(?::UBIGINT[])) ORDER BY doc",
-            [keys],
-        )
-        return {
-            (key, source, id): Newest(doc, version, None if xml is None else (end, xml))
-            for key, source, id, doc, version, end, xml in found
-        }
+        return self.relations.newest(seen, said=self.flow)
 
     def knows(self, source: str, id: str) -> bool:
         """Whether a document of this identity came in, so that another is a revision or dropped."""
         key = document_key(source, id)
-        return (key, source, id) in self._stored([key])
+        return Identity(key, source, id) in self.relations.newest([key])
+
+    def committed_keys(self, keys: Collection[int]) -> set[int]:
+        """Those of these keys that a committed document has, or had. From any thread, at any time."""
+        seen = self.keys.seen([*keys])
+        if not seen:
+            return set()
+        # It may name some that are not there: those that were too late, or could not be read.
+        with self.store.snapshot() as statements:
+            return {identity.key for identity in MatchRelations(statements).newest(seen)}
 
     def write(self) -> None:
         """Write down how far the batch went."""
@@ -186,11 +169,11 @@ class Admission:
 
     def renew_keys(self) -> None:
         """Forget the keys of documents that are gone, where they are many."""
-        ((documents,),) = self.store.rows("SELECT count(*) FROM documents")
+        documents = self.relations.count()
         if len(self.keys) > documents + documents // 4 + _SPARE:
-            self.keys = Keys(self._stored_keys())
+            self.keys = Keys(self.relations.keys())
 
-    def _stored_keys(self) -> npt.NDArray[np.uint64]:
-        found = self.store.connection.sql("SELECT key FROM documents").to_arrow_table()
-        keys: npt.NDArray[np.uint64] = found.column("key").to_numpy()
-        return keys
+
+def _differs(newest: Newest, arrival: DocumentRow) -> bool:
+    """Whether a revision says anything new, as far as anybody asks."""
+    return newest.said != (arrival.timestamp, arrival.xml)

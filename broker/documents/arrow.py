@@ -6,34 +6,18 @@ columns (`WITNESSED`). Stage 2 takes the rows as `Arrivals`.
 
 from __future__ import annotations
 
-import io
-import pickle
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.stage1.document import DocumentError, parse_document
-from xscl.stage1.matcher import Matcher
-from xscl.stage1.witness import WIDTH, Edge, Witness
+from feeds.rows import DOCUMENTS, DocumentRow
+from xscl.stage1.witness import WIDTH, Witness
 
-_DOCUMENT_FIELDS = [
-    pa.field("source", pa.string(), nullable=False),
-    pa.field("id", pa.string(), nullable=False),
-    pa.field("streams", pa.list_(pa.string()), nullable=False),
-    pa.field("timestamp", pa.int64(), nullable=False),
-    pa.field("dated", pa.bool_(), nullable=False),
-    pa.field("seq", pa.int64()),
-    pa.field("revision", pa.bool_(), nullable=False),
-    pa.field("xml", pa.binary(), nullable=False),
-    pa.field("error", pa.string()),
-    pa.field("place", pa.string(), nullable=False),
-]
 _ROW_TYPES = {
     "var1": pa.int32(),
     "var2": pa.int32(),
@@ -44,12 +28,8 @@ _ROW_TYPES = {
     "num": pa.float64(),
 }
 
-DOCUMENTS = pa.schema(_DOCUMENT_FIELDS)
-"""One row per document. `timestamp` in microseconds; `dated`: it is the document's own, not its
-arrival. `error` says why `xml` is no document; `place` tells people where it came from."""
-
 WITNESSED = pa.schema(
-    [*_DOCUMENT_FIELDS, *(pa.field(name, pa.list_(kind)) for name, kind in _ROW_TYPES.items())]
+    [*DOCUMENTS, *(pa.field(name, pa.list_(kind)) for name, kind in _ROW_TYPES.items())]
 )
 """DOCUMENTS with the rows of each document's witness, as lists of equal length."""
 
@@ -59,93 +39,26 @@ ROWS = pa.schema(
 """Witness rows of a batch; `position` is the index of the document in the batch."""
 
 
-@dataclass(slots=True)
-class Arrival:
-    """One document as stage 2 sees it, its witness rows apart."""
-
-    source: str
-    id: str
-    streams: tuple[str, ...]
-    timestamp: int
-    dated: bool
-    seq: int | None
-    revision: bool
-    xml: bytes
-    error: str | None
-    place: str
-
-
-@dataclass(slots=True)
-class Arrivals:
+class Arrivals(NamedTuple):
     """Documents in order of arrival, and their witness rows (schema `ROWS`)."""
 
-    documents: list[Arrival]
+    documents: list[DocumentRow]
     rows: pa.Table
 
 
-def compile_spec(edges: Iterable[tuple[int, Edge | None]]) -> bytes:
-    """Stage 1's compiled form, to send to executors: edges by id, None for one that is gone. The
-    form of later changes may be put behind it."""
-    return pickle.dumps(tuple(edges), protocol=pickle.HIGHEST_PROTOCOL)
-
-
-_matchers: dict[bytes, Matcher] = {}
-
-
-def matcher_for(spec: bytes) -> Matcher:
-    """The matcher of a spec, kept between tasks: only the newest few, so that old ones go. That of
-    a spec to which changes were added is changed accordingly, and is the new one's from then on."""
-    found = _matchers.get(spec)
-    if found is None:
-        known = max(filter(spec.startswith, _matchers), key=len, default=b"")
-        found = _matchers.pop(known, None) or Matcher()
-        while len(_matchers) >= 2:
-            _matchers.pop(next(iter(_matchers)))
-        parts = io.BytesIO(spec)
-        parts.seek(len(known))
-        while parts.tell() < len(spec):
-            found.change(pickle.load(parts))
-        _matchers[spec] = found
-    return found
-
-
-def witness_document(
-    matcher: Matcher, xml: bytes, streams: tuple[str, ...]
-) -> tuple[Witness, str | None]:
-    """The witness of a document, or an empty one and the reason why there is none."""
-    try:
-        return matcher.match(parse_document(xml), streams), None
-    except DocumentError as error:
-        return Witness(), str(error)
-
-
-def stage1(spec: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Stage 1 over Arrow batches: DOCUMENTS in, WITNESSED out."""
-    matcher = matcher_for(spec)
-    for batch in batches:
-        errors = batch.column("error").to_pylist()
-        witnesses: list[Witness] = []
-        for i, (xml, streams) in enumerate(
-            zip(batch.column("xml"), batch.column("streams").to_pylist(), strict=True)
-        ):
-            witness = Witness()
-            if errors[i] is None:
-                witness, errors[i] = witness_document(matcher, xml.as_py(), tuple(streams))
-            witnesses.append(witness)
-        columns = [
-            pa.array(errors, pa.string()) if name == "error" else batch.column(name)
-            for name in DOCUMENTS.names
-        ]
-        sizes = [len(w) for w in witnesses]
-        ends = pa.array(accumulate(sizes, initial=0), pa.int32())
-        columns += [pa.ListArray.from_arrays(ends, flat) for flat in _flat_columns(witnesses)]
-        yield pa.RecordBatch.from_arrays(columns, schema=WITNESSED)
+def witnessed(documents: pa.RecordBatch, witnesses: Sequence[Witness]) -> pa.RecordBatch:
+    """A batch of schema DOCUMENTS and the witnesses of its rows as one of schema WITNESSED."""
+    sizes = [len(w) for w in witnesses]
+    ends = pa.array(accumulate(sizes, initial=0), pa.int32())
+    lists = [pa.ListArray.from_arrays(ends, flat) for flat in _flat_columns(witnesses)]
+    return pa.RecordBatch.from_arrays([*documents.columns, *lists], schema=WITNESSED)
 
 
 def arrivals_from_table(table: pa.Table) -> Arrivals:
     """What stage 2 takes, from a table of schema WITNESSED."""
-    plain = table.select(DOCUMENTS.names).to_pylist()
-    documents = [Arrival(**{**row, "streams": tuple(row["streams"])}) for row in plain]
+    plain = {name: table.column(name).to_pylist() for name in DOCUMENTS.names}
+    plain["streams"] = [*map(tuple, plain["streams"])]
+    documents = [*map(DocumentRow, *plain.values())]
     flat = table.select(list(_ROW_TYPES)).combine_chunks()
     columns: list[pa.Array] = []
     for name, kind in _ROW_TYPES.items():

@@ -7,9 +7,9 @@ from functools import partial
 
 import pyarrow as pa
 
-from broker.documents.arrow import Arrival
 from broker.model import DeadLetter
 from broker.state.store import Store
+from feeds.rows import DocumentRow
 
 _STREAMS = pa.list_(pa.string())
 
@@ -21,7 +21,7 @@ class Letters:
         self.store = store
         self._next = store.number("next_letter", 1)
 
-    def bury(self, letters: Sequence[tuple[Arrival, str]], at: int | None) -> None:
+    def bury(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
         """Keep documents aside; one that a replay brings again is there already."""
         if not letters:
             return
@@ -32,14 +32,14 @@ class Letters:
                 [[a.id for a, _ in letters]],
             )
         )
-        fresh: dict[tuple[str, str, bytes], tuple[Arrival, str]] = {}
+        fresh: dict[tuple[str, str, bytes], tuple[DocumentRow, str]] = {}
         for letter, why in letters:
             fresh.setdefault((letter.source, letter.id, letter.xml), (letter, why))
         kept = [letter for key, letter in fresh.items() if key not in known]
         if kept:
             self._insert(kept, at)
 
-    def _insert(self, letters: Sequence[tuple[Arrival, str]], at: int | None) -> None:
+    def _insert(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
         first = self._next
         self.store.undo(partial(setattr, self, "_next", first))
         self._next += len(letters)
@@ -74,8 +74,7 @@ class Letters:
         ]
 
     def count(self) -> int:
-        (found,) = self.store.rows("SELECT count(*) FROM dead_letters")
-        return int(found[0])
+        return self.store.count("SELECT count(*) FROM dead_letters")
 
     def forget(self, numbers: Iterable[int] | None, before: int | None) -> int:
         """Delete those of these numbers, and those kept aside before a time; how many there were."""

@@ -32,14 +32,6 @@ class Candidate(NamedTuple):
 Found = tuple[Canonical, Candidate]
 
 
-class Interval(NamedTuple):
-    """A document's oldest part and its times, without its bytes."""
-
-    base: int
-    start: int
-    end: int
-
-
 class Timed(Protocol):
     """Anything with an interval."""
 

@@ -18,12 +18,12 @@ from broker.join.evicted import History
 from broker.join.pair_query import Plan, decider
 from broker.join.postings import Postings
 from broker.join.records import Layout, Reader, Record
+from broker.join.relations import Relations
 from broker.join.signatures import Signatures
 from broker.join.template_runner import Needed, Templates
 from broker.join.time_lists import singly, within
 from broker.model import UNBOUNDED
 from broker.query.catalog import Canonical, Catalog
-from broker.state.store import Store
 from xscl.growth import growing
 
 MEMORY = 1_000_000
@@ -33,17 +33,21 @@ _KNOWN = 10_000
 
 
 class Joiner:
-    """Finds the candidate matches that a batch completes."""
+    """Finds the candidate matches that a batch completes.
 
-    def __init__(self, store: Store, catalog: Catalog, memory: int = MEMORY) -> None:
-        self.store = store
+    In go the witness rows of batches that are in the relations already; out come candidates. What is
+    in memory is a cache of the relations, and can be made of them at any time.
+    """
+
+    def __init__(self, relations: Relations, catalog: Catalog, memory: int = MEMORY) -> None:
+        self.relations = relations
         self.memory = memory
         self.catalog = catalog
         self.signatures = Signatures()
-        self.templates = Templates(store, catalog)
+        self.templates = Templates(relations, catalog)
         self._postings: Postings | None = None
         self._reader = Reader()
-        self._history = History(store, self._reader)
+        self._history = History(relations, self._reader)
         self._plans: dict[int, Plan] = {}
         self._chained: dict[int, tuple[int, list[list[tuple[int, int]]]]] = {}
         self._alone: dict[int, dict[int, Plan]] = {}
@@ -110,12 +114,12 @@ class Joiner:
         return self._postings
 
     def reset(self) -> None:
-        """Drop what is in memory of the documents: it may not be what the store holds."""
+        """Drop what is in memory of the documents: it may not be what the relations hold."""
         self._postings = None
 
     def _load(self) -> Postings:
         postings = Postings(self.signatures)
-        self._history = History(self.store, self._reader)
+        self._history = History(self.relations, self._reader)
         for record in self._history.newest(self.memory):
             postings.insert(record)
         return postings

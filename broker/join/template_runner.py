@@ -10,6 +10,7 @@ import pyarrow as pa
 from broker.join.candidates import Candidate
 from broker.join.pair_query import decider
 from broker.join.records import Record
+from broker.join.relations import Relations
 from broker.query.catalog import Canonical, Catalog
 from broker.query.conjunctive import (
     conjunctive_query,
@@ -18,7 +19,6 @@ from broker.query.conjunctive import (
     reported,
 )
 from broker.query.residual import constants, register_functions
-from broker.state.store import Store
 from xscl.normal.template import Template
 
 
@@ -37,8 +37,8 @@ class Templates:
     what need not be read. RT is brought up to date when its template is run.
     """
 
-    def __init__(self, store: Store, catalog: Catalog) -> None:
-        self.store = store
+    def __init__(self, relations: Relations, catalog: Catalog) -> None:
+        self.relations = relations
         self.catalog = catalog
         self.shapes: list[Template] = []
         self.widest: list[int] = []
@@ -55,8 +55,7 @@ class Templates:
         self.shapes.append(shape)
         self.widest.append(0)
         if shape.residuals and not self._functions:
-            # Outside of any transaction: one that fails would take them away for good.
-            register_functions(self.store.connection)
+            self.relations.prepare(register_functions)
             self._functions = True
         if decider(shape) == "scan":
             self._scanning[number] = [set() for _ in range(shape.blocks)]
@@ -106,16 +105,9 @@ class Templates:
             ]
         if not runs:
             return
-        connection = self.store.connection
-        connection.register("arrow_batch", rows)
-        connection.execute("CREATE OR REPLACE TEMP TABLE rr AS SELECT * FROM arrow_batch")
-        connection.unregister("arrow_batch")
+        self.relations.load_batch(rows)
         if needed.templates:
-            connection.execute(
-                "CREATE OR REPLACE TEMP TABLE slice AS"
-                " SELECT * FROM rl WHERE doc IN (SELECT unnest(?::BIGINT[]))",
-                [sorted(needed.docs)],
-            )
+            self.relations.load_slice(sorted(needed.docs))
         for template, pivot, stored in runs:
             self._bring_up_to_date(template)
             yield from self._run(template, pivot, stored, records)
@@ -136,7 +128,7 @@ class Templates:
         parameters = {name: value for name, value in parameters.items() if f"${name}" in sql}
         blocks, size = shape.blocks, len(shape.nodes)
         listed = [p for p in range(size) if reported(shape, p)]
-        for row in self.store.connection.execute(sql, parameters).fetchall():
+        for row in self.relations.answers(sql, parameters):
             docs, nodes = row[1 : blocks + 1], row[blocks + 1 : blocks + 1 + size]
             lists = {p: tuple(x) for p, x in zip(listed, row[blocks + 1 + size :], strict=True)}
             yield row[0], Candidate(docs, nodes, lists)
@@ -148,14 +140,12 @@ class Templates:
             return
         if template not in self._tables:
             self._tables.add(template)
-            self.store.run(create_parameter_table(shape, template))
+            self.relations.make_parameters(create_parameter_table(shape, template))
         old = sorted(stale & self._held)
-        self.store.delete(table, "cq", old)
-        self._held.difference_update(old)
         fresh = [c for cq in sorted(stale) if (c := self.catalog.canonical.get(cq)) is not None]
-        if fresh:
-            self.store.insert(table, _parameter_rows(shape, fresh))
-            self._held.update(c.number for c in fresh)
+        self.relations.put_parameters(table, old, _parameter_rows(shape, fresh) if fresh else None)
+        self._held.difference_update(old)
+        self._held.update(c.number for c in fresh)
 
 
 def _parameter_rows(shape: Template, rows: list[Canonical]) -> pa.Table:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
-from broker.documents.admitted import Admitted
-from broker.documents.arrow import Arrival
 from broker.join.candidates import Found, admits, lengths
 from broker.model import Match
 from broker.results.publisher import Publisher
-from broker.results.stored import stored
-from broker.state.store import Store
+from broker.state.relations import MatchRelations, StoredDocument
 from broker.subscriptions.limits import Limits
+from feeds.rows import DocumentRow
 from xscl.normal.template import Template
 
 
@@ -35,21 +32,23 @@ class Result(NamedTuple):
 
 
 def results(
-    store: Store,
+    relations: MatchRelations,
     shapes: Sequence[Template],
     limits: Limits,
-    run: Sequence[Admitted],
+    run: Sequence[StoredDocument],
     candidates: Sequence[Found],
 ) -> list[Result]:
     """The matches that candidates are for those who have subscribed to them; `run` holds the
     documents that are new, and `shapes` are the templates by number."""
-    publisher = Publisher(partial(stored, store, {a.doc: a for a in run}))
-    publisher.load({doc for _, candidate in candidates for doc in candidate.docs})
+    used = {doc for _, candidate in candidates for doc in candidate.docs}
+    stored = {document.doc: document for document in run if document.doc in used}
+    stored |= relations.documents(sorted(used - stored.keys()))
+    publisher = Publisher(stored)
     found: list[Result] = []
     for canonical, candidate in candidates:
         shape = shapes[canonical.template]
         blocks = [block for block, _ in shape.nodes]
-        documents = [publisher.stored(doc) for doc in candidate.docs]
+        documents = [stored[doc] for doc in candidate.docs]
         base, lasting = min(s.base for s in documents), lengths(shape, documents)
         wanted = [s for s in canonical.subscribers.values() if admits(s, base, lasting)]
         if limits.cuts:
@@ -67,6 +66,17 @@ def results(
     return found
 
 
+def apart(relations: MatchRelations, candidates: Sequence[Found]) -> list[Found]:
+    """Those candidates of which no two documents are versions of one."""
+    docs = {doc for _, candidate in candidates for doc in candidate.docs}
+    identity = relations.identities(docs)
+    return [
+        found
+        for found in candidates
+        if len({identity[doc] for doc in found[1].docs}) == len(found[1].docs)
+    ]
+
+
 def in_order(found: list[Result]) -> list[Match]:
     """The matches, for people in the order of their ends, of their documents, and of the nodes in
     those."""
@@ -74,10 +84,10 @@ def in_order(found: list[Result]) -> list[Match]:
     return [f.match for f in found]
 
 
-def as_document(match: Match) -> Arrival:
-    """What a match publishes, as a document of its own stream."""
+def as_document(match: Match) -> DocumentRow:
+    """What a match publishes, as a document of its stored stream."""
     assert match.stream is not None
-    return Arrival(
+    return DocumentRow(
         source=match.stream,
         id=match.id,
         streams=(match.stream,),

@@ -5,8 +5,7 @@ Documents are parsed again only here, for those that matched, and each once per 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from lxml import etree
 
@@ -24,6 +23,7 @@ from broker.results.construct import (
 )
 from broker.results.headline import headline
 from broker.results.joined import joined
+from broker.state.relations import StoredDocument
 from xscl import ast
 from xscl.stage1.document import (
     ELEMENT_BITS,
@@ -36,43 +36,15 @@ from xscl.stage1.document import (
 from xscl.stage1.filters import Node, as_text, compile_value
 
 
-class Stored(NamedTuple):
-    """A stored document: number, oldest document it is made of, identity, interval, bytes, version."""
-
-    doc: int
-    base: int
-    source: str
-    id: str
-    streams: tuple[str, ...]
-    start: int
-    end: int
-    xml: bytes
-    version: int = 0
-
-    @property
-    def identity(self) -> tuple[str | int, ...]:
-        """Its source and id, and which version it is if it is a revision that flows by itself."""
-        return (self.source, self.id, self.version) if self.version else (self.source, self.id)
-
-
 class Publisher:
-    """Makes the matches of one batch. `fetch` brings the documents of the given numbers."""
+    """Makes the matches of one batch, of these documents by number."""
 
-    def __init__(self, fetch: Callable[[Sequence[int]], dict[int, Stored]]) -> None:
-        self._fetch = fetch
-        self._stored: dict[int, Stored] = {}
+    def __init__(self, documents: Mapping[int, StoredDocument]) -> None:
+        self._stored = documents
         self._elements: dict[int, list[etree._Element]] = {}
         self._texts: dict[tuple[int, int], str] = {}
         self._copies: dict[tuple[int, int], str] = {}
         self._refs: dict[int, DocumentRef] = {}
-
-    def load(self, docs: set[int]) -> None:
-        missing = sorted(docs - self._stored.keys())
-        if missing:
-            self._stored.update(self._fetch(missing))
-
-    def stored(self, doc: int) -> Stored:
-        return self._stored[doc]
 
     def _element(self, doc: int, node: int) -> etree._Element:
         """The element that a node is or belongs to; a document's nodes are counted once."""

@@ -2,7 +2,7 @@
 
 Pure functions of bytes, names and times, apart from `xml_batches`, which opens the files that a
 batch names. In: an XML file (whole, or cut into the elements of one name) or a line of JSON; out:
-rows of schema `SOURCED`, which is `wire.DOCUMENTS` and `ORDER`. What is no document becomes a row
+rows of schema `SOURCED`, which is `feeds.rows.DOCUMENTS` and `ORDER`. What is no document becomes a row
 with `error` set and the raw bytes, never an exception.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow as pa
 from lxml import etree
 
-from broker.documents.arrow import DOCUMENTS
 from broker.spark.worker import settle
+from feeds.rows import DOCUMENTS, DocumentRow, to_batch
 from xscl.functions.dates import date
 from xscl.stage1.document import DocumentError, parse_document, string_value
 
@@ -44,21 +44,6 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 _PREFIX = re.compile(r"[\w.-]+:(?!:)(?=[\w*])")
 _DECLARATION = re.compile(r"\ufeff?(<\?xml\s[^>]*\?>)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of SOURCED. `timestamp` in microseconds; `order` as in `ORDER`."""
-
-    source: str
-    id: str
-    streams: tuple[str, ...]
-    timestamp: int
-    dated: bool
-    xml: bytes
-    error: str | None
-    place: str
-    order: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +139,18 @@ def _drop_namespaces(root: etree._Element) -> None:
 # -- XML files -----------------------------------------------------------------------------------
 
 
-def xml_rows(files: XmlFiles, path: str, modified: int, content: bytes) -> Iterator[Row]:
+def xml_rows(files: XmlFiles, path: str, modified: int, content: bytes) -> Iterator[DocumentRow]:
     """The documents of one file. `path` and `files.root` are of one spelling; `modified` in
     microseconds is the time of a document that has no date of its own."""
     name = relative_name(files.root, path)
 
-    def row(position: int, id: str, place: str, xml: bytes, dated: int | None) -> Row:
+    def row(position: int, id: str, place: str, xml: bytes, dated: int | None) -> DocumentRow:
         time = modified if dated is None else dated
         order = order_key(modified, path, position)
-        return Row(
-            files.source, id, files.streams, time, dated is not None, xml, None, place, order
+        return DocumentRow(
+            *(files.source, id, files.streams, time, dated is not None, None, False, xml),
+            place=place,
+            order=order,
         )
 
     if files.split is None and files.timestamp is None:
@@ -191,14 +178,18 @@ def _own_date(files: XmlFiles, root: etree._Element) -> int | None:
     return timestamp_reader(files.timestamp)(root) if files.timestamp else None
 
 
-def failed_file(files: XmlFiles, path: str, modified: int, content: bytes, reason: str) -> Row:
+def failed_file(
+    files: XmlFiles, path: str, modified: int, content: bytes, reason: str
+) -> DocumentRow:
     """The row of a file that could not be read as XML."""
-    return Row(
+    return DocumentRow(
         source=files.source,
         id=relative_name(files.root, path),
         streams=files.streams,
         timestamp=modified,
         dated=False,
+        seq=None,
+        revision=False,
         xml=content,
         error=reason,
         place=path,
@@ -230,7 +221,7 @@ def xml_batches(files: XmlFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[
     cannot be read is then a row with an error, where Spark would stop the stream or skip it.
     """
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DocumentRow]:
         for batch in batches:
             paths = batch.column("path").to_pylist()
             times = batch.column("modified").to_pylist()
@@ -260,7 +251,7 @@ def _read(path: str) -> bytes:
 # -- JSON lines ----------------------------------------------------------------------------------
 
 
-def json_row(line: bytes, at: JsonLine) -> Row | None:
+def json_row(line: bytes, at: JsonLine) -> DocumentRow | None:
     """The document of a line, a row with an error where it is none, None for a blank line.
 
     `{"id", "xml"}` are required; `stream` (a string or a list, default "S"), `timestamp` (seconds,
@@ -284,12 +275,14 @@ def json_row(line: bytes, at: JsonLine) -> Row | None:
         error = None
     except DocumentError as problem:
         xml, timestamp, error = line, None, str(problem)
-    return Row(
+    return DocumentRow(
         source=source,
         id=id,
         streams=streams,
         timestamp=at.modified if timestamp is None else timestamp,
         dated=timestamp is not None,
+        seq=None,
+        revision=False,
         xml=xml,
         error=error,
         place=at.place,
@@ -351,9 +344,9 @@ def encode_xml(text: str) -> bytes:
 # -- Arrow ---------------------------------------------------------------------------------------
 
 
-def record_batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+def record_batches(rows: Iterable[DocumentRow]) -> Iterator[pa.RecordBatch]:
     """Rows as record batches of schema SOURCED, of at most `BATCH_ROWS` and about `BATCH_BYTES`."""
-    waiting: list[Row] = []
+    waiting: list[DocumentRow] = []
     size = 0
     for row in rows:
         waiting.append(row)
@@ -365,19 +358,7 @@ def record_batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
         yield record_batch(waiting)
 
 
-def record_batch(rows: list[Row]) -> pa.RecordBatch:
+def record_batch(rows: Sequence[DocumentRow]) -> pa.RecordBatch:
     """One record batch of schema SOURCED."""
-    columns: dict[str, list[object]] = {
-        "source": [row.source for row in rows],
-        "id": [row.id for row in rows],
-        "streams": [list(row.streams) for row in rows],
-        "timestamp": [row.timestamp for row in rows],
-        "dated": [row.dated for row in rows],
-        "seq": [None] * len(rows),
-        "revision": [False] * len(rows),
-        "xml": [row.xml for row in rows],
-        "error": [row.error for row in rows],
-        "place": [row.place for row in rows],
-        ORDER: [row.order for row in rows],
-    }
-    return pa.RecordBatch.from_pydict(columns, schema=SOURCED)
+    orders = pa.array([row.order for row in rows], pa.string())
+    return pa.RecordBatch.from_arrays([*to_batch(rows).columns, orders], schema=SOURCED)

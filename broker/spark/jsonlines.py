@@ -27,8 +27,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from broker.spark.documents import SOURCED, JsonLine, Row, json_row, record_batches
+from broker.spark.documents import SOURCED, JsonLine, json_row, record_batches
 from broker.spark.worker import settle
+from feeds.rows import DocumentRow
 
 FORMAT = "json_documents"
 SUFFIX = ".jsonl"
@@ -273,7 +274,7 @@ def _cut(part: Stretch, size: int) -> Iterator[Stretch]:
         yield Stretch(part.path, start, part.end, line, part.modified)
 
 
-def stretch_rows(part: Stretch) -> Iterator[Row]:
+def stretch_rows(part: Stretch) -> Iterator[DocumentRow]:
     """The rows of a stretch of lines."""
     position, number = part.start, part.line
     with Path(part.path).open("rb") as file:

@@ -33,7 +33,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from broker.documents.arrow import WITNESSED, Arrivals, arrivals_from_table, matcher_for, stage1
+from broker.documents.arrow import WITNESSED, Arrivals, arrivals_from_table
+from broker.documents.witnessing import matcher_for, stage1
 from broker.model import Match
 from broker.spark.arrow import ArrowMap, reread, signed
 from broker.spark.documents import ORDER

@@ -1,7 +1,7 @@
 """Streaming sources: XML files, JSON lines and the feed spool as DataFrames of documents.
 
 In: a session, a place and options. Out: a `Source`, whose frame has the columns of
-`wire.DOCUMENTS`, and `documents.ORDER` where the source is files.
+`feeds.rows.DOCUMENTS`, and `documents.ORDER` where the source is files.
 """
 
 from __future__ import annotations

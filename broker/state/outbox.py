@@ -41,6 +41,10 @@ class Outbox:
             ),
         )
 
+    def count(self) -> int:
+        """How many matches nobody has acknowledged."""
+        return self.store.count("SELECT count(*) FROM outbox")
+
     def undelivered(self, limit: int) -> list[Match]:
         """Oldest first."""
         rows = self.store.rows("SELECT match, result FROM outbox ORDER BY n LIMIT ?", [limit])

@@ -1,9 +1,7 @@
 """The DuckDB file: the truth of a broker, and its transactions.
 
-Match relations of the dissertation: `rl` holds the witness rows of all live documents (Rbin joined
-with the values of Rdoc), `documents` the documents and their intervals (RdocTS); `rr` holds the
-rows of the current batch. The templates' parameter relations (RT) are temporary tables, made from
-the subscriptions at start. The tables stand in `broker/state/migrations.py`.
+The tables stand in `broker/state/migrations.py`; the match relations are read and written by
+`broker/state/relations.py` alone, each other table by its own owner.
 
 What is held in memory of the state changes with it: who changes memory within a transaction says
 how to take it back (`undo`), and a transaction that fails takes it back.
@@ -16,24 +14,19 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import duckdb
-import pyarrow as pa
 
 from broker.errors import BrokerError
 from broker.state.migrations import SCHEMA, STEPS, VERSION
+from broker.state.statements import Snapshot, Statements
 
 DatabaseError = duckdb.Error
 """Whatever DuckDB raises."""
-
-if TYPE_CHECKING:
-    # Never a name of the running module: see `_let_go`.
-    Connection = duckdb.DuckDBPyConnection
 
 FILE_ERRORS = (
     duckdb.IOException,
@@ -82,14 +75,12 @@ class StateError(BrokerError, RuntimeError):
     """The state directory cannot be used; the message says why and what to do."""
 
 
-class Store:
+class Store(Statements):
     """A DuckDB database, in memory or in a state directory. Raises `StateError`.
 
     `broken` says that DuckDB has given up on the file, which it does when a checkpoint fails, of a
     full disk for instance. What was committed is in the file; `reopen` goes on with it.
     """
-
-    connection: duckdb.DuckDBPyConnection
 
     def __init__(self, state: str | Path | None) -> None:
         self.directory = None if state is None else Path(state)
@@ -201,13 +192,13 @@ class Store:
             self._undo.append(how)
 
     @contextmanager
-    def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own that reads what is committed now, whatever is committed
+    def snapshot(self) -> Iterator[Statements]:
+        """Statements over a connection of their own that reads what is committed now, whatever is committed
         meanwhile. May be used in another thread."""
         connection = self.connection.cursor()
         try:
             connection.execute("BEGIN READ ONLY")
-            yield connection
+            yield Snapshot(connection)
         finally:
             with suppress(duckdb.Error):
                 connection.execute("ROLLBACK")
@@ -235,28 +226,6 @@ class Store:
             why = (done.stderr.strip() or "the copy ended early").splitlines()[-1]
             raise StateError(f"{target}: cannot copy the state: {why}")
         return target
-
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self.connection.execute(sql, list(parameters)).fetchall()
-
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        self.connection.execute(sql, list(parameters))
-
-    def delete(self, table: str, key: str, numbers: Collection[int]) -> None:
-        """Take out rows by a number. Planning for a list costs as much as two numbers by themselves."""
-        if len(numbers) > 2:
-            condition = f"{key} IN (SELECT unnest(?::BIGINT[]))"
-            self.run(f"DELETE FROM {table} WHERE {condition}", [[*numbers]])
-            return
-        for number in numbers:
-            self.run(f"DELETE FROM {table} WHERE {key} = ?", [number])
-
-    def insert(self, table: str, arrow_input: pa.Table) -> None:
-        """Append an Arrow table, by column name."""
-        if arrow_input.num_rows:
-            # DuckDB finds the variable by its name, in half the time that a view on it takes. No
-            # table has the name: that would shadow it.
-            self.connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM arrow_input")
 
     def number(self, key: str, default: int) -> int:
         found = self.rows("SELECT value FROM meta WHERE key = ?", [key])

@@ -54,6 +54,12 @@ class Gaps:
             found[number].append(Gap(*gap))
         return {number: tuple(gaps) for number, gaps in found.items()}
 
+    def suspended(self) -> int:
+        """How many subscriptions are suspended now."""
+        return self.store.count(
+            "SELECT count(*) FROM gaps WHERE to_doc IS NULL AND status = 'suspended'"
+        )
+
     def untold(self) -> list[tuple[int, Suspension]]:
         """Suspensions of which nobody has been told for sure, with the subscriptions' numbers."""
         rows = self.store.rows(

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from broker.join.candidates import Candidate, Found, Interval, admits, lengths
+from broker.join.candidates import Candidate, Found, admits, lengths
 from broker.model import UNBOUNDED, Limit
 from broker.query.catalog import Canonical, Catalog, Subscription
+from broker.state.relations import Interval
 from broker.state.store import Store
 from xscl.normal.template import Template
 from xscl.syntax.durations import format_microseconds

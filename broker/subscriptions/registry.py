@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from broker.documents.arrow import compile_spec
+from broker.documents.witnessing import compile_spec
 from broker.model import Status, Subscribed, Suspension
 from broker.query.catalog import Catalog, Subscription
 from broker.query.prepared import Compiled, compile_text
@@ -82,15 +82,15 @@ class Registry:
         self._restore()
 
     def _restore(self) -> None:
-        (count,) = self.store.rows("SELECT count(*) FROM subscriptions")[0]
+        count = self.store.count("SELECT count(*) FROM subscriptions")
         gaps = self.gaps.read()
         self.untold = self.gaps.untold()
         with growing(count):
-            variables = self._chunks("SELECT definition, id FROM variables")
+            variables = self.store.chunks("SELECT definition, id FROM variables", _CHUNK)
             for chunk in variables:
                 self.catalog.variables.load(chunk)
-            for chunk in self._chunks(
-                "SELECT number, id, text, first_doc FROM subscriptions ORDER BY number"
+            for chunk in self.store.chunks(
+                "SELECT number, id, text, first_doc FROM subscriptions ORDER BY number", _CHUNK
             ):
                 for number, id, text, first_doc in chunk:
                     own = gaps.get(number)
@@ -105,12 +105,6 @@ class Registry:
         with self.store.transaction():
             self._write_variables()
         self._settle()
-
-    def _chunks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a query, some at a time; nothing else may be asked meanwhile."""
-        found = self.store.connection.execute(sql)
-        while rows := found.fetchmany(_CHUNK):
-            yield rows
 
     def known(self, id: str) -> Subscription | Halted | None:
         """The subscription of an id, active or not."""

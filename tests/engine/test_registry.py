@@ -10,7 +10,7 @@ import pytest
 
 import xscl
 from broker import Broker, Document, Match, XsclError
-from broker.documents.arrow import matcher_for
+from broker.documents.witnessing import matcher_for
 from broker.query import prepared
 from broker.query.catalog import Canonical
 from broker.query.prepared import Compiled, compile_query, compile_text

@@ -16,8 +16,9 @@ import pytest
 
 from broker import Broker, Document, XsclError
 from broker.cli.output import Output
-from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.documents.witnessing import arrivals
 from broker.state.store import StateError
+from feeds.rows import DocumentRow
 from xscl.stage1.document import encode_text
 
 PAIR = "pair: S//i->x[./t->t] FOLLOWED BY {t = u, 1 h} S//i->y[./t->u];"
@@ -172,18 +173,13 @@ def test_a_date_in_the_future_does_not_make_the_others_late() -> None:
     matcher = broker.engine.matcher
 
     def apply(*documents: Document, now: float) -> list[object]:
-        arrivals, witnesses = [], []
+        rows = []
         for d in documents:
             assert isinstance(d.timestamp, float)
             xml = encode_text(str(d.xml))
-            witness, error = witness_document(matcher, xml, d.streams)
-            witnesses.append(witness)
             at = int(d.timestamp * 1e6)
-            arrivals.append(Arrival("S", d.id, d.streams, at, True, None, False, xml, error, ""))
-        found = broker.engine.apply(
-            Arrivals(arrivals, rows_from_witnesses(witnesses)), now=int(now * 1e6)
-        )
-        return list(found)
+            rows.append(DocumentRow("S", d.id, d.streams, at, True, None, False, xml))
+        return [*broker.engine.apply(arrivals(matcher, rows), now=int(now * 1e6))]
 
     assert apply(item(1, at=far), item(2, at=1000.0), now=2000.0) == []
     assert pairs(apply(item(3, at=1500.0), now=2000.0)) == {("2", "3")}

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from feeds.adapter import parse_feed
-from feeds.rows import SCHEMA
+from feeds.rows import DOCUMENTS
 from feeds.source import FeedSpool, FeedSpoolStreamReader
 from feeds.spool import Batch, FeedState, Spool, SpoolError
 from tests.feeds.data import rss
@@ -92,7 +92,7 @@ def test_reading_twice_gives_the_same(spool: Spool) -> None:
     (part,) = reader.partitions({"seq": 0}, {"seq": 5})
     first, second = (list(reader.read(part)) for _ in range(2))
     assert first == second
-    assert first[0].schema == SCHEMA
+    assert first[0].schema == DOCUMENTS
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_in_spark(spool: Spool, tmp_path: Path) -> None:
         table = bounded.toArrow()
         assert table.column("seq").to_pylist() == list(range(1, 121))
         assert table.column("xml").to_pylist()[0] == next(spool.read(0, 1)).xml
-        assert table.schema.names == SCHEMA.names
+        assert table.schema.names == DOCUMENTS.names
 
         batches: list[list[int]] = []
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from feeds.hubs import Subscription
-from feeds.rows import SCHEMA, DocumentRow, to_batch
+from feeds.rows import DOCUMENTS, DocumentRow, to_batch
 from feeds.seen import FORGET_AFTER
 from feeds.spool import (
     Batch,
@@ -214,7 +214,7 @@ def test_threads_share_a_spool(spool: Spool) -> None:
 def test_rows_as_arrow(spool: Spool) -> None:
     spool.append([batch(A, item("1", 5)), broken(B, b"")])
     table = to_batch(rows(spool))
-    assert table.schema == SCHEMA
+    assert table.schema == DOCUMENTS
     assert table.column("streams").to_pylist() == [["S"], ["News", "S"]]
     assert table.column("error").to_pylist() == ["the document is empty", None]
     assert to_batch([]).num_rows == 0

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,9 +33,9 @@ def test_what_is_published_is_a_row_as_it_was(spool: Spool) -> None:
     first = posted("1", b"<a>\xc3\xa9</a>")
     assert list(spool.publish([first, posted("2")])) == [1, 2]
     spool.append(batch(A, item("x", 5)))
-    assert list(spool.publish([replace(posted("1"), revision=True, dated=False)])) == [4]
+    assert list(spool.publish([posted("1")._replace(revision=True, dated=False)])) == [4]
     found = rows(spool)
-    assert found[0] == replace(first, seq=1)
+    assert found[0] == first._replace(seq=1)
     assert [(row.id, row.seq, row.revision, row.dated) for row in found] == [
         ("1", 1, False, True),
         ("2", 2, False, True),

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 
 from broker import engine
-from broker.documents.arrow import Arrival as Wired
-from broker.documents.arrow import Arrivals, rows_from_witnesses, witness_document
+from broker.documents.witnessing import arrivals as witnessed
 from broker.engine import Engine
 from broker.model import Match
 from broker.query.prepared import compile_query
 from broker.state.store import Store
+from feeds.rows import DocumentRow
 from tests.oracle.generate import WEEK, Batch, Case, Subscribe, documents, steady
 from tests.oracle.generate_documents import STREAMS, Level
 from tests.oracle.oracle import Arrival
@@ -52,15 +52,13 @@ class Running:
         self.engine = self._opened()
 
     def put(self, arrivals: Sequence[Arrival], now: int | None = None) -> list[Match]:
-        wired, witnesses = [], []
+        rows = []
         for a in arrivals:
             xml = a.xml if isinstance(a.xml, bytes) else encode_text(a.xml)
-            witness, error = witness_document(self.engine.matcher, xml, a.streams)
-            witnesses.append(witness)
             source, id = a.key
             at = a.timestamp
-            wired.append(Wired(source, id, a.streams, at, True, None, False, xml, error, id))
-        return self.engine.apply(Arrivals(wired, rows_from_witnesses(witnesses)), now)
+            rows.append(DocumentRow(source, id, a.streams, at, True, None, False, xml, place=id))
+        return self.engine.apply(witnessed(self.engine.matcher, rows), now)
 
 
 def in_order(case: Case) -> tuple[str, list[Arrival]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.documents.witnessing import arrivals
 from broker.engine import Engine
 from broker.figures import figures
 from broker.service.core.answers import Posted
@@ -149,12 +149,7 @@ def test_a_state_that_knew_numbers_by_source_goes_on(tmp_path: Path) -> None:
         spool.publish([posted(str(n), document.xml) for n, document in enumerate(documents)])
         rows = list(spool.read(0, 4))
     engine = Engine(Store(state))
-    arrivals = [
-        Arrival(r.source, r.id, r.streams, r.timestamp, r.dated, r.seq, False, r.xml, None, r.place)
-        for r in rows
-    ]
-    witnesses = [witness_document(engine.matcher, r.xml, r.streams)[0] for r in rows]
-    engine.apply(Arrivals(arrivals, rows_from_witnesses(witnesses)))
+    engine.apply(arrivals(engine.matcher, rows))
     assert (engine.position, engine.applied(["post:S"])) == (0, 4)
     engine.store.close()
 

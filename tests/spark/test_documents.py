@@ -12,7 +12,6 @@ from broker.spark import documents
 from broker.spark.documents import (
     SOURCED,
     JsonLine,
-    Row,
     XmlFiles,
     encode_xml,
     json_row,
@@ -24,6 +23,7 @@ from broker.spark.documents import (
     xml_batches,
     xml_rows,
 )
+from feeds.rows import DocumentRow
 from xscl.stage1.document import parse_document
 
 SECOND = 1_000_000
@@ -90,7 +90,7 @@ def files(**options: str) -> XmlFiles:
     return XmlFiles("/data/in", "/data/in", ("S",), **options)
 
 
-def rows(content: bytes, **options: str) -> list[Row]:
+def rows(content: bytes, **options: str) -> list[DocumentRow]:
     return list(xml_rows(files(**options), "/data/in/a/b.xml", MODIFIED, content))
 
 

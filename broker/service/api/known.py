@@ -74,11 +74,6 @@ class Known:
 
 def _stored(core: Core, keys: Sequence[int]) -> set[int]:
     """Those that the state holds, or remembers the identity of."""
-    maybe = core.engine.admission.keys.seen(list(keys))
-    if not maybe:
-        return set()
-    # It may name some that are not there: those that were too late, or could not be read.
-    ask = "SELECT key FROM documents WHERE key IN (SELECT unnest(?::UBIGINT[]))"
-    with suppress(DatabaseError), core.engine.store.snapshot() as connection:
-        return {key for (key,) in connection.execute(ask, [maybe]).fetchall()}
+    with suppress(DatabaseError):
+        return core.engine.admission.committed_keys(keys)
     return set()

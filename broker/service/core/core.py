@@ -21,7 +21,7 @@ from pathlib import Path
 import structlog
 
 from broker.delivery import Mailbox
-from broker.documents.arrow import Arrival, Arrivals, rows_from_witnesses, witness_document
+from broker.documents.witnessing import arrivals
 from broker.engine import Engine, steady_time
 from broker.model import Limit, Match
 from broker.settings.schema import Settings
@@ -29,7 +29,6 @@ from broker.state.store import DatabaseError, StateError, Store
 from feeds.rows import DocumentRow
 from feeds.spool import Spool, seq_after, sources
 from feeds.turns import TurnLock
-from xscl.stage1.witness import Witness
 
 _log = structlog.get_logger(__name__)
 
@@ -166,10 +165,10 @@ class Core:
         started = time.perf_counter()
         with self.lock:
             engine = self.engine
-            arrivals = _stage1(engine, rows)
+            witnessed = arrivals(engine.matcher, rows)
             matched = time.perf_counter()
             before = dict(engine.clock.seconds)
-            matches = engine.apply(arrivals, now=self.now(), position=rows[-1].seq)
+            matches = engine.apply(witnessed, now=self.now(), position=rows[-1].seq)
             self.committed()
             stages = {step: s - before.get(step, 0.0) for step, s in engine.clock.seconds.items()}
             applied = time.perf_counter()
@@ -234,28 +233,3 @@ class Core:
                 engine.store.broken = True  # its next use opens it again
                 engine.acknowledge(())
             self.committed()
-
-
-def _stage1(engine: Engine, rows: Sequence[DocumentRow]) -> Arrivals:
-    arrivals: list[Arrival] = []
-    witnesses: list[Witness] = []
-    for row in rows:
-        witness, error = Witness(), row.error
-        if error is None:
-            witness, error = witness_document(engine.matcher, row.xml, row.streams)
-        arrivals.append(
-            Arrival(
-                row.source,
-                row.id,
-                row.streams,
-                row.timestamp,
-                row.dated,
-                row.seq,
-                row.revision,
-                row.xml,
-                error,
-                row.place,
-            )
-        )
-        witnesses.append(witness)
-    return Arrivals(arrivals, rows_from_witnesses(witnesses))

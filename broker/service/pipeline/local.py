@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 
 from broker.delivery import MailboxError
 from broker.service.core.core import Batch, Core
@@ -99,7 +98,7 @@ class LocalPipeline:
             self._poisons += 1
             watch.poison(rows[0].place, error)
             reason = f"the engine failed at it: {type(error).__name__}: {error}"
-            return self._core.apply([replace(rows[0], error=reason)])
+            return self._core.apply([rows[0]._replace(error=reason)])
         self._poisons = 0
         return batch
 

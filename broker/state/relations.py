@@ -1,0 +1,326 @@
+"""The match relations of the dissertation: the one place that reads and writes their tables.
+
+    rl          the witness rows of all live documents (Rbin joined with the values of Rdoc)
+    documents   the documents, their intervals and their bytes (RdocTS)
+    versions    which revision a document is, of those that flow as documents of their own
+    rr, slice   of the batch that is searched: its own witness rows, and those rows of rl that can
+                take part; temporary tables, as are the templates' parameter relations (RT)
+
+Documents go in with their witness rows, in the transaction of their batch; out come documents by
+number, witness rows by value, time or number, and what a query over the relations finds. Numbers of
+documents grow with their arrival; times are in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from broker.state.statements import Statements
+
+if TYPE_CHECKING:
+    from broker.state.statements import Connection
+
+
+class StoredDocument(NamedTuple):
+    """A document that has come in, as a row of the table `documents`.
+
+    `doc` is its number, `base` that of the oldest document that it is made of: its own, unless it
+    is the result of a match. `key` is a hash of `source` and `id`, which identify it; `start` and
+    `end` are its interval in microseconds; `dated`: it is the document's own, not its arrival's. A
+    revision that flows as a document of its own has a `version`, counted from 1.
+    """
+
+    doc: int
+    base: int
+    key: int
+    source: str
+    id: str
+    streams: tuple[str, ...]
+    start: int
+    end: int
+    dated: bool
+    xml: bytes
+    version: int = 0
+
+    @property
+    def identity(self) -> tuple[str | int, ...]:
+        """Its source and id, and which version it is if it is a revision that flows by itself."""
+        return (self.source, self.id, self.version) if self.version else (self.source, self.id)
+
+
+class Interval(NamedTuple):
+    """A document's oldest part and its times, without its bytes."""
+
+    base: int
+    start: int
+    end: int
+
+
+class Identity(NamedTuple):
+    """What a document is known by, and the hash of it."""
+
+    key: int
+    source: str
+    id: str
+
+
+class Newest(NamedTuple):
+    """The newest version of a document: its number, which revision of the first it is, and, where
+    that was asked for, its time and bytes if they are still there."""
+
+    doc: int
+    version: int
+    said: tuple[int, bytes] | None
+
+
+_COLUMNS = {
+    "doc": pa.int64(),
+    "base": pa.int64(),
+    "key": pa.uint64(),
+    "source": pa.string(),
+    "id": pa.string(),
+    "streams": pa.list_(pa.string()),
+    "start": pa.int64(),
+    "end": pa.int64(),
+    "dated": pa.bool_(),
+    "xml": pa.binary(),
+}
+_DOCUMENT = ", ".join(f'"{name}"' for name in _COLUMNS)
+_VERSIONED = "documents LEFT JOIN versions USING (doc)"
+_RECORD = 'doc, base, "start", "end", var1, var2, node1, node2, value'
+_AMONG = "IN (SELECT unnest(?::BIGINT[]))"
+_AMONG_VALUES = "IN (SELECT unnest(?::UBIGINT[]))"
+
+
+class MatchRelations:
+    """The match relations of a store, or as a snapshot of it shows them."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._sql = statements
+        self._versioned: bool | None = None
+
+    @property
+    def versioned(self) -> bool:
+        """Whether documents may be versions of each other."""
+        if self._versioned is None:
+            self._versioned = bool(self._sql.rows("SELECT 1 FROM versions LIMIT 1"))
+        return self._versioned
+
+    def _from(self) -> tuple[str, str]:
+        """Where documents are read with their versions, and the version's column."""
+        return (_VERSIONED, "coalesce(version, 0)") if self.versioned else ("documents", "0")
+
+    # -- documents come and go ---------------------------------------------------------------
+
+    def insert(self, documents: Sequence[StoredDocument], rows: pa.Table) -> None:
+        """Documents with their witness rows, which have the columns of `rl`."""
+        if documents:
+            *columns, versions = zip(*documents, strict=True)
+            arrays = [
+                pa.array(list(column), kind)
+                for column, kind in zip(columns, _COLUMNS.values(), strict=True)
+            ]
+            self._sql.insert("documents", pa.table(arrays, names=list(_COLUMNS)))
+            if any(versions):
+                self._insert_versions([d for d in documents if d.version])
+        self.insert_rows(rows)
+
+    def _insert_versions(self, documents: Sequence[StoredDocument]) -> None:
+        self._versioned = True
+        columns = {
+            "doc": pa.array([d.doc for d in documents], pa.int64()),
+            "version": pa.array([d.version for d in documents], pa.int64()),
+        }
+        self._sql.insert("versions", pa.table(columns))
+
+    def insert_rows(self, rows: pa.Table) -> None:
+        """More witness rows of documents that are there."""
+        self._sql.insert("rl", rows)
+
+    def delete(self, docs: Collection[int]) -> None:
+        """Documents and their rows, by number."""
+        for table in ("rl", "documents", *(("versions",) if self.versioned else ())):
+            self._sql.delete(table, "doc", docs)
+
+    def delete_edges(self, edges: Sequence[tuple[int, int]], first: int) -> None:
+        """The rows of edges, each given by its two variables, of documents from number `first` on."""
+        self._sql.run(
+            "DELETE FROM rl USING (SELECT unnest(?::INTEGER[]) AS a, unnest(?::INTEGER[]) AS b)"
+            " WHERE rl.doc >= ? AND var1 = a AND var2 = b",
+            [[a for a, _ in edges], [b for _, b in edges], first],
+        )
+
+    def expire(self, horizon: int) -> int:
+        """Let go of the rows and the bytes of documents that ended before the horizon; their
+        identities stay. The number of documents that went."""
+        self._sql.run('DELETE FROM rl WHERE "end" < ?', [horizon])
+        return self._sql.count(
+            'UPDATE documents SET xml = NULL WHERE "end" < ? AND xml IS NOT NULL', [horizon]
+        )
+
+    def forget(self, horizon: int) -> int:
+        """Forget the identities of documents that have gone and ended before the horizon. Their
+        number."""
+        gone = self._sql.count('DELETE FROM documents WHERE "end" < ? AND xml IS NULL', [horizon])
+        self._sql.run("DELETE FROM versions WHERE doc NOT IN (SELECT doc FROM documents)")
+        return gone
+
+    # -- documents ---------------------------------------------------------------------------
+
+    def documents(self, docs: Sequence[int]) -> dict[int, StoredDocument]:
+        """Those of these numbers that are there."""
+        if not docs:
+            return {}
+        table, version = self._from()
+        rows = self._sql.rows(
+            f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE doc {_AMONG}", [docs]
+        )
+        return {row[0]: _document(row) for row in rows}
+
+    def intervals(self, docs: Iterable[int]) -> dict[int, Interval]:
+        """Their intervals, by number."""
+        rows = self._sql.rows(
+            f'SELECT doc, base, "start", "end" FROM documents WHERE doc {_AMONG}', [[*docs]]
+        )
+        return {doc: Interval(*interval) for doc, *interval in rows}
+
+    def first_since(self, time: int) -> int | None:
+        """The number of the first document that is not gone and ended at `time` or later."""
+        ((found,),) = self._sql.rows(
+            'SELECT min(doc) FROM documents WHERE "end" >= ? AND xml IS NOT NULL', [time]
+        )
+        return None if found is None else int(found)
+
+    def history(self, first: int, size: int) -> Iterator[list[StoredDocument]]:
+        """The documents that are not gone, from number `first` on in the order of their arrival, at
+        most `size` at a time."""
+        table, version = self._from()
+        sql = f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE doc >= ? AND xml IS NOT NULL"
+        while rows := self._sql.rows(f"{sql} ORDER BY doc LIMIT ?", [first, size]):
+            first = rows[-1][0] + 1
+            yield [_document(row) for row in rows]
+
+    def identities(self, docs: Iterable[int]) -> dict[int, tuple[str, str]]:
+        """Their sources and ids, by number."""
+        rows = self._sql.rows(
+            f"SELECT doc, source, id FROM documents WHERE doc {_AMONG}", [[*docs]]
+        )
+        return {doc: (source, id) for doc, source, id in rows}
+
+    def newest(self, keys: Collection[int], said: bool = False) -> dict[Identity, Newest]:
+        """The newest versions of the documents whose identities have one of these keys, also of those
+        that have gone; with what they `said` where that is asked for."""
+        table, version = self._from()
+        what = '"end", xml' if said else "0, NULL"
+        rows = self._sql.rows(
+            f"SELECT key, source, id, doc, {version}, {what} FROM {table}"
+            f" WHERE key {_AMONG_VALUES} ORDER BY doc",
+            [[*keys]],
+        )
+        return {
+            Identity(key, source, id): Newest(doc, number, None if xml is None else (end, xml))
+            for key, source, id, doc, number, end, xml in rows
+        }
+
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """The keys of all identities."""
+        found: npt.NDArray[np.uint64] = (
+            self._sql.table("SELECT key FROM documents").column("key").to_numpy()
+        )
+        return found
+
+    def count(self) -> int:
+        """How many documents there are, with those of which only the identity is left."""
+        return self._sql.count("SELECT count(*) FROM documents")
+
+    def count_rows(self) -> int:
+        """How many rows rl has."""
+        return self._sql.count("SELECT count(*) FROM rl")
+
+    # -- witness rows, as the search reads them ------------------------------------------------
+
+    def end_beyond(self, count: int) -> int | None:
+        """Of the documents that have rows, when the one ended behind the `count` that ended last;
+        None where there are no more than these."""
+        found = self._sql.rows(
+            'SELECT "end" FROM documents WHERE doc IN (SELECT doc FROM rl)'
+            ' ORDER BY "end" DESC LIMIT 1 OFFSET ?',
+            [count],
+        )
+        return found[0][0] if found else None
+
+    def rows_since(self, end: int) -> Iterator[pa.RecordBatch]:
+        """The rows of documents that ended at `end` or later, each document's together."""
+        return self._rows('"end" >= ?', [end])
+
+    def rows_of(self, docs: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """The rows of documents by number, each document's together."""
+        return self._rows(f"doc {_AMONG}", [docs])
+
+    def _rows(self, condition: str, parameters: list[Any]) -> Iterator[pa.RecordBatch]:
+        return self._sql.batches(
+            f"SELECT {_RECORD} FROM rl WHERE {condition} ORDER BY doc, rowid", parameters
+        )
+
+    def values_before(self, end: int) -> npt.NDArray[np.uint64]:
+        """The codes of all values of documents that ended before."""
+        found: npt.NDArray[np.uint64] = (
+            self._sql.table(
+                'SELECT DISTINCT value FROM rl WHERE "end" < ? AND value IS NOT NULL', [end]
+            )
+            .column("value")
+            .to_numpy()
+        )
+        return found
+
+    def having(self, values: Sequence[int], low: int, high: int) -> list[int]:
+        """The documents with one of these values that ended at `low` or later and before `high`."""
+        found = self._sql.rows(
+            f'SELECT DISTINCT doc FROM rl WHERE value {_AMONG_VALUES} AND "end" < ? AND "end" >= ?',
+            [values, high, low],
+        )
+        return [doc for (doc,) in found]
+
+    # -- queries over the relations ------------------------------------------------------------
+
+    def prepare(self, define: Callable[[Connection], object]) -> None:
+        """Have functions defined that queries call. Outside of any transaction: one that fails would
+        take them away for good."""
+        define(self._sql.connection)
+
+    def make_parameters(self, definition: str) -> None:
+        """Make a parameter relation RT anew, by its definition in SQL."""
+        self._sql.run(definition)
+
+    def put_parameters(self, table: str, gone: Collection[int], rows: pa.Table | None) -> None:
+        """Take those of canonical queries out of a parameter relation, and put others in."""
+        self._sql.delete(table, "cq", gone)
+        if rows is not None:
+            self._sql.insert(table, rows)
+
+    def load_batch(self, rows: pa.Table) -> None:
+        """Make rr: the witness rows of the batch."""
+        connection = self._sql.connection
+        connection.register("arrow_batch", rows)
+        connection.execute("CREATE OR REPLACE TEMP TABLE rr AS SELECT * FROM arrow_batch")
+        connection.unregister("arrow_batch")
+
+    def load_slice(self, docs: Sequence[int]) -> None:
+        """Make slice: the rows of rl of these documents."""
+        self._sql.run(
+            f"CREATE OR REPLACE TEMP TABLE slice AS SELECT * FROM rl WHERE doc {_AMONG}", [docs]
+        )
+
+    def answers(self, query: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query over rl, rr, slice and the parameter relations."""
+        return self._sql.rows(query, parameters)
+
+
+def _document(row: tuple[Any, ...]) -> StoredDocument:
+    found = StoredDocument._make(row)
+    return found._replace(streams=tuple(found.streams))
