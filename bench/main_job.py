@@ -94,6 +94,8 @@ def script(rows: list[DocumentRow]) -> set[str]:
         join = query.query.pattern
         assert isinstance(join, ast.Join)
         assert join.window is not None
+        assert join.window.microseconds is not None
+        assert join.predicate is not None
         conditions = (
             join.predicate.parts if isinstance(join.predicate, ast.And) else (join.predicate,)
         )
@@ -124,6 +126,11 @@ def script(rows: list[DocumentRow]) -> set[str]:
     return found
 
 
+def _string(node: object) -> str:
+    assert isinstance(node, etree._Element)
+    return str(node.xpath("string()"))
+
+
 def bind(root: etree._Element, block: ast.Block) -> dict[str, list[str]] | None:
     """Values of a block's variables in an item, by XPath; None where a filter fails."""
     values: dict[str, list[str]] = {}
@@ -133,7 +140,8 @@ def bind(root: etree._Element, block: ast.Block) -> dict[str, list[str]] | None:
             nodes = root.xpath(f"./{step.test.name}")
             if not nodes:
                 return None
-            values[step.variable or ""] = [node.xpath("string()") for node in nodes]
+            assert isinstance(nodes, list)
+            values[step.variable or ""] = [_string(node) for node in nodes]
         elif not root.xpath("contains(./title, 'Covid')"):
             return None
     return values

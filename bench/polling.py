@@ -66,13 +66,18 @@ def read(
     connections: int,
 ) -> Reading:
     done, start = Reading(), now.start
-    limits = {"timeout": 10.0 / now.speed, "max_seconds": 30.0 / now.speed}
     urls = [address(feed, port) for feed in feeds]
     began, cpu = time.monotonic(), time.process_time()
     with (
         tempfile.TemporaryDirectory() as directory,
         Spool(Path(directory) / "spool.sqlite") as spool,
-        Fetcher(allow_private=True, connections=connections, now=now, **limits) as fetcher,
+        Fetcher(
+            allow_private=True,
+            connections=connections,
+            now=now,
+            timeout=10.0 / now.speed,
+            max_seconds=30.0 / now.speed,
+        ) as fetcher,
     ):
         poller = Poller(spool, fetcher, urls, interval=INTERVAL, now=now)
         seen = 0

@@ -120,7 +120,8 @@ class Clock:
         self._skipped = multiprocessing.Value("d", 0.0)
 
     def __call__(self) -> float:
-        return self.start + (time.time() - self.start) * self.speed + self._skipped.value
+        skipped: float = self._skipped.value
+        return self.start + (time.time() - self.start) * self.speed + skipped
 
     def skip(self, seconds: float) -> None:
         self._skipped.value += seconds

@@ -1,33 +1,69 @@
-"""All checks, in the order in which they are cheapest: `python -m tests [pytest arguments]`."""
+"""All checks in one command.
+
+    python -m tests [pytest arguments]            everything, in a few minutes
+    python -m tests --quick [pytest arguments]    what is neither slow nor needs Spark or a browser
+    python -m tests --long [NAME …] [--seed N]    for hours: random cases and kills; see tests/LONG.md
+
+One test: `python -m pytest tests/language/test_parser.py -k duration`.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests import long
 
-# Files in their own order: the few that take minutes would otherwise come last, one after the other.
-CHECKS = {
+ROOT = Path(__file__).parent.parent
+QUICK = "not slow and not spark and not browser"
+
+STYLE = {
     "format": ["ruff", "format", "--check", "."],
     "lint": ["ruff", "check", "."],
-    "types": ["mypy"],
-    "tests": ["pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"],
 }
+TYPES = ["mypy"]
+# A file's tests stay together, for what they share; the order is that of conftest.py. Tests wait for
+# servers and for Java much of the time, so there is one process more than there are cores.
+TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def main() -> int:
-    failed = []
-    for name, command in CHECKS.items():
-        print(f"== {name}: {' '.join(command)}", flush=True)
-        extra = sys.argv[1:] if name == "tests" else []
-        if subprocess.run(
-            [sys.executable, "-m", *command, *extra], cwd=ROOT, check=False
-        ).returncode:
-            failed.append(name)
+    given = sys.argv[1:]
+    if "--help" in given or "-h" in given:
+        print(__doc__)
+        return 0
+    if "--long" in given:
+        return long.main([each for each in given if each != "--long"])
+    quick = "--quick" in given
+    extra = [each for each in given if each != "--quick"]
+    if quick:
+        extra = ["-m", QUICK, *extra]
+    return check(extra)
+
+
+def check(arguments: list[str]) -> int:
+    """Run every check, types beside the tests; 1 if any failed."""
+    failed = [name for name, command in STYLE.items() if not _passes(name, command)]
+    with tempfile.TemporaryFile("w+") as said:
+        types = subprocess.Popen([sys.executable, "-m", *TYPES], cwd=ROOT, stdout=said, stderr=said)
+        workers = ["-n", str((os.cpu_count() or 1) + 1)]
+        if not _passes("tests", [*TESTS, *workers, *arguments]):
+            failed.append("tests")
+        print(f"== types: {' '.join(TYPES)}", flush=True)
+        if types.wait():
+            failed.append("types")
+        said.seek(0)
+        print(said.read(), end="")
     print(f"== failed: {', '.join(failed)}" if failed else "== all checks passed", flush=True)
     return 1 if failed else 0
+
+
+def _passes(name: str, command: list[str]) -> bool:
+    print(f"== {name}: {' '.join(command)}", flush=True)
+    return subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False).returncode == 0
 
 
 if __name__ == "__main__":

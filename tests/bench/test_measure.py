@@ -8,7 +8,7 @@ import pytest
 
 import bench.all
 import bench.measure
-from bench.measure import Run, figures, finish, machine, table
+from bench.measure import RESULTS, Run, figures, finish, machine, table
 
 
 def test_seconds_of_a_prefix_are_between_its_marks() -> None:
@@ -49,7 +49,7 @@ def test_every_benchmark_is_found_and_asks_its_question() -> None:
 
 
 def test_every_result_has_its_answer_and_every_answer_its_result() -> None:
-    results = {file.stem for file in bench.all.RESULTS.glob("*.md")}
+    results = {file.stem for file in RESULTS.glob("*.md")}
     assert {file.stem for file in bench.all.NOTES.glob("*.md")} == results
     assert results <= bench.all.benchmarks().keys()
     assert all(bench.all.note(name)[0].endswith(".") for name in results)

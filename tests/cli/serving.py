@@ -6,9 +6,7 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,8 +18,9 @@ from typing import Any
 import httpx
 
 from feeds.threaded import Threaded
-
-COMMAND = [sys.executable, "-c", "from broker.cli import main; main()"]
+from tests.command import Command
+from tests.command import run as run_command
+from tests.waiting import PATIENCE, until
 
 
 def environment(**settings: str) -> dict[str, str]:
@@ -33,16 +32,7 @@ def environment(**settings: str) -> dict[str, str]:
 def run(
     *args: object, stdin: str | None = None, cwd: Path | None = None, **settings: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *map(str, args)],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        timeout=120,
-        env=environment(**settings),
-    )
+    return run_command(args, input=stdin, cwd=cwd, env=environment(**settings), timeout=PATIENCE)
 
 
 def queries(folder: Path, text: str, name: str = "q.xscl") -> Path:
@@ -63,7 +53,7 @@ class Serving:
     """A service over a state directory. `said` is what it wrote to standard error so far."""
 
     state: Path
-    process: subprocess.Popen[str]
+    process: Command
     settings: dict[str, str]
     said: list[str] = field(default_factory=list)
 
@@ -85,35 +75,45 @@ class Serving:
         url = json.loads((self.state / "service.json").read_text())["url"]
         token = (self.state / "token").read_text().strip()
         return httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=90, trust_env=False
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=PATIENCE,
+            trust_env=False,
         )
 
     def matched(self, id: str, count: int) -> list[dict[str, Any]]:
         """The matches of a subscription, once there are so many."""
         found: list[dict[str, Any]] = []
         after = "0"
-        while len(found) < count:
+
+        def enough() -> bool:
+            nonlocal after
             asked = {"subscription": id, "after": after, "wait": "60"}
             page = self.api.get("/v1/matches", params=asked).raise_for_status()
-            assert page.content, f"{len(found)} matches of {id}, not {count}"
-            found += map(json.loads, page.text.strip("\n").split("\n"))
+            if page.content:
+                found.extend(map(json.loads, page.text.strip("\n").split("\n")))
             after = page.headers["next-cursor"]
+            return len(found) >= count
+
+        until(enough, lambda: f"{len(found)} matches of {id}, not {count}")
         return found
 
     def until(self, path: str, arrived: Callable[[Any], bool]) -> Any:
         """What is at a path of the API, once it is as wanted."""
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
+        found: Any = None
+
+        def so() -> bool:
+            nonlocal found
             found = self.api.get(path).raise_for_status().json()
-            if arrived(found):
-                return found
-            time.sleep(0.05)
-        raise AssertionError(found)
+            return arrived(found)
+
+        until(so, lambda: str(found))
+        return found
 
     def signal(self, number: signal.Signals) -> int:
         """Send a signal and wait for the end; the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=PATIENCE)
 
 
 @contextmanager
@@ -121,12 +121,8 @@ def serving(state: Path, *options: object, **settings: str) -> Iterator[Serving]
     """Start a service, and end it however the block ends."""
     told = {"server__port": "0", "pipeline__kind": "local", "delivery__allow_private": "true"}
     told |= settings
-    with subprocess.Popen(
-        [*COMMAND, "serve", "--state", str(state), *map(str, options)],
-        text=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment(**told),
+    with Command(
+        ["serve", "--state", state, *options], stderr=subprocess.PIPE, env=environment(**told)
     ) as process:
         found = Serving(state, process, told)
         up = threading.Event()
@@ -142,7 +138,7 @@ def serving(state: Path, *options: object, **settings: str) -> Iterator[Serving]
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()
         try:
-            assert up.wait(60)
+            assert up.wait(PATIENCE)
             assert process.poll() is None, "".join(found.said)
             yield found
         finally:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.serving import Answer, Request, Serving, answering, book, queries, run, serving
+from tests.waiting import PATIENCE
 
 # -- finding it ------------------------------------------------------------------------------
 
@@ -212,9 +213,9 @@ def test_a_webhook_and_what_it_answers(service: Serving, tmp_path: Path) -> None
         assert secret.startswith("whsec_")
         assert secret not in service.done("channels", "show", "hook.webhook")
         assert "hook.webhook: " in service.done("channels", "test", "hook.webhook")
-        assert arrived.acquire(timeout=30)
+        assert arrived.acquire(timeout=PATIENCE)
         service.done("publish", "Hook", "-", stdin=book("x"))
-        assert arrived.acquire(timeout=30)
+        assert arrived.acquire(timeout=PATIENCE)
         told = Webhook(secret).verify(asked[-1].body, asked[-1].headers)
         assert told["data"]["values"] == {"t": ["x"]}
 

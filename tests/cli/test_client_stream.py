@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cli.serving import (
-    COMMAND,
     Answer,
     Request,
     Serving,
@@ -24,6 +23,8 @@ from tests.cli.serving import (
     run,
     serving,
 )
+from tests.command import Command
+from tests.waiting import PATIENCE
 
 # -- publishing ------------------------------------------------------------------------------
 
@@ -136,16 +137,13 @@ def test_publishing_says_how_far_it_got(tmp_path: Path) -> None:
 
 
 @contextmanager
-def tailing(
-    service: Serving, *args: str
-) -> Iterator[tuple[subprocess.Popen[str], queue.Queue[str]]]:
+def tailing(service: Serving, *args: str) -> Iterator[tuple[Command, queue.Queue[str]]]:
     """`broker tail`, once it follows, and its lines."""
     lines: queue.Queue[str] = queue.Queue()
-    with subprocess.Popen(
-        [*COMMAND, "tail", "--format", "jsonl", *args],
+    with Command(
+        ["tail", "--format", "jsonl", "--patience", "1 h", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         env=environment(state=str(service.state)),
     ) as process:
         assert process.stdout is not None
@@ -171,15 +169,15 @@ def test_tail_follows_and_ctrl_c_ends_it(service: Serving, tmp_path: Path) -> No
     (before,) = service.matched("tail-a", 1)
     with tailing(service, "tail-a") as (process, lines):
         service.done("publish", "Tail", "-", stdin=book("l1\u2028\u0085l2"))
-        first = json.loads(lines.get(timeout=30))
+        first = json.loads(lines.get(timeout=PATIENCE))
         assert first["values"] == {"t": ["l1\u2028\u0085l2"]}
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=PATIENCE) == 130
         assert process.stderr is not None
         assert process.stderr.read().strip() == "broker: interrupted"
     with tailing(service, "tail-a", "--after", "0") as (_, lines):
-        assert json.loads(lines.get(timeout=30))["id"] == before["id"]
-        assert json.loads(lines.get(timeout=30))["id"] == first["id"]
+        assert json.loads(lines.get(timeout=PATIENCE))["id"] == before["id"]
+        assert json.loads(lines.get(timeout=PATIENCE))["id"] == first["id"]
     done = service.broker("tail", "tail-none")
     assert done.returncode == 1
     assert "tail-none" in done.stderr
@@ -200,10 +198,10 @@ def test_tail_misses_nothing_over_a_restart(tmp_path: Path) -> None:
             assert "trying again" in process.stderr.readline()
             with serving(state, server__port=port) as second:
                 second.done("publish", "S", "-", stdin=book("after"))
-                assert json.loads(lines.get(timeout=60))["values"] == {"t": ["after"]}
+                assert json.loads(lines.get(timeout=PATIENCE))["values"] == {"t": ["after"]}
                 assert "connected again" in process.stderr.readline()
                 second.done("publish", "S", "-", stdin=book("later"))
-                assert json.loads(lines.get(timeout=60))["values"] == {"t": ["later"]}
+                assert json.loads(lines.get(timeout=PATIENCE))["values"] == {"t": ["later"]}
 
 
 def test_matches_in_pages_and_formats(service: Serving, tmp_path: Path) -> None:

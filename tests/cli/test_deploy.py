@@ -29,7 +29,7 @@ def test_the_sample_of_settings() -> None:
     shown = tomllib.loads(whole)
     assert shown["delivery"]["smtp"]["password_file"]
     known = {path for path, _ in fields(Settings)}
-    named = {
+    named: set[tuple[str, ...]] = {
         (section, name) for section, inner in shown.items() if section != "state" for name in inner
     }
     named = named - {("delivery", "smtp")} | {

@@ -12,21 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.serving import COMMAND, Serving, book, environment, queries, run, serving
+from tests.cli.serving import Serving, book, environment, queries, run, serving
+from tests.command import Command
+from tests.waiting import PATIENCE
 
 QUERY = "q: SELECT t FROM S//book[./title->t];\n"
 
 
-class Command:
+class Commanded:
     """A command that runs on; it is killed at the end if it still does."""
 
     def __init__(self, state: Path, *args: object) -> None:
-        self.process = subprocess.Popen(
-            [*COMMAND, *map(str, args)],
+        self.process = Command(
+            args,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
             env=environment(state=str(state)),
         )
         stdin, stdout, stderr = self.process.stdin, self.process.stdout, self.process.stderr
@@ -47,10 +48,10 @@ class Command:
 
     def ended(self) -> tuple[int, str, str]:
         """Exit code, and what it has still written."""
-        out, err = self.process.communicate(timeout=60)
-        return self.process.returncode, out, err
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.wait(), out, err
 
-    def __enter__(self) -> Command:
+    def __enter__(self) -> Commanded:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,10 +60,10 @@ class Command:
 
 
 @contextmanager
-def waiting(state: Path, *args: object) -> Iterator[Command]:
+def waiting(state: Path, *args: object) -> Iterator[Commanded]:
     """A command, once it says that it waits."""
-    with Command(state, *args) as command:
-        command.says(f"no service runs on {state}; waiting up to ")
+    with Commanded(state, *args, "--patience", "1 h") as command:
+        command.says(f"no service runs on {state}; waiting up to 1 h")
         yield command
 
 
@@ -132,8 +133,8 @@ def test_one_that_was_killed_is_waited_for_and_found_at_its_new_address(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    with Command(state, "matches") as matches:
-        matches.says("no service answers at", "waiting up to 30 s for it")
+    with Commanded(state, "matches", "--patience", "1 h") as matches:
+        matches.says("no service answers at", "waiting up to 1 h for it")
         with serving(state, server__port=port):
             code, _, said = matches.ended()
             assert (code, said[:9]) == (0, "0 matches")
@@ -146,7 +147,7 @@ def test_tail_goes_on_at_the_new_address(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with serving(state) as service:
         service.done("subscribe", queries(tmp_path, QUERY))
-        tail = Command(state, "tail", "--format", "jsonl")
+        tail = Commanded(state, "tail", "--format", "jsonl", "--patience", "1 h")
         tail.says("following")
         assert service.signal(signal.SIGTERM) == 0
     with tail:
@@ -159,7 +160,7 @@ def test_tail_goes_on_at_the_new_address(tmp_path: Path) -> None:
 def test_publishing_goes_on_at_the_new_address(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with serving(state) as service:
-        publish = Command(state, "publish", "S", "-")
+        publish = Commanded(state, "publish", "S", "-", "--patience", "1 h")
         publish.stdin.write("".join(book(str(n)) + "\n" for n in range(501)))
         publish.stdin.flush()
         service.until("/v1/status", lambda told: told["intake"]["last"] == 500)

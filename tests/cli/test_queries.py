@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,13 +11,14 @@ import pytest
 
 from broker.cli.commands import SECTIONS, cli
 from feeds import __file__ as feeds_file
+from tests.command import run as run_command
+from tests.waiting import PATIENCE
 
 DEMO = Path(feeds_file).parent / "samples" / "demo.xscl"
 
 
 def broker(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from broker.cli import main; main()", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+    return run_command(args, cwd=cwd, timeout=PATIENCE)
 
 
 def test_a_command_that_is_not_there() -> None:

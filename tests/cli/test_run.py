@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.cli.test_queries import broker as process
 from tests.feeds.data import SAMPLES, rss
 from tests.feeds.odd_server import OddServer, dribble
 from tests.feeds.site import Site
+from tests.waiting import PATIENCE, pause, until
 
 ALL = "all: SELECT t FROM S//item[./title->t];"
 HOUR = 3_600_000_000
@@ -86,14 +86,14 @@ def test_a_directory_of_both_kinds_is_read_and_what_is_odd_is_said(
     assert f"{folder / 'b.jsonl'}: its last line is torn" in done.stderr
 
 
-@pytest.mark.parametrize("pause", [0.3, 2.5])
-def test_ctrl_c_while_spark_starts(pause: float, temporary: Path, queries: Path) -> None:
+@pytest.mark.parametrize("moment", [0.3, 2.5])
+def test_ctrl_c_while_spark_starts(moment: float, temporary: Path, queries: Path) -> None:
     (temporary / "in").mkdir()
     with running("run", queries, "--documents", temporary / "in") as started:
         said = heard(started, "starting Spark")
-        time.sleep(pause)
+        pause(moment)
         os.killpg(started.pid, signal.SIGINT)
-        out, rest = started.communicate(timeout=60)
+        out, rest = started.communicate(timeout=PATIENCE)
     assert "Traceback" not in said + rest
     assert "Error" not in said + rest
     assert out == ""
@@ -108,15 +108,14 @@ def test_ctrl_c_while_spark_starts(pause: float, temporary: Path, queries: Path)
 def test_a_signal_while_feeds_are_fetched(
     number: signal.Signals, code: int, says: str, temporary: Path, queries: Path
 ) -> None:
-    drip = dribble(b"HTTP/1.1 200 OK\r\n\r\n", b" ", 100, 0.2)
+    drip = dribble(b"HTTP/1.1 200 OK\r\n\r\n", b" ", round(PATIENCE), 1.0)
     with (
         OddServer({"/f": drip}) as server,
         running("run", queries, "--feeds", server.url("/f"), "--once") as started,
     ):
-        while not server.requests and started.poll() is None:
-            time.sleep(0.05)
+        until(lambda: server.requests or started.poll() is not None)
         started.send_signal(number)
-        out, said = started.communicate(timeout=60)
+        out, said = started.communicate(timeout=PATIENCE)
     assert (started.returncode, out, said.strip()) == (code, "", says)
     assert list(temporary.iterdir()) == []
 
@@ -167,9 +166,7 @@ def test_feeds_that_are_added_or_resumed_meanwhile_are_noticed(tmp_path: Path) -
     with Site({"/f": rss("<title>a</title>"), "/g": rss("<title>b</title>")}) as site:
 
         def until_asked(*paths: str) -> None:
-            end = time.monotonic() + 30
-            while site.asked != list(paths) and time.monotonic() < end:
-                time.sleep(0.05)
+            until(lambda: len(site.asked) >= len(paths))
             assert site.asked == list(paths)
 
         with Polling(state, [path], HOUR) as poll:

@@ -23,6 +23,7 @@ from broker.settings.sources import fields, leaves
 from tests.cli.serving import answering, queries, run, serving
 from tests.docs.markdown import ROOT, Fence, code, codes, section, tables
 from tests.docs.test_examples import check_options
+from tests.waiting import PATIENCE
 
 PAGE = ROOT / "docs" / "service.md"
 QUERY = "q: SELECT t FROM S//book[./title->t];\n"
@@ -259,20 +260,20 @@ def stopping(folder: Path) -> str:
 
     def slow(_: object) -> tuple[int, dict[str, str], bytes]:
         asked.set()
-        answer.wait(60)
+        answer.wait(PATIENCE)
         return 204, {}, b""
 
     with answering(slow) as (url, _), serving(folder / "state") as service:
         service.done("subscribe", folder / "q.xscl", "--webhook", url)
         service.done("publish", "S", "-", stdin=BOOK)
-        assert asked.wait(30)
+        assert asked.wait(PATIENCE)
         service.process.send_signal(signal.SIGTERM)
         try:
             service.until("/v1/status", lambda told: told["state"] == "draining")
             return service.broker("publish", "S", "-", "--patience", "0 s", stdin=BOOK).stderr
         finally:
             answer.set()
-            assert service.process.wait(60) == 0
+            assert service.process.wait(PATIENCE) == 0
 
 
 def backup_into_what_is_there(folder: Path) -> str:

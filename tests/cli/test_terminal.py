@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_the_demo(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "columns"), [({}, 100), ({"TERM": "dumb"}, 100), ({"NO_COLOR": "1"}, 30)]
 )
-def test_a_replay(archive: Path, queries: Path, variables: dict[str, str], columns: int) -> None:
+def test_a_replay(archive: Path, queries: Path, variables: dict[str, Any], columns: int) -> None:
     line = f"{BROKER} replay {archive} {queries} --format text"
     with terminal(line, columns=columns, **variables) as replay:
         ended = replay.ended()

@@ -16,6 +16,7 @@ import httpx
 
 from tests.crash.process import TOKEN, Served
 from tests.crash.world import Doc, World
+from tests.waiting import PATIENCE, pause
 
 _AGAIN = {429, 503}
 
@@ -30,7 +31,7 @@ class Caller:
     def __init__(self, served: Served) -> None:
         self.served = served
         self.http = httpx.Client(
-            base_url=served.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60
+            base_url=served.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE
         )
         self.tries = 0
 
@@ -59,11 +60,6 @@ class Caller:
         answer = self(method, path, **named)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
-
-
-def pause(seconds: float) -> None:
-    """A client that takes its time; nothing is waited for."""
-    threading.Event().wait(seconds)
 
 
 class Actor(threading.Thread):

@@ -8,11 +8,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 import xscl
-from tests.crash.actors import Caller, pause
+from tests.crash.actors import Caller
 from tests.crash.notes import Past, backfilled
 from tests.crash.process import Served
 from tests.crash.queries import STANDING, query
 from tests.crash.webhooks import SECRET
+from tests.waiting import pause
 
 _MONTH = "30 days"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.crash.actors import Accepted, Actor, Caller, Publisher, pause
+from tests.crash.actors import Accepted, Actor, Caller, Publisher
 from tests.crash.desk import Desk
 from tests.crash.mails import EVERY, LIMIT, TO, Mails
 from tests.crash.notes import lives
@@ -31,11 +31,10 @@ from tests.crash.state import State
 from tests.crash.verdict import Evidence, judge, read_file
 from tests.crash.webhooks import SECRET, Webhooks
 from tests.crash.world import World
+from tests.waiting import PATIENCE, pause
 
-_REACH = {"local": 30.0, "spark": 90.0}
-"""Seconds in which a point should be passed, once it answers; then the kill comes anyway."""
-_PATIENCE = 120.0
-"""Seconds in which something is done."""
+_REACH = 300.0
+"""Seconds in which a point is passed, once it answers; then the kill comes anyway."""
 _LEADING = {
     "channels made": "register",
     "throttle set": "register",
@@ -194,7 +193,7 @@ class Episode:
         if kill.aim is None:
             assert not served.exited(kill.after), f"it died by itself:\n{served.tail()}"
         else:
-            while not served.exited(0.02) and time.monotonic() < began + _REACH[self.pipeline]:
+            while not served.exited(0.02) and time.monotonic() < began + _REACH:
                 self.check()
         reached = kill.aim is None or served.struck()
         served.kill()
@@ -224,7 +223,7 @@ class Episode:
         for actor in self.producers:
             actor.stop.set()
         for actor in self.producers:
-            actor.join(_PATIENCE)
+            actor.join(PATIENCE)
             assert not actor.is_alive(), f"{actor.name} does not end"
         self.hooks.reliable = self.mails.reliable = True
         self.feeds.finish()
@@ -245,14 +244,14 @@ class Episode:
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         """As long as the service gets on."""
-        until, before = time.monotonic() + _PATIENCE, 0
+        until, before = time.monotonic() + PATIENCE, 0
         while not condition():
             self.check()
             if time.monotonic() >= until:
                 status = self.served.get("/v1/status")
                 done = status["intake"]["applied"] + sum(status["deliveries"]["delivered"].values())
                 assert done > before, f"{what}: {status}"
-                until, before = time.monotonic() + _PATIENCE, done
+                until, before = time.monotonic() + PATIENCE, done
             pause(0.02)
 
     def verdict(self) -> dict[str, int]:

@@ -72,14 +72,15 @@ def forked(arguments: list[str], orders: Orders, log: str) -> None:
 
 
 def _hurry(upkeep: bool) -> None:
-    import feeds.poll
     from broker.service.maintenance import Maintenance
+    from feeds import poll
 
     def soon(*_: object, **__: object) -> float:
         return _FETCH
 
-    feeds.poll.regular_wait = soon
-    feeds.poll.failure_wait = soon
+    for name in ("regular_wait", "failure_wait"):
+        assert hasattr(poll, name)
+        setattr(poll, name, soon)
     if not upkeep:
         return
     original = Maintenance.__init__

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.crash.actors import pause
 from tests.crash.process import Served, configuration
+from tests.waiting import PATIENCE, until
 
 QUERY = "pair: S//a->x[./k->k] FOLLOWED BY {k = l, 1 h} S//b->y[./k->l]"
-_PATIENCE = 60.0
 
 
 def pair(number: int, at: datetime) -> str:
@@ -84,10 +82,7 @@ class Plain(AbstractContextManager["Plain"]):
         self.wait(done)
 
     def wait(self, condition: Callable[[], object]) -> None:
-        until = time.monotonic() + _PATIENCE
-        while not condition():
-            assert time.monotonic() < until, f"it does not come: {self.served.get('/v1/status')}"
-            pause(0.02)
+        until(condition, lambda: f"it does not come: {self.served.get('/v1/status')}")
 
     def found(self) -> list[int]:
         """The numbers of the pairs in the log, in its order, each as often as it is there."""
@@ -104,7 +99,7 @@ class Plain(AbstractContextManager["Plain"]):
         """Start what cannot be; what it said. It ends with 1, and by itself."""
         before = len(self.served.tail(10**9))
         self.served.launch()
-        assert self.served.exited(_PATIENCE), "it runs"
+        assert self.served.exited(PATIENCE), "it runs"
         assert self.served.code() == 1
         return self.served.tail(10**9)[before:]
 

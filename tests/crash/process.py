@@ -27,6 +27,7 @@ import httpx
 
 from tests.crash.launcher import Orders, forked
 from tests.crash.points import Aim
+from tests.waiting import PATIENCE
 
 _IMPORTED = [
     "pytest",
@@ -39,8 +40,6 @@ _IMPORTED = [
     "uvicorn.lifespan.on",
     "tests.crash.launcher",
 ]
-_PATIENCE = 90.0
-"""Seconds in which a process answers, dies or stops: far more than it takes."""
 TOKEN = "crash-test"
 
 
@@ -101,7 +100,7 @@ class Served:
         port = next(line for line in text.splitlines() if line.startswith("port = "))
         self.url = f"http://127.0.0.1:{port.removeprefix('port = ')}"
         self.http = httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60
+            base_url=self.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE
         )
         self.pid = 0
         self._process: Any = None
@@ -111,7 +110,7 @@ class Served:
     def start(self, at: Aim | None = None, **orders: Any) -> bool:
         """Start, and wait until it answers; False if it died before, as it was told to."""
         self.launch(Orders(at, str(self.told), str(self.notes), **orders))
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + PATIENCE
         while not self._answers():
             if self.exited(0.01):
                 if self.struck():
@@ -142,7 +141,7 @@ class Served:
 
     def _answers(self) -> bool:
         with suppress(httpx.TransportError):
-            return self.http.get("/health/live", timeout=0.25).status_code == 200
+            return self.http.get("/health/live", timeout=5.0).status_code == 200
         return False
 
     # -- ending ----------------------------------------------------------------------------------
@@ -169,7 +168,7 @@ class Served:
         assert self.pid, "it was never started"
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        assert self.exited(_PATIENCE)
+        assert self.exited(PATIENCE)
 
     def terminate(self) -> None:
         self.up.clear()
@@ -178,7 +177,7 @@ class Served:
     def stop(self) -> int:
         """SIGTERM; the exit code."""
         self.terminate()
-        assert self.exited(_PATIENCE), f"it does not stop:\n{self.tail()}"
+        assert self.exited(PATIENCE), f"it does not stop:\n{self.tail()}"
         code = self.code()
         assert code is not None
         return code

@@ -12,8 +12,9 @@ from typing import Any
 
 import httpx
 
-from tests.crash.actors import Caller, Over, pause
+from tests.crash.actors import Caller, Over
 from tests.crash.process import Served
+from tests.waiting import pause
 
 Delivered = dict[str, Any]
 """A match as JSON, with its place `n` in the log."""

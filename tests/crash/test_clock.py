@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 from tests.crash.plain import Plain
 from tests.crash.webhooks import SECRET, Webhooks
@@ -67,7 +68,7 @@ def _channels(plain: Plain, hooks: Webhooks) -> None:
     assert plain.served.http.put("/v1/channels/puller", json={"kind": "pull"}).is_success
 
 
-def _channel(plain: Plain, name: str) -> dict[str, object]:
+def _channel(plain: Plain, name: str) -> dict[str, Any]:
     return dict(plain.served.get(f"/v1/channels/{name}"))
 
 

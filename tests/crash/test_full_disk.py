@@ -10,14 +10,15 @@ import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.crash.actors import pause
 from tests.crash.plain import Plain
+from tests.waiting import pause
 
 _SIZE = 48 << 20
-_ROOM = {"intake": {"min_free": "1 B"}}
+_ROOM: dict[str, Any] = {"intake": {"min_free": "1 B"}}
 """The service does not look how much room there is, so that writing fails."""
 
 

@@ -19,12 +19,11 @@ from typing import Any
 from broker.delivery import DeliverySettings, DeliveryWorker, Event, Mailbox
 from broker.model import MICROSECONDS, DocumentRef, Match
 from feeds.threaded import Threaded
+from tests.waiting import PATIENCE
 
 START = 1_790_000_000 * MICROSECONDS
 HOUR = 3_600 * MICROSECONDS
 DAY = 24 * HOUR
-LONG = 20.0
-"""Seconds after which a test that waits has failed."""
 
 
 def match(
@@ -69,14 +68,6 @@ class Clock:
     @property
     def now(self) -> int:
         return round(self.seconds * MICROSECONDS)
-
-
-def until(condition: Callable[[], object], seconds: float = LONG) -> None:
-    """Wait for something that other threads bring about."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
 
 
 @dataclass
@@ -147,7 +138,7 @@ class Receiver(Threaded):
     def wait(self, count: int) -> list[Request]:
         """The requests, once there are so many."""
         with self._arrived:
-            assert self._arrived.wait_for(lambda: len(self.requests) >= count, LONG), (
+            assert self._arrived.wait_for(lambda: len(self.requests) >= count, PATIENCE), (
                 f"{len(self.requests)} of {count} requests"
             )
             return list(self.requests)
@@ -157,12 +148,22 @@ class Receiver(Threaded):
         return [request.id for request in self.requests]
 
 
-@contextmanager
-def trickling(interval: float = 0.2, head: bytes = b"") -> Iterator[int]:
-    """A server on all loopback addresses that answers byte by byte, after what it says at once, and
-    never ends; its port."""
+@dataclass(slots=True)
+class Trickling:
+    """A server that answers byte by byte; `connections` were made to it so far."""
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    port: int
+    connections: int = 0
+
+
+@contextmanager
+def trickling(interval: float = 2.0, head: bytes = b"") -> Iterator[Trickling]:
+    """A server on all loopback addresses that answers byte by byte, after what it says at once, and
+    never ends. A byte comes every `interval` seconds, which is seldom, since there may be a thousand
+    connections and a machine that is busy with other things."""
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        told.connections += 1
         try:
             writer.write(head)
             while True:
@@ -174,14 +175,14 @@ def trickling(interval: float = 0.2, head: bytes = b"") -> Iterator[int]:
         finally:
             writer.close()
 
-    ports: queue.Queue[int] = queue.Queue()
+    told = Trickling(0)
     loops: queue.Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
 
     async def main() -> None:
         stopped = asyncio.Event()
         server = await asyncio.start_server(serve, "0.0.0.0", 0, backlog=2048)
+        told.port = server.sockets[0].getsockname()[1]
         loops.put((asyncio.get_running_loop(), stopped))
-        ports.put(server.sockets[0].getsockname()[1])
         await stopped.wait()
         server.close()
 
@@ -189,7 +190,7 @@ def trickling(interval: float = 0.2, head: bytes = b"") -> Iterator[int]:
     thread.start()
     loop, stopped = loops.get()
     try:
-        yield ports.get()
+        yield told
     finally:
         loop.call_soon_threadsafe(stopped.set)
         thread.join()
@@ -203,13 +204,28 @@ def delivering(
     **settings: Any,
 ) -> Iterator[DeliveryWorker]:
     """A worker that runs."""
-    known = {"allow_private": True, "timeout": 5.0, "jitter": 0.0} | settings
+    known = {"allow_private": True, "timeout": PATIENCE, "jitter": 0.0} | settings
     worker = DeliveryWorker(mailbox, DeliverySettings(**known), clock, on_event)
     worker.start()
     try:
         yield worker
     finally:
         worker.stop(1)
+
+
+def at(mailbox: Mailbox, channel: str, number: int) -> Callable[[], bool]:
+    """Whether a channel has got as far as this."""
+    return lambda: mailbox.channel(channel).cursor == number
+
+
+def tried(mailbox: Mailbox, channel: str, attempts: int) -> Callable[[], bool]:
+    """Whether what is next for a channel was tried so often."""
+    return lambda: mailbox.channel(channel).attempts == attempts
+
+
+def always(answer: Answer) -> Callable[[Request], Answer]:
+    """What a receiver answers to each request."""
+    return lambda _: answer
 
 
 def open_mailbox(directory: Path, clock: Callable[[], float] = time.time) -> Mailbox:

@@ -58,7 +58,7 @@ def test_the_feed_reads_back(tmp_path: Path) -> None:
         assert [link.href for link in oldest.links] == ["https://courier.example/0"]
         content = html.fromstring(oldest.content[0].value)
         assert oldest.content[0].type == "text/html"
-        result = etree.fromstring(content.findall(".//pre")[-1].text)
+        result = etree.fromstring(content.findall(".//pre")[-1].text or "")
         assert result.get("query") == "tides"
         assert result.findtext("item/title") == "Ebbe & Flut ✓ 0"
         assert [a.get("href") for a in content.iter("a")] == ["https://courier.example/0"]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from broker.delivery import Mailbox
-from tests.delivery.support import Answer, Clock, Receiver, Request, delivering, match, until
+from tests.delivery.support import Answer, Clock, Receiver, Request, delivering, match
+from tests.waiting import PATIENCE, until
 
 SCHEDULE = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 WEEK = 7 * 86_400
@@ -33,7 +34,7 @@ def held(go: threading.Event) -> Callable[[Request], Answer]:
     """An answer that fails when it may."""
 
     def answer(_: Request) -> Answer:
-        go.wait(20)
+        go.wait(PATIENCE)
         return 500, {}, b""
 
     return answer
@@ -142,7 +143,7 @@ def test_a_clock_that_is_set_ahead_disables_no_channel_after_a_few_failures(
     together = threading.Barrier(count)
 
     def answer(_: Request) -> Answer:
-        together.wait(20)
+        together.wait(PATIENCE)
         return 500, {}, b""
 
     with Receiver(answer) as receiver, delivering(mailbox, clock) as worker:

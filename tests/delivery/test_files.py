@@ -15,7 +15,8 @@ import pytest
 from broker.delivery import Delivered, Mailbox
 from broker.delivery.files import formatted, write
 from broker.delivery.targets import FileTarget
-from tests.delivery.support import START, Clock, delivering, match, open_mailbox, until
+from tests.delivery.support import START, Clock, at, delivering, match, open_mailbox, tried
+from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -34,7 +35,7 @@ def test_lines_in_order_also_across_restarts(mailbox: Mailbox, tmp_path: Path) -
     for start in (0, 700, 1_400):
         with delivering(mailbox):
             mailbox.take([match(n) for n in range(start, start + 700)])
-            until(lambda s=start: mailbox.channel("file").cursor == s + 700)
+            until(at(mailbox, "file", start + 700))
     assert numbered(out) == [*range(1, 2_101)]
     first = json.loads(out.read_text().splitlines()[0])
     assert first == mailbox.matches(None, 0, 1)[0].to_json()
@@ -163,7 +164,7 @@ def test_a_file_that_cannot_be_written_is_tried_again_for_ever(tmp_path: Path) -
         mailbox.put_channel("file", "file", settings={"path": str(place / "out")})
         mailbox.take([match(0)])
         for attempt in range(1, 15):
-            until(lambda a=attempt: mailbox.channel("file").attempts == a)
+            until(tried(mailbox, "file", attempt))
             channel = mailbox.channel("file")
             assert os.strerror(errno.ENOENT) in (channel.last_error or "")
             assert 0 < channel.next_try - clock.now <= 300_000_000
@@ -211,7 +212,8 @@ def test_standard_output(tmp_path: Path) -> None:
     program = """
 import sys, time
 from broker.delivery import DeliverySettings, DeliveryWorker, Mailbox
-from tests.delivery.support import match, until
+from tests.delivery.support import match
+from tests.waiting import until
 with Mailbox(sys.argv[1]) as mailbox:
     mailbox.put_channel("out", "file", settings={"path": "-"})
     worker = DeliveryWorker(mailbox, DeliverySettings())

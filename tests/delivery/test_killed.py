@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from broker.delivery import Mailbox
-from tests.delivery.support import LONG, Answer, Receiver, Request, match
+from tests.delivery.support import Answer, Receiver, Request, match
+from tests.waiting import PATIENCE, pause
 
 ROOT = Path(__file__).parent.parent.parent
-MATCHES = 1_500
-KILLS = int(os.environ.get("DELIVERY_KILLS", "8"))
 
 PROGRAM = """
 import sys
 from pathlib import Path
 from broker.delivery import DeliverySettings, DeliveryWorker, Mailbox
-from tests.delivery.support import match, until
+from tests.delivery.support import match
+from tests.waiting import until
 
 directory, port, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 with Mailbox(directory / "mailbox.sqlite") as mailbox:
@@ -45,56 +42,67 @@ with Mailbox(directory / "mailbox.sqlite") as mailbox:
     while start < count:
         mailbox.take([match(n) for n in range(start, min(start + 25, count))])
         start += 25
-    until(lambda: all(c.cursor == count for c in mailbox.channels()), 100)
-    until(lambda: mailbox.figures().retries == 0, 20)
+    until(lambda: all(c.cursor == count for c in mailbox.channels()))
+    until(lambda: mailbox.figures().retries == 0)
     worker.stop(10)
 """
 
 
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
+@contextmanager
+def moody(seed: int) -> Iterator[Receiver]:
     """It answers as receivers do: mostly well, sometimes not at all."""
-    moods = random.Random(7)
+    moods = random.Random(seed)
 
     def answer(_: Request) -> Answer:
         mood = moods.random()
         if mood < 0.01:
-            time.sleep(0.05)
+            pause(0.05)
         return (500 if mood > 0.98 else 204), {}, b""
 
     with Receiver(answer) as receiver:
         yield receiver
 
 
-def run(directory: Path, receiver: Receiver) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PROGRAM, str(directory), str(receiver.port), str(MATCHES)]
+def run(directory: Path, receiver: Receiver, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, str(directory), str(receiver.port), str(count)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
 
 
-def test_killed_at_random_moments(tmp_path: Path, receiver: Receiver) -> None:
-    moments = random.Random(11)
-    for _ in range(KILLS):
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    killed(tmp_path, 8, 11)
+
+
+def killed(directory: Path, kills: int, seed: int) -> None:
+    """A mailbox lives through so many kills; then everything has arrived as it should."""
+    with moody(seed) as receiver:
+        _killed(directory, receiver, kills, seed)
+
+
+def _killed(directory: Path, receiver: Receiver, kills: int, seed: int) -> None:
+    moments = random.Random(seed)
+    count = 200 * kills  # enough to be delivered in each life
+    for _ in range(kills):
         seen = len(receiver.requests)
-        process = run(tmp_path, receiver)
+        process = run(directory, receiver, count)
         alarm = threading.Timer(moments.uniform(0.0, 0.5), process.send_signal, (signal.SIGKILL,))
         # Not before it has delivered something, so that there is progress.
         receiver.wait(seen + 10)
         alarm.start()
-        process.wait(LONG)
+        process.wait(PATIENCE)
         assert process.stdout is not None
         process.stdout.close()
-    process = run(tmp_path, receiver)
-    assert process.wait(120) == 0
+    process = run(directory, receiver, count)
+    assert process.wait(PATIENCE) == 0
     assert process.stdout is not None
     process.stdout.close()
 
-    expected = [match(n).id for n in range(MATCHES)]
-    with Mailbox(tmp_path / "mailbox.sqlite") as mailbox:
+    expected = [match(n).id for n in range(count)]
+    with Mailbox(directory / "mailbox.sqlite") as mailbox:
         mailbox.check()
-        assert [d.match.id for d in mailbox.matches(None, 0, 2 * MATCHES)] == expected
+        assert [d.match.id for d in mailbox.matches(None, 0, 2 * count)] == expected
         assert mailbox.dead() == []
     arrived = {
         name: [request.id for request in receiver.requests if request.path == f"/{name}"]
@@ -102,10 +110,10 @@ def test_killed_at_random_moments(tmp_path: Path, receiver: Receiver) -> None:
     }
     assert set(arrived["unordered"]) == set(expected)
     assert [*dict.fromkeys(arrived["ordered"])] == expected, "first arrivals are in order"
-    files = sorted(tmp_path.glob("out.jsonl.*"), key=lambda path: -int(path.suffix[1:]))
+    files = sorted(directory.glob("out.jsonl.*"), key=lambda path: -int(path.suffix[1:]))
     lines = [
         json.loads(line)["id"]
-        for path in (*files, tmp_path / "out.jsonl")
+        for path in (*files, directory / "out.jsonl")
         for line in path.read_text().splitlines()
     ]
     assert lines == expected, "each match stands in the files once, in order"

@@ -18,7 +18,8 @@ from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword, Session
 from lxml import etree
 
 from broker.delivery import Mailbox, Smtp
-from tests.delivery.support import Clock, delivering, match, trickling, until
+from tests.delivery.support import Clock, at, delivering, match, trickling
+from tests.waiting import PATIENCE, until
 
 HOUR = 3_600
 
@@ -61,7 +62,7 @@ def server(**settings: Any) -> Iterator[tuple[Postbox, Smtp]]:
     controller = Controller(postbox, hostname="127.0.0.1", port=port, **settings)
     controller.start()
     try:
-        yield postbox, Smtp("127.0.0.1", port, sender="broker@tides.example", timeout=10.0)
+        yield postbox, Smtp("127.0.0.1", port, sender="broker@tides.example", timeout=PATIENCE)
     finally:
         controller.stop()
 
@@ -123,7 +124,7 @@ def test_more_than_a_mail_may_hold_waits_for_the_next_period(
         for count in (10, 20, 25):
             clock.seconds += HOUR
             worker.poke()
-            until(lambda c=count: mailbox.channel("mail").cursor == c)
+            until(at(mailbox, "mail", count))
         assert "with the next mail" in body(postbox.messages[0])
         assert "with the next mail" not in body(postbox.messages[2])
         ids = [message["Message-ID"] for message in postbox.messages]
@@ -225,8 +226,8 @@ def test_what_a_match_holds_cannot_forge_a_header(mailbox: Mailbox, clock: Clock
 
 
 def test_a_server_that_trickles_is_left_in_time(mailbox: Mailbox, clock: Clock) -> None:
-    with trickling() as port:
-        smtp = Smtp("127.0.0.1", port, timeout=1.0)
+    with trickling(0.2) as slow:
+        smtp = Smtp("127.0.0.1", slow.port, timeout=1.0)
         with delivering(mailbox, clock, smtp=smtp) as worker:
             put(mailbox)
             mailbox.take([match(0)])

@@ -12,7 +12,8 @@ import pytest
 from broker.delivery import Mailbox, MailboxError
 from broker.delivery.tables import VERSION
 from broker.model import Match
-from tests.delivery.support import DAY, START, Clock, match, open_mailbox, until
+from tests.delivery.support import DAY, START, Clock, match, open_mailbox
+from tests.waiting import PATIENCE, until
 
 
 def test_matches_come_back_as_they_were_and_in_order(tmp_path: Path) -> None:
@@ -142,11 +143,11 @@ def test_reads_go_on_while_something_is_written(tmp_path: Path) -> None:
             with mailbox.db.transaction() as db:
                 db.execute("UPDATE match SET left_out = 7")
                 inside.set()
-                done.wait(20)
+                done.wait(PATIENCE)
 
         writing = threading.Thread(target=write)
         writing.start()
-        inside.wait(20)
+        inside.wait(PATIENCE)
         assert mailbox.matches(None, 0, 1)[0].left_out == 0
         done.set()
         writing.join()
@@ -269,23 +270,24 @@ class _Slow(Mailbox):
     _noted = 0
 
     @property
-    def _last(self) -> int:  # type: ignore[override]
+    def _last(self) -> int:
         return self._noted
 
     @_last.setter
     def _last(self, last: int) -> None:
         if last:
             self.noting.set()
-            assert self.go.wait(30)
+            assert self.go.wait(PATIENCE)
         self._noted = last
 
 
 def test_what_can_be_read_can_be_acknowledged(tmp_path: Path) -> None:
-    with _Slow(tmp_path / "mailbox.sqlite") as mailbox:
+    mailbox = _Slow(tmp_path / "mailbox.sqlite")
+    with mailbox:
         mailbox.put_channel("puller", "pull")
         taking = threading.Thread(target=mailbox.take, args=([match(0), match(1)],))
         taking.start()
-        assert mailbox.noting.wait(30)
+        assert mailbox.noting.wait(PATIENCE)
         assert [delivered.n for delivered in mailbox.pull("puller", 10)] == [1, 2]
         assert mailbox.ack("puller", 2) == 2
         with pytest.raises(ValueError, match="3 is no place in the log, which goes up to 2"):

@@ -14,8 +14,8 @@ from tests.delivery.support import (
     delivering,
     match,
     open_mailbox,
-    until,
 )
+from tests.waiting import until
 
 NOW = START + 100 * DAY
 

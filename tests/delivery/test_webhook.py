@@ -19,12 +19,14 @@ from tests.delivery.support import (
     Clock,
     Receiver,
     Request,
+    always,
     delivering,
     match,
     open_mailbox,
     trickling,
-    until,
+    tried,
 )
+from tests.waiting import until
 
 SCHEDULE = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 
@@ -114,7 +116,7 @@ def test_a_failing_receiver_is_tried_by_the_schedule_for_days_then_given_up(
         mailbox.take([match(0), match(1)])
         for attempt, delay in enumerate(SCHEDULE, 1):
             receiver.wait(attempt)
-            until(lambda a=attempt: mailbox.channel("hook").attempts == a)
+            until(tried(mailbox, "hook", attempt))
             channel = mailbox.channel("hook")
             assert channel.next_try == clock.now + delay * 1_000_000
             assert channel.last_error == "HTTP 500: out of order and more"
@@ -244,7 +246,7 @@ def test_retry_after_is_obeyed(mailbox: Mailbox, clock: Clock, status: int) -> N
     forms = (("3600", 3_600), (later, 7_200), ("1", 5), ("soon", 5), ("9" * 400, 86_400))
     for asked, seconds in forms:
         answer = (status, {"Retry-After": asked}, b"")
-        with Receiver(lambda _, a=answer: a) as receiver, delivering(mailbox, clock) as worker:
+        with Receiver(always(answer)) as receiver, delivering(mailbox, clock) as worker:
             hook(mailbox, receiver, ordered=False)
             mailbox.take([match(seconds + len(asked))])
             until(lambda: mailbox.figures().retries == 1)
@@ -300,7 +302,7 @@ def test_an_ordered_channel_waits_for_a_match_that_fails(mailbox: Mailbox, clock
         hook(mailbox, receiver)
         mailbox.take([match(n) for n in range(4)])
         for attempt, delay in ((1, 5), (2, 300)):
-            until(lambda a=attempt: mailbox.channel("hook").attempts == a)
+            until(tried(mailbox, "hook", attempt))
             clock.seconds += delay
             worker.poke()
         until(lambda: mailbox.channel("hook").cursor == 4)
@@ -322,11 +324,14 @@ def test_who_has_answered_has_answered_however_long_the_body_takes(
     mailbox: Mailbox, interval: float
 ) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
-    with trickling(interval, head) as port, delivering(mailbox, timeout=0.5):
-        mailbox.put_channel("hook", "webhook", settings={"url": f"http://127.0.0.1:{port}/"})
+    with (
+        trickling(interval, head) as slow,
+        delivering(mailbox, timeout=0.5, schedule=(0.1,) * 10_000),
+    ):
+        mailbox.put_channel("hook", "webhook", settings={"url": f"http://127.0.0.1:{slow.port}/"})
         mailbox.take([match(0)])
-        until(lambda: mailbox.figures().delivered or mailbox.figures().failed)
-        assert mailbox.figures().delivered == {"webhook": 1}
+        # On a busy machine not even the head comes in time at once; if it comes, it is an answer.
+        until(lambda: mailbox.figures().delivered == {"webhook": 1})
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from tests.delivery.support import (
     match,
     open_mailbox,
     trickling,
-    until,
 )
+from tests.waiting import NEVER, PATIENCE, until
 
 
 def hook(mailbox: Mailbox, name: str, url: str, **more: object) -> None:
@@ -42,7 +42,7 @@ def test_a_thousand_receivers_that_trickle_do_not_hold_up_a_good_one(
 ) -> None:
     """More slow receivers than places, all of them first in the queue, each of which holds its place
     until its time is up; that is longer than this test waits for anything."""
-    with trickling() as port, Receiver() as receiver:
+    with trickling() as slow, Receiver() as receiver:
         if known:
             hook(mailbox, "good", receiver.url())
             with delivering(mailbox):
@@ -50,11 +50,11 @@ def test_a_thousand_receivers_that_trickle_do_not_hold_up_a_good_one(
                 until(lambda: mailbox.channel("good").cursor == 1)
         for n in range(1_000):
             host = f"127.1.{n // 250}.{n % 250 + 1}" if distinct else "127.0.0.1"
-            hook(mailbox, f"slow{n}", f"http://{host}:{port}/")
+            hook(mailbox, f"slow{n}", f"http://{host}:{slow.port}/")
         if not known:
             mailbox.take(matches(1))
             hook(mailbox, "good", receiver.url(), after=0)
-        with delivering(mailbox, timeout=60.0):
+        with delivering(mailbox, timeout=NEVER):
             mailbox.take(matches(50, first=1))
             receiver.wait(51)
             assert receiver.ids == [match(n).id for n in range(51)]
@@ -67,14 +67,14 @@ def test_slow_paths_of_a_host_do_not_hold_up_its_good_one(mailbox: Mailbox) -> N
 
     def answer(request: Request) -> Answer:
         if request.path == "/slow":
-            go.wait(60)
+            go.wait(NEVER)
         return 200, {}, b""
 
     with Receiver(answer) as receiver:
         for n in range(40):
             hook(mailbox, f"slow{n}", receiver.url("/slow"))
         hook(mailbox, "good", receiver.url("/good"))
-        with delivering(mailbox, timeout=60.0, per_host=8):
+        with delivering(mailbox, timeout=NEVER, per_host=8):
             mailbox.take(matches(20))
             until(lambda: mailbox.channel("good").cursor == 20)
             assert mailbox.figures().delivered == {"webhook": 20}
@@ -147,13 +147,13 @@ def test_changes_while_a_request_is_on_its_way(mailbox: Mailbox) -> None:
 
     def answer(_: Request) -> Answer:
         arrived.set()
-        go.wait(20)
+        go.wait(PATIENCE)
         return 200, {}, b""
 
     with Receiver(answer) as receiver, delivering(mailbox):
         hook(mailbox, "hook", receiver.url())
         mailbox.take(matches(2))
-        arrived.wait(20)
+        arrived.wait(PATIENCE)
         hook(mailbox, "hook", receiver.url("/new"))
         go.set()
         receiver.wait(2)
@@ -162,7 +162,7 @@ def test_changes_while_a_request_is_on_its_way(mailbox: Mailbox) -> None:
         go.clear()
         arrived.clear()
         mailbox.take(matches(1, first=2))
-        arrived.wait(20)
+        arrived.wait(PATIENCE)
         mailbox.reset_channel("hook", 0)
         go.set()
         until(lambda: len(receiver.requests) == 6)
@@ -192,16 +192,16 @@ def test_stopping_waits_for_what_is_on_its_way_and_the_next_start_goes_on(
 
     def answer(_: Request) -> Answer:
         arrived.set()
-        go.wait(20)
+        go.wait(PATIENCE)
         return 200, {}, b""
 
     with Receiver(answer) as receiver:
         hook(mailbox, "hook", receiver.url())
         with delivering(mailbox) as worker:
             mailbox.take(matches(5))
-            arrived.wait(20)
+            arrived.wait(PATIENCE)
             threading.Timer(0.2, go.set).start()
-            assert worker.stop(10)
+            assert worker.stop(PATIENCE)
             assert len(receiver.requests) == 1
             assert mailbox.channel("hook").cursor == 1
         with delivering(mailbox):
@@ -210,14 +210,14 @@ def test_stopping_waits_for_what_is_on_its_way_and_the_next_start_goes_on(
 
 
 def test_stopping_does_not_wait_longer_than_it_is_told(mailbox: Mailbox) -> None:
-    with trickling() as port:
-        hook(mailbox, "hook", f"http://127.0.0.1:{port}/")
-        with delivering(mailbox, timeout=60.0) as worker:
+    with trickling() as slow:
+        hook(mailbox, "hook", f"http://127.0.0.1:{slow.port}/")
+        with delivering(mailbox, timeout=NEVER) as worker:
             mailbox.take(matches(1))
-            time.sleep(0.3)
+            until(lambda: slow.connections)
             began = time.monotonic()
             assert not worker.stop(0.5)
-            assert time.monotonic() - began < 8
+            assert time.monotonic() - began < PATIENCE
         assert mailbox.channel("hook").cursor == 0
 
 
@@ -329,11 +329,13 @@ def test_dead_letters_are_listed_forgotten_and_sent_again_in_part(tmp_path: Path
         for name in ("a", "b"):
             hook(mailbox, name, receiver.url(f"/{name}"), ordered=False)
         mailbox.take(matches(3))
-        end = time.monotonic() + 20
-        while len(mailbox.dead()) < 6 and time.monotonic() < end:
+
+        def dead() -> bool:
             clock.seconds += 1
             worker.poke()
-            time.sleep(0.01)
+            return len(mailbox.dead()) >= 6
+
+        until(dead)
         assert {(d.channel, d.n) for d in mailbox.dead()} == {
             (c, n) for c in "ab" for n in (1, 2, 3)
         }
@@ -378,7 +380,9 @@ def test_a_channel_of_events_only_holds_up_no_retention(mailbox: Mailbox) -> Non
         ]
 
 
-def test_a_mailbox_that_is_full_for_a_while_delivers_on(mailbox: Mailbox) -> None:
+def test_a_mailbox_that_is_full_for_a_while_delivers_on(
+    mailbox: Mailbox, caplog: pytest.LogCaptureFixture
+) -> None:
     with Receiver() as receiver, delivering(mailbox):
         hook(mailbox, "hook", receiver.url())
         mailbox.take(matches(3))
@@ -389,7 +393,7 @@ def test_a_mailbox_that_is_full_for_a_while_delivers_on(mailbox: Mailbox) -> Non
             )
         mailbox.take(matches(3, first=3))
         receiver.wait(4)
-        time.sleep(0.2)
+        until(lambda: "the mailbox cannot be used" in caplog.text)
         with mailbox.db.transaction() as db:
             db.execute("DROP TRIGGER full")
         until(lambda: mailbox.channel("hook").cursor == 6)

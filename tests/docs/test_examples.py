@@ -19,7 +19,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,8 +28,10 @@ import pytest
 from broker import Document, Match
 from broker.cli.commands import cli
 from broker.model import DocumentRef
+from tests.command import run as run_command
 from tests.docs.markdown import PAGES, ROOT, Fence, Heading, Table, parts
 from tests.docs.running import compile_all, read_documents, run, told
+from tests.waiting import PATIENCE
 from xscl import XsclError
 
 LANGUAGES = {"console", "ebnf", "json", "python", "sh", "text", "xml", "xscl"}
@@ -145,8 +146,7 @@ def test_json_is_a_match(fence: Fence, page: Path) -> None:
 
 
 def broker(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from broker.cli import main; main()", *args]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+    return run_command(args, cwd=cwd, timeout=PATIENCE)
 
 
 def check_options(words: list[str]) -> None:

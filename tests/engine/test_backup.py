@@ -20,7 +20,7 @@ def test_a_copy_is_the_state_of_that_moment(tmp_path: Path) -> None:
         broker.subscribe(PAIR)
         (first,) = broker.process([item(1, seq=1), item(2, seq=2)])
         with broker.engine.store.snapshot() as reading:  # nobody who reads is in the way
-            reading.execute("SELECT count(*) FROM documents").fetchall()
+            reading.rows("SELECT count(*) FROM documents")
             assert broker.engine.store.backup(copy) == copy / "broker.duckdb"
         assert [path.name for path in copy.iterdir()] == ["broker.duckdb"]
         assert len(broker.process([item(3, seq=3)])) == 2

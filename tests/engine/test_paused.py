@@ -150,7 +150,7 @@ def test_a_pause_is_to_leave_and_to_come_again(seed: int, tmp_path: Path) -> Non
     ]
     cuts = sorted(r.randint(0, len(documents)) for _ in range(3))
     pieces = [documents[a:b] for a, b in zip([0, *cuts], [*cuts, len(documents)], strict=True)]
-    answers = []
+    answers: list[list[list[tuple[str, str]]]] = []
     for pausing in (True, False):
         broker = Broker(tmp_path / str(pausing), memory=case.memory)
         broker.subscribe(subscribe.text)

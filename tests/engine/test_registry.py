@@ -16,6 +16,7 @@ from broker.query.catalog import Canonical
 from broker.query.prepared import Compiled, compile_query, compile_text
 from broker.subscriptions import registry as registry_module
 from tests.oracle.generate import Subscribe, case
+from tests.oracle.generate_documents import Level
 from xscl.check.program import ResolvedQuery
 from xscl.normal.holes import cut
 from xscl.normal.treepattern import Definition
@@ -106,9 +107,10 @@ def literals_of(r: Random) -> list[str]:
         for text in QUERIES.replace("[./b-2 = 3]->v", "->v[./b-2 = 3]").split(";")
         for query in checked(text)
     ]
-    for level in ("core", "full"):
+    levels: tuple[Level, ...] = ("core", "full")
+    for level in levels:
         for _ in range(45):
-            for event in case(r, level).events:  # type: ignore[arg-type]
+            for event in case(r, level).events:
                 if isinstance(event, Subscribe):
                     found += [query.text for query in checked(event.text)]
     return found

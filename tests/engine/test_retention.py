@@ -175,7 +175,7 @@ def test_expiry_goes_on_when_a_wrong_clock_is_put_right() -> None:
     """A clock that was believed a year ahead, and then corrected."""
     hour, steady = 3_600 * 10**6, [0]
     broker = Broker()
-    broker.engine = Engine(Store(None), steady=lambda: steady[0])
+    broker._engine = Engine(Store(None), steady=lambda: steady[0])
     broker.subscribe("q: S//a->x FOLLOWED BY {x = y, 1 day} S//b->y")
     right = 1_800_000_000 * 10**6
     ahead = right + 365 * 24 * hour

@@ -8,13 +8,14 @@ import random
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from broker import Broker, Document, XsclError
+from broker import Broker, Document, Match, XsclError
 from broker.cli.output import Output
 from broker.documents.witnessing import arrivals
 from broker.state.store import StateError
@@ -29,8 +30,8 @@ def item(number: int, text: str = "same", at: float | None = None, **more: objec
     return Document(str(number), "S", stamp, f"<i><t>{text}</t></i>", **more)  # type: ignore[arg-type]
 
 
-def pairs(matches: list[object]) -> set[tuple[str, ...]]:
-    return {tuple(d.id for d in m.documents) for m in matches}  # type: ignore[attr-defined]
+def pairs(matches: Iterable[Match]) -> set[tuple[str, ...]]:
+    return {tuple(d.id for d in m.documents) for m in matches}
 
 
 def test_what_is_undelivered_stays_in_its_order_over_a_restart(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_a_date_in_the_future_does_not_make_the_others_late() -> None:
     far = 4_000_000_000.0
     matcher = broker.engine.matcher
 
-    def apply(*documents: Document, now: float) -> list[object]:
+    def apply(*documents: Document, now: float) -> list[Match]:
         rows = []
         for d in documents:
             assert isinstance(d.timestamp, float)
@@ -266,6 +267,7 @@ import sys
 from pathlib import Path
 from broker import Broker, Document
 state, out = sys.argv[1:]
+print("ready", flush=True)
 with Broker(state) as broker, open(out, "a") as received:
     broker.subscribe("pair: S//i->x[./t->t] FOLLOWED BY {t = u, 1 h} S//i->y[./t->u]")
     def deliver(matches):
@@ -289,9 +291,11 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_doubled(tmp_path: 
         worker = subprocess.Popen(
             [sys.executable, "-c", WORKER, str(state), str(out)], stdout=subprocess.PIPE
         )
-        deadline = time.monotonic() + rng.uniform(0.6, 2.0)
-        while kills < 12 and worker.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
+        if kills < 12:
+            with suppress(subprocess.TimeoutExpired):
+                worker.wait(rng.uniform(0.05, 1.5))
         if worker.poll() is None and kills < 12:
             os.kill(worker.pid, signal.SIGKILL)
             kills += 1

@@ -117,14 +117,14 @@ def scribble(path: Path, at: int, size: int = 4096) -> None:
         file.write(bytes(range(256)) * (size // 256))
 
 
-DAMAGE: dict[str, Callable[[Path], None]] = {
+DAMAGE: dict[str, Callable[[Path], object]] = {
     "empty": lambda file: cut(file, 0),
     "a header alone": lambda file: cut(file, 4096),
     "half": lambda file: cut(file, file.stat().st_size // 2),
     "no header": lambda file: scribble(file, 0),
     "no first root": lambda file: scribble(file, 4096),
     "no second root": lambda file: scribble(file, 8192),
-    "text": lambda file: file.write_bytes(b"This is a letter and no state.\n" * 1000) and None,
+    "text": lambda file: file.write_bytes(b"This is a letter and no state.\n" * 1000),
     "blocks": lambda file: scribble(file, 12288, file.stat().st_size - 12288),
 }
 

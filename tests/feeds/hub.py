@@ -19,6 +19,8 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlencode
 
+from tests.waiting import PATIENCE
+
 Form = dict[str, str]
 
 
@@ -62,7 +64,7 @@ class Hub:
             tell("unverified", topic)
 
     def distribute(self, topic: str) -> None:
-        with urllib.request.urlopen(topic, timeout=10) as answer:
+        with urllib.request.urlopen(topic, timeout=PATIENCE) as answer:
             body, kind = answer.read(), answer.headers["Content-Type"]
         for (callback, wanted), (until, secret) in list(self.subscribers.items()):
             if wanted != topic or until < time.time():
@@ -83,7 +85,7 @@ def call(callback: str, question: Form) -> tuple[int, bytes]:
 
 def send(request: urllib.request.Request) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, b""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socketserver
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from feeds.threaded import Threaded
+from tests.waiting import pause
+
+Answer = bytes | Callable[[Callable[[bytes], object]], object]
 
 
 class OddServer(Threaded):
@@ -15,10 +17,10 @@ class OddServer(Threaded):
 
     def __init__(
         self,
-        answers: dict[str, bytes | Callable[[Callable[[bytes], object]], None]],
+        answers: Mapping[str, Answer],
         host: str = "127.0.0.1",
     ) -> None:
-        self.answers = answers
+        self.answers = dict(answers)
         self._host = host
         self.requests: list[tuple[str, dict[str, str]]] = []
         self._lock = threading.Lock()
@@ -68,7 +70,7 @@ class Gauge:
 
         def write(send: Callable[[bytes], object]) -> None:
             self._count(1)
-            time.sleep(seconds)
+            pause(seconds)
             self._count(-1)
             send(answer)
 
@@ -88,13 +90,13 @@ def response(status: str, body: bytes = b"", **headers: str) -> bytes:
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
-def dribble(start: bytes, piece: bytes, times: int, pause: float) -> Callable[..., None]:
+def dribble(start: bytes, piece: bytes, times: int, seconds: float) -> Callable[..., None]:
     """Write `start`, then `piece` again and again with a pause before each."""
 
     def write(send: Callable[[bytes], object]) -> None:
         send(start)
         for _ in range(times):
-            time.sleep(pause)
+            pause(seconds)
             send(piece)
 
     return write

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 from feeds.threaded import Threaded
+from tests.waiting import PATIENCE
 
 
 class Proxy(Threaded):
@@ -29,7 +30,7 @@ class Proxy(Threaded):
             def do_GET(self) -> None:
                 proxy.requests.append((self.path, self.headers["Proxy-Authorization"]))
                 target = urlsplit(self.path)
-                behind = http.client.HTTPConnection(proxy.where[target.netloc], timeout=10)
+                behind = http.client.HTTPConnection(proxy.where[target.netloc], timeout=PATIENCE)
                 behind.request("GET", target.path, headers={"Host": target.netloc})
                 answer = behind.getresponse()
                 body = answer.read()

@@ -176,11 +176,6 @@ def both_parsers() -> list[str]:
     return [f"{share:6.1f}%  {', '.join(names)}" for share, names in sorted(shares.items())[::-1]]
 
 
-def _bare(title: str) -> str:
-    """A title without what the damage put into it."""
-    return re.sub(r"[é\x02]|Ã©", "", title)
-
-
 def found_malformed() -> list[str]:
     """The feeds that are malformed as they were found, with the items they have and we read."""
     lines = []

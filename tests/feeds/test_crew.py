@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable
 
 from feeds.crew import Crew
+from tests.waiting import PATIENCE, pause, until
 
 
 def test_jobs_of_a_host_run_in_order_and_one_at_a_time() -> None:
@@ -19,7 +19,7 @@ def test_jobs_of_a_host_run_in_order_and_one_at_a_time() -> None:
                 running[host] += 1
                 assert running[host] == 1
                 assert sum(running.values()) <= 4
-            time.sleep(0.001)
+            pause(0.001)
             with lock:
                 running[host] -= 1
             return host, number
@@ -31,7 +31,7 @@ def test_jobs_of_a_host_run_in_order_and_one_at_a_time() -> None:
             crew.submit(host, job(host, number))
     done: defaultdict[str, list[int]] = defaultdict(list)
     for _ in range(400):
-        result = crew.next(10)
+        result = crew.next(PATIENCE)
         assert result is not None
         done[result[0]].append(result[1])
     assert dict(done) == {host: list(range(50)) for host in "abcdefgh"}
@@ -47,37 +47,44 @@ def test_threads_start_when_needed_and_no_more_than_allowed() -> None:
 
     assert threads() == 0
     crew.submit("a", lambda: 1)
-    assert crew.next(10) == 1
+    assert crew.next(PATIENCE) == 1
     assert threads() == 1
     gate = threading.Event()
     for host in range(1000):
-        crew.submit(str(host), lambda: int(gate.wait(10)))
+        crew.submit(str(host), lambda: int(gate.wait(PATIENCE)))
     assert threads() == 3
     gate.set()
-    assert sum(crew.next(10) or 0 for _ in range(1000)) == 1000
+    assert sum(crew.next(PATIENCE) or 0 for _ in range(1000)) == 1000
     crew.close()
 
 
 def test_results_that_nobody_takes_stop_the_work() -> None:
     crew: Crew[int] = Crew(2, "test")
     done: list[int] = []
+
+    def job(number: int) -> Callable[[], int]:
+        def run() -> int:
+            done.append(number)
+            return number
+
+        return run
+
     for number in range(100):
-        crew.submit(str(number), lambda number=number: done.append(number) or number)  # type: ignore[misc]
-    time.sleep(0.3)
+        crew.submit(str(number), job(number))
+    until(lambda: len(done) >= 6)
+    pause(0.3)  # more would come now
     assert len(done) <= 6  # four results wait, and two are at hand
-    assert sorted(crew.next(10) for _ in range(100)) == list(range(100))  # type: ignore[type-var]
+    taken = [crew.next(PATIENCE) for _ in range(100)]
+    assert {*taken} == {*range(100)}
     crew.close()
 
 
 def test_closing_ends_the_threads_and_drops_what_waits() -> None:
     crew: Crew[None] = Crew(2, "closing")
-    gate, done = threading.Event(), []
+    gate, done = threading.Event(), list[bool]()
     for _ in range(10):
-        crew.submit("a", lambda: done.append(gate.wait(10)))
+        crew.submit("a", lambda: done.append(gate.wait(PATIENCE)))
     crew.close()
     gate.set()
-    end = time.monotonic() + 10
-    while any(thread.name.startswith("closing-") for thread in threading.enumerate()):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: not [t for t in threading.enumerate() if t.name.startswith("closing-")])
     assert len(done) <= 1

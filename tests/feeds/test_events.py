@@ -43,7 +43,7 @@ def test_an_event_says_what_happened() -> None:
     assert (row.source, row.streams, row.timestamp, row.dated) == (WELL.url, (STREAM,), NOW, True)
     assert row.id == "broker.feeds gone 2026-10-05T08:00:00Z"
     root = etree.fromstring(row.xml)
-    assert (root.tag, dict(root.attrib)) == ("feed-event", {"kind": "gone"})
+    assert (root.tag, dict(root.items())) == ("feed-event", {"kind": "gone"})
     assert [(child.tag, child.text) for child in root] == [
         ("url", "http://a.example/f"),
         ("title", "A & B"),

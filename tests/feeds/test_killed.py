@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import pairwise
@@ -19,6 +18,7 @@ from feeds.source import FeedSpool
 from feeds.spool import last_seq, read_rows
 from tests.feeds.data import ROOT, rss
 from tests.feeds.odd_server import OddServer
+from tests.waiting import PATIENCE, pause, until
 
 PROGRAM = """
 import sys
@@ -42,6 +42,7 @@ class Publisher:
         self.items = 3
         self.growing = True
         self.halfway = threading.Event()
+        self.answers = 0
 
     def __call__(self, send: Callable[[bytes], object]) -> None:
         self.items += self.growing
@@ -55,8 +56,9 @@ class Publisher:
         send(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body))
         send(body[:half])
         self.halfway.set()
-        time.sleep(random.uniform(0.0, 0.1))
+        pause(random.uniform(0.0, 0.1))
         send(body[half:])
+        self.answers += 1
 
 
 def run(path: Path, urls: list[str]) -> subprocess.Popen[str]:
@@ -90,10 +92,10 @@ def test_killed_in_the_middle_of_a_fetch(tmp_path: Path) -> None:
         before: list[DocumentRow] = []
         for _ in range(6):
             process = run(path, urls)
-            time.sleep(random.uniform(0.0, 0.5))
+            pause(random.uniform(0.0, 0.5))
             publisher = random.choice(publishers)
             publisher.halfway.clear()
-            assert publisher.halfway.wait(30)
+            assert publisher.halfway.wait(PATIENCE)
             kill(process)
             # What was read before is there still, the same and in the same order.
             found = stored(path)
@@ -107,10 +109,15 @@ def test_killed_in_the_middle_of_a_fetch(tmp_path: Path) -> None:
             for number in range(publisher.items)
         )
         process = run(path, urls)
-        end = time.monotonic() + 60
-        while last_seq(path) < len(wanted) and time.monotonic() < end:
-            time.sleep(0.05)
-        time.sleep(0.5)  # whatever came twice would come now
+        until(lambda: last_seq(path) >= len(wanted))
+        answered = [publisher.answers for publisher in publishers]
+        # Whatever came twice would come now, with the last answer but one of each.
+        until(
+            lambda: all(
+                publisher.answers >= before + 3
+                for publisher, before in zip(publishers, answered, strict=True)
+            )
+        )
         kill(process)
     rows = stored(path)
     assert rows[: len(before)] == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from feeds.spool import Spool
 from tests.feeds.data import rss
 from tests.feeds.odd_server import OddServer, response
 from tests.feeds.proxy import Proxy
+from tests.waiting import PATIENCE, until
 
 FEED = rss("<title>t</title>")
 
@@ -60,17 +61,17 @@ def test_a_document_that_never_ends_is_cut_off_and_the_others_go_on(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("start", "piece", "reason"),
+    ("start", "piece", "most", "reason"),
     [
-        (b"HTTP/1.1 200 OK\r\n", b"X-More: x\r\n" * 1_000, "RemoteProtocolError"),
-        (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 10_000, "RemoteProtocolError"),
-        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100, "took more than 1 s"),
+        (b"HTTP/1.1 200 OK\r\n", b"X-More: x\r\n" * 1_000, PATIENCE, "RemoteProtocolError"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 10_000, PATIENCE, "RemoteProtocolError"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100, 1.0, "took more than 1 s"),
     ],
     ids=["headers", "one header", "promises"],
 )
-def test_headers_that_never_end(start: bytes, piece: bytes, reason: str) -> None:
+def test_headers_that_never_end(start: bytes, piece: bytes, most: float, reason: str) -> None:
     with OddServer({"/f": endless(start, piece)}) as server:
-        fetched = fetch(server.url("/f"), max_seconds=1.0)
+        fetched = fetch(server.url("/f"), max_seconds=most)
     assert fetched.outcome == "failed"
     assert fetched.problem is not None
     assert reason in fetched.problem
@@ -309,7 +310,7 @@ def test_no_name_leads_out_of_the_directory(tmp_path: Path, path: str) -> None:
     (site / "dir").symlink_to(tmp_path)
     (site / "a.rss").write_bytes(FEED)
     with FeedServer(site) as server:
-        connection = http.client.HTTPConnection(server.base.split("/")[2], timeout=10)
+        connection = http.client.HTTPConnection(server.base.split("/")[2], timeout=PATIENCE)
         connection.putrequest("GET", path, skip_host=True)  # as it is, nothing tidied up
         connection.endheaders()
         answer = connection.getresponse()
@@ -318,17 +319,17 @@ def test_no_name_leads_out_of_the_directory(tmp_path: Path, path: str) -> None:
 
 
 def test_the_clock_of_a_fetch_runs_while_it_waits_for_its_host() -> None:
-    hang = endless(b"HTTP/1.1 200 OK\r\n\r\n", b"")
+    done = threading.Event()
 
-    def slow(send: Callable[[bytes], object]) -> None:
-        time.sleep(1.5)
-        send(response("200 OK", FEED))
+    def slow(_: Callable[[bytes], object]) -> None:
+        done.wait(PATIENCE)
 
-    with OddServer({"/slow": slow, "/hang": hang}) as server, OddServer({}, "127.0.0.2") as other:
+    with OddServer({"/slow": slow}) as server, OddServer({}, "127.0.0.2") as other:
         other.answers["/f"] = response("302 Found", Location=server.url("/slow"))
-        with Fetcher(allow_private=True, max_seconds=1.0, timeout=5.0) as fetcher:
+        with Fetcher(allow_private=True, max_seconds=1.0, timeout=PATIENCE) as fetcher:
             fetcher.start(Request(server.url("/slow")), "own")
-            time.sleep(0.1)
+            until(lambda: server.requests)
             fetcher.start(Request(other.url("/f")), "redirected")
-            answers = dict(filter(None, (fetcher.next(10) for _ in range(2))))
+            answers = dict(filter(None, (fetcher.next(PATIENCE) for _ in range(2))))
+            done.set()
     assert {answer.problem for answer in answers.values()} == {"fetch: took more than 1 s"}

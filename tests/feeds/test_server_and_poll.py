@@ -21,6 +21,7 @@ from feeds.server import FeedServer
 from feeds.spool import FeedState, Spool
 from tests.feeds.data import SAMPLES, rss
 from tests.feeds.odd_server import OddServer, response
+from tests.waiting import PATIENCE, until
 
 
 class Clock:
@@ -215,8 +216,8 @@ class Site:
         self.poller = self.poll([self.url])
 
     def poll(self, feeds: list[str] | None, **settings: Any) -> Poller:
-        settings = {"interval": 60.0, "now": self.clock, "chance": lambda: 0.0} | settings
-        return Poller(self.spool, self.fetcher, feeds, **settings)
+        known: dict[str, Any] = {"interval": 60.0, "now": self.clock, "chance": lambda: 0.0}
+        return Poller(self.spool, self.fetcher, feeds, **known | settings)
 
     def serve(self, *items: str, path: str = "/f", **headers: str) -> None:
         body = rss(*(f"<guid isPermaLink='false'>{name}</guid>" for name in items))
@@ -283,14 +284,21 @@ def test_a_slow_host_keeps_nobody_else_waiting(odd: Site) -> None:
     assert isinstance(slow, bytes)
 
     def answer(send: Callable[[bytes], object]) -> None:
-        release.wait(10)
+        release.wait(PATIENCE)
         send(slow)
 
     with OddServer({}, "127.0.0.2") as quick:
         odd.server.answers["/f"] = answer
         quick.answers["/g"] = response("200 OK", rss("<title>q</title>"))
         poller = odd.poll([odd.url, quick.url("/g")])
-        first = poller.wave(patience=0.5)
+        first = Wave()
+
+        def fetched() -> bool:
+            nonlocal first
+            first = poller.wave(patience=0.1)
+            return first.fetched > 0
+
+        until(fetched)
         assert (first.fetched, first.rows, poller.wait()) == (1, 1, 0.0)
         assert poller.wave(patience=0.1) == Wave()
         release.set()

@@ -15,6 +15,7 @@ import pytest
 from feeds.spool import Spool, SpoolFull, read_rows
 from tests.feeds.data import ROOT
 from tests.feeds.spooling import A, batch, item, posted, rows
+from tests.waiting import until
 
 
 def meet(spool: Spool, count: int, work: Callable[[int], None]) -> None:
@@ -23,8 +24,7 @@ def meet(spool: Spool, count: int, work: Callable[[int], None]) -> None:
     with spool._lock:
         for thread in threads:
             thread.start()
-        while len(spool._waiting) < count:
-            threading.Event().wait(0.001)
+        until(lambda: len(spool._waiting) >= count)
     for thread in threads:
         thread.join()
 
@@ -130,7 +130,7 @@ def test_what_a_killed_process_has_accepted_is_there(tmp_path: Path) -> None:
                 seq, id = pair.split("=")
                 assert int(seq) not in accepted
                 accepted[int(seq)] = id
-        found = {row.seq: row.id for row in read_rows(path, 0, 2**62)}
+        found = {row.seq: row.id for row in read_rows(path, 0, 2**62) if row.seq is not None}
         left = min(found)
         assert {seq: id for seq, id in accepted.items() if seq >= left}.items() <= found.items()
         assert sorted(found) == list(range(left, max(found) + 1))

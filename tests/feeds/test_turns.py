@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from feeds.turns import TurnLock
+from tests.waiting import PATIENCE, until
 
 
 def waiting(lock: TurnLock, count: int) -> None:
     """Until so many threads wait for the lock."""
-    while len(lock._queue) < count:
-        threading.Event().wait(0.001)
+    until(lambda: len(lock._queue) >= count)
 
 
 def test_it_goes_to_who_waits_longest_and_not_to_who_lets_it_go() -> None:
@@ -47,7 +47,7 @@ def test_one_thread_may_hold_it_several_times() -> None:
         other.start()
         other.join()
     assert got == [False]
-    other = threading.Thread(target=lambda: got.append(lock.acquire(0.01)))
+    other = threading.Thread(target=lambda: got.append(lock.acquire(PATIENCE)))
     other.start()
     other.join()
     assert got == [False, True]
@@ -61,17 +61,20 @@ def test_who_gives_up_loses_its_turn_only() -> None:
         with lock:
             order.append("patient")
 
+    def hasty() -> None:
+        if lock.acquire(0.5):
+            order.append("hasty")
+
     with lock:
-        hasty = threading.Thread(target=lambda: lock.acquire(0.05) and order.append("hasty"))
-        hasty.start()
-        waiting(lock, 1)
+        giving_up = threading.Thread(target=hasty)
+        giving_up.start()
         thread = threading.Thread(target=patient)
         thread.start()
-        waiting(lock, 2)
-        hasty.join()
+        giving_up.join()
+        waiting(lock, 1)
     thread.join()
     assert order == ["patient"]
-    with lock.within(0.01) as got:
+    with lock.within(PATIENCE) as got:
         assert got
 
 
@@ -101,7 +104,7 @@ def test_who_is_interrupted_gives_up_its_turn() -> None:
     def hold() -> None:
         with lock:
             held.set()
-            done.wait(30)
+            done.wait(PATIENCE)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -110,14 +113,14 @@ def test_who_is_interrupted_gives_up_its_turn() -> None:
     try:
         holder = threading.Thread(target=hold)
         holder.start()
-        held.wait(30)
+        held.wait(PATIENCE)
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(KeyboardInterrupt):
             lock.acquire()
         done.set()
         holder.join()
         got: list[bool] = []
-        other = threading.Thread(target=lambda: got.append(lock.acquire(5)))
+        other = threading.Thread(target=lambda: got.append(lock.acquire(PATIENCE)))
         other.start()
         other.join()
         assert got == [True]

@@ -28,6 +28,7 @@ from feeds.spool import Spool
 from feeds.websub import Subscriber, signed
 from tests.feeds.data import ROOT, rss
 from tests.feeds.odd_server import OddServer, response
+from tests.waiting import PATIENCE, until
 
 
 class HubProgram(AbstractContextManager["HubProgram"]):
@@ -50,7 +51,7 @@ class HubProgram(AbstractContextManager["HubProgram"]):
 
     def publish(self, topic: str) -> None:
         form = urlencode({"hub.mode": "publish", "hub.url": topic}).encode()
-        urlopen(self.address, form, timeout=10).close()
+        urlopen(self.address, form, timeout=PATIENCE).close()
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
@@ -89,14 +90,6 @@ class World:
     def subscription(self) -> Subscription:
         (found,) = self.spool.hubs()
         return found
-
-
-def until(true: Callable[[], object]) -> None:
-    """Wait until something is so; it takes threads and processes a moment."""
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end, "it never became so"
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -156,7 +149,9 @@ def test_a_hub_that_refuses_leaves_the_feed_to_polling(stack: ExitStack, tmp_pat
     assert world.subscriber.live() == frozenset()
     world.spool.set_status(world.url, "active")
     world.poller.wave()
-    assert world.poller.wait() < PUSHED_WAIT / 2
+    wait = world.poller.wait()
+    assert wait is not None
+    assert wait < PUSHED_WAIT / 2
 
 
 def test_a_hub_that_cannot_be_reached_is_tried_again_later(
@@ -256,7 +251,7 @@ def call(
     world: World, method: str, path: str, body: bytes = b"", **headers: str
 ) -> tuple[int, bytes, http.client.HTTPMessage]:
     host = urlsplit(world.subscriber._callback).netloc
-    connection = http.client.HTTPConnection(host, timeout=10)
+    connection = http.client.HTTPConnection(host, timeout=PATIENCE)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, path, body if method == "POST" else None, named)
     answer = connection.getresponse()
@@ -371,7 +366,7 @@ def test_callers_that_say_nothing_shut_nobody_out_for_good(
     pushed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, port = urlsplit(pushed.subscriber._callback).netloc.split(":")
-    idle = [http.client.HTTPConnection(host, int(port), timeout=10) for _ in range(40)]
+    idle = [http.client.HTTPConnection(host, int(port), timeout=PATIENCE) for _ in range(40)]
     for connection in idle:
         connection.connect()
     for connection in idle:

@@ -12,7 +12,8 @@ import pytest
 from feeds.hubs import Subscription
 from feeds.websub import Subscriber
 from tests.feeds.odd_server import OddServer
-from tests.feeds.test_websub import World, until
+from tests.feeds.test_websub import World
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from broker.model import Match
 from broker.query.prepared import compile_query
 from broker.state.store import Store
 from feeds.rows import DocumentRow
-from tests.oracle.generate import WEEK, Batch, Case, Subscribe, documents, steady
-from tests.oracle.generate_documents import STREAMS, Level
+from tests.oracle.generate import WEEK, Batch, Case, Subscribe, steady
+from tests.oracle.generate_documents import STREAMS, Level, documents
 from tests.oracle.oracle import Arrival
 from tests.properties.test_engine import law, randoms
 from xscl import check, parse

@@ -34,12 +34,17 @@ def canonical(xml: str | bytes) -> str:
 
 def _expanded(node: etree._Element) -> str:
     if isinstance(node, etree._Comment):
-        return f"<!--{node.text}-->"
+        return f"<!--{_text(node.text)}-->"
     if isinstance(node, etree._ProcessingInstruction):
-        return f"<?{node.target} {node.text}?>"
-    attributes = "".join(f" {name}={text!r}" for name, text in sorted(node.attrib.items()))
+        return f"<?{_text(node.target)} {_text(node.text)}?>"
+    attributes = "".join(f" {_text(name)}={text!r}" for name, text in sorted(node.items()))
     content = "".join(_expanded(child) + escape(child.tail or "") for child in node)
-    return f"<{node.tag}{attributes}>{escape(node.text or '')}{content}</>"
+    return f"<{_text(node.tag)}{attributes}>{escape(node.text or '')}{content}</>"
+
+
+def _text(value: object) -> str:
+    """lxml's types allow for names in bytes, which it takes but never gives."""
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def node_paths(xml: str | bytes) -> dict[int, str]:
@@ -67,7 +72,7 @@ def _step(node: etree._Element) -> str:
     if isinstance(node, etree._Comment):
         return f"comment()[{ordinal}]"
     if isinstance(node, etree._ProcessingInstruction):
-        return f"processing-instruction({node.target})[{ordinal}]"
+        return f"processing-instruction({_text(node.target)})[{ordinal}]"
     name = etree.QName(node)
     return f"Q{{{name.namespace or ''}}}{name.localname}[{ordinal}]"
 

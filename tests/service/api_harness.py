@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,19 +19,9 @@ from broker.service.api.server import answering as serve
 from broker.service.api.server import listen
 from broker.service.service import Service
 from broker.settings.schema import Settings
+from tests.waiting import PATIENCE
 
 PAIR = "pair: S//book->b[./title->t] FOLLOWED BY {t = u, 7 days} S//blog->p[./title->u]"
-
-
-PATIENCE = 60
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for what the server does in its own time."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +35,7 @@ class Running:
     http: httpx.Client
 
     def publish(
-        self, *documents: dict[str, Any], stream: str = "S", **headers: str
+        self, *documents: Mapping[str, Any], stream: str = "S", **headers: str
     ) -> httpx.Response:
         """Publish documents as lines of JSON."""
         lines = "".join(json.dumps(document) + "\n" for document in documents)
@@ -112,6 +101,6 @@ def answering(service: Service, keep_alive: float = KEEP_ALIVE) -> Iterator[Runn
     ):
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         headers = {"Authorization": f"Bearer {service.token}"}
-        with httpx.Client(base_url=url, headers=headers, timeout=60) as http:
+        with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) as http:
             http.get("/health/live").raise_for_status()
             yield Running(service, api, server, url, http)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from broker.service.core.answers import Posted
 from broker.service.service import Service
 from broker.settings.schema import Settings
+from tests.waiting import until
 
 PAIR = """
 pair: S//order->o[./part->p][./site->s]
@@ -33,16 +34,6 @@ def order(part: object, site: str = "Kiel", **more: Any) -> Posted:
 
 def receipt(part: object, site: str = "Kiel", **more: Any) -> Posted:
     return Posted(f"<receipt><part>{part}</part><site>{site}</site></receipt>".encode(), **more)
-
-
-def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait for what other threads bring about."""
-    pause = threading.Event()
-    for _ in range(int(seconds / 0.01)):
-        if condition():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it did not happen in time")
 
 
 class Publisher(threading.Thread):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import threading
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from tests.command import Command
 from tests.feeds.data import ROOT
+from tests.waiting import PATIENCE, until
 
 
 class Process(AbstractContextManager["Process"]):
@@ -23,23 +22,20 @@ class Process(AbstractContextManager["Process"]):
     def __init__(self, state: Path, *options: object) -> None:
         self.state = state
         self.log = state.with_name(f"{state.name}.log")
-        command = [sys.executable, "-c", "from broker.cli import main; main()", "serve"]
-        command += ["--state", str(state), "--port", "0", *map(str, options)]
+        command = ["serve", "--state", state, "--port", 0, *options]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = Command(
                 command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True
             )
 
     def __enter__(self) -> Process:
-        pause = threading.Event()
-        while not self._announced():
-            if self.process.poll() is not None:
-                raise AssertionError(self.log.read_text())
-            pause.wait(0.02)
+        until(lambda: self._announced() or self.process.poll() is not None)
+        if self.process.poll() is not None:
+            raise AssertionError(self.log.read_text())
         told = json.loads((self.state / "service.json").read_text())
         token = (self.state / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        self.client = httpx.Client(base_url=told["url"], headers=headers, timeout=60)
+        self.client = httpx.Client(base_url=told["url"], headers=headers, timeout=PATIENCE)
         return self
 
     def _announced(self) -> bool:
@@ -59,12 +55,12 @@ class Process(AbstractContextManager["Process"]):
         if self.process.poll() is None:
             with suppress(ProcessLookupError):  # another thread was quicker
                 os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(60)
+        self.process.wait(PATIENCE)
 
     def terminate(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to stop; its exit code."""
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE)
 
     def subscribe(self, text: str, **more: Any) -> list[dict[str, Any]]:
         answer = self.client.post("/v1/subscriptions", json={"text": text, **more})
@@ -83,7 +79,7 @@ class Process(AbstractContextManager["Process"]):
         accepted: dict[str, Any] = answer.json()
         return accepted
 
-    def matches(self, **query: object) -> list[dict[str, Any]]:
+    def matches(self, **query: str | float) -> list[dict[str, Any]]:
         answer = self.client.get("/v1/matches", params={"limit": 1_000, **query})
         assert answer.status_code == 200, answer.text
         return [json.loads(line) for line in answer.text.splitlines() if line]

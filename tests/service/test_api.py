@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from feeds.threaded import Threaded
-from tests.service.api_harness import PAIR, Running, lines, problem, serving, until
+from tests.service.api_harness import PAIR, Running, lines, problem, serving
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def told(problem: problems.Problem) -> ProblemDetails:
     answer = problems.response(problem)
     assert answer.media_type == "application/problem+json"
     assert answer.status_code == KINDS[problem.code][0]
-    return ProblemDetails(**json.loads(answer.body))
+    return ProblemDetails(**json.loads(bytes(answer.body)))
 
 
 @pytest.mark.parametrize("kind", errors.ServiceError.__subclasses__())

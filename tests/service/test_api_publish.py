@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service.api_harness import Running, problem, serving, until
+from tests.service.api_harness import Running, problem, serving
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -29,9 +30,9 @@ def test_a_document_is_published_with_what_its_headers_say(running: Running) -> 
         "/v1/streams/S/documents",
         content="<book/>",
         headers={
-            "Content-Type": "application/xml",
-            "Document-Id": "Ærø 1".encode(),  # type: ignore[dict-item]
-            "Document-Timestamp": "2026-10-05T06:40:00Z",
+            b"Content-Type": b"application/xml",
+            b"Document-Id": "Ærø 1".encode(),
+            b"Document-Timestamp": b"2026-10-05T06:40:00Z",
         },
     )
     assert answer.status_code == 202
@@ -181,7 +182,7 @@ def matched(running: Running) -> None:
     until(lambda: running.http.get("/v1/status").json()["intake"]["backlog"] == 0)
 
 
-def known(running: Running, *documents: dict[str, object], **more: str) -> int:
+def known(running: Running, *documents: Mapping[str, object], **more: str) -> int:
     answer = running.publish(*documents, **more)
     assert answer.status_code == 202, answer.text
     assert answer.json()["accepted"] == len(documents)

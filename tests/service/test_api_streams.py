@@ -20,7 +20,8 @@ import pytest
 from broker.service.service import Service
 from broker.settings.schema import Settings
 from feeds.adapter import parse_feed
-from tests.service.api_harness import PAIR, PATIENCE, Running, answering, lines, serving, until
+from tests.service.api_harness import PAIR, Running, answering, lines, serving
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -209,7 +210,7 @@ def test_a_paused_pull_channel_gives_out_nothing_until_it_is_resumed(running: Ru
     found: list[httpx.Response] = []
 
     def poll() -> None:
-        asked = {"wait": 60, "channel": "desk"}
+        asked: dict[str, str | int] = {"wait": 60, "channel": "desk"}
         headers = dict(running.http.headers)
         url = f"{running.url}/v1/matches"
         found.append(httpx.get(url, params=asked, headers=headers, timeout=PATIENCE))

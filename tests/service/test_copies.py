@@ -17,7 +17,8 @@ from broker.service.core.core import RESTORING
 from broker.service.core.errors import Conflict, Invalid
 from broker.service.service import Service
 from broker.state.store import StateError
-from tests.service.data import ORDERS, Publisher, applied, found, order, serving, settings, until
+from tests.service.data import ORDERS, Publisher, applied, found, order, serving, settings
+from tests.waiting import until
 
 
 def test_a_copy_made_while_documents_flow_is_a_state_that_goes_on(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from broker.service.core.answers import ChannelSpec, Pending
 from broker.service.core.errors import NotFound
 from broker.service.service import Service
-from tests.service.data import ORDERS, order, settings, until
+from tests.service.data import ORDERS, order, settings
+from tests.waiting import until
 
 PULL = ChannelSpec("pull")
 

@@ -27,7 +27,7 @@ def test_what_is_accepted_is_in_the_spool(core: Core) -> None:
     intake = Intake(core, lambda: 1.0)
     named = order(1, id="a", timestamp=7, source="press", revision=True)
     accepted = intake.publish("S", [named, Posted(b"not XML")])
-    assert (accepted.count, accepted.first, accepted.last) == (2, 1, 2)
+    assert (accepted.accepted, accepted.first, accepted.last) == (2, 1, 2)
     assert accepted.ids[0] == "a"
     one, other = read_rows(core.spool.path, 0, 9)
     assert (one.source, one.id, one.streams, one.timestamp) == ("press", "a", ("S",), 7)

@@ -18,8 +18,9 @@ from broker.service.maintenance import Maintenance
 from broker.service.service import Service
 from broker.state.store import Store
 from feeds.spool import Spool, read_rows
-from tests.feeds.test_spool import posted
-from tests.service.data import HOUR, ORDERS, PAIR, order, settings, until
+from tests.feeds.spooling import posted
+from tests.service.data import HOUR, ORDERS, PAIR, order, settings
+from tests.waiting import PATIENCE, until
 
 DAY = 24 * HOUR
 
@@ -120,7 +121,7 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
     until(lambda: not list(read_rows(core.spool.path, 0, 9)))
     broken = False
     until(lambda: not maintenance.problems)
-    assert maintenance.stop(30)
+    assert maintenance.stop(PATIENCE)
 
 
 def test_a_disk_without_room_fetches_no_feeds(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from broker.service.metrics import Metrics
-from tests.service.api_harness import Running, serving, until
+from tests.service.api_harness import Running, serving
+from tests.waiting import until
 
 # What is no base unit, whole or as a part of a name.
 UNITS = {
@@ -193,7 +194,7 @@ def test_open_metrics_is_spoken_too(running: Running) -> None:
         "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}
     )
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
-    names = {metric.name for metric in open_metrics(answer.text)}
+    names = {metric.name for metric in open_metrics(answer.text)}  # type: ignore[no-untyped-call]
     assert {"broker_documents_accepted", "broker_batch_stage_duration_seconds"} <= names
 
 

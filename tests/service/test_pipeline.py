@@ -20,7 +20,8 @@ from broker.service.intake import Intake
 from broker.service.metrics import Metrics
 from broker.service.pipeline.driver import Driver, Watch
 from broker.service.pipeline.local import LocalPipeline
-from tests.service.data import ORDERS, PAIR, order, receipt, settings, until
+from tests.service.data import ORDERS, PAIR, order, receipt, settings
+from tests.waiting import until
 
 
 class Running:

@@ -7,29 +7,22 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.command import run
 from tests.feeds.data import ROOT
-from tests.service.data import ORDERS, PAIR, until
+from tests.service.data import ORDERS, PAIR
 from tests.service.process import Process
+from tests.waiting import PATIENCE, until
 
 
 def serve(*options: object) -> subprocess.CompletedProcess[str]:
     """One that is expected to end by itself."""
-    command = [sys.executable, "-c", "from broker.cli import main; main()", "serve"]
-    return subprocess.run(
-        [*command, *map(str, options)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run(["serve", *options], cwd=ROOT, timeout=PATIENCE)
 
 
 def test_documents_come_in_and_matches_go_out(tmp_path: Path) -> None:
@@ -74,7 +67,7 @@ def test_told_to_stop_while_documents_flow_it_loses_nothing(
                 headers = {"Content-Type": "application/xml", "Document-Id": id}
                 try:
                     answer = client.post(
-                        "/v1/streams/S/documents", content=xml, headers=headers, timeout=60
+                        "/v1/streams/S/documents", content=xml, headers=headers, timeout=PATIENCE
                     )
                 except httpx.TransportError:
                     return  # it has stopped listening
@@ -146,7 +139,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
             until(lambda: b"service.draining" in broker.log.read_bytes())
             assert broker.process.poll() is None
             broker.process.send_signal(signal.SIGTERM)
-            assert broker.process.wait(10) == 128 + signal.SIGTERM
+            assert broker.process.wait(PATIENCE) == 128 + signal.SIGTERM
     with Process(tmp_path / "state") as broker:
         assert broker.status()["state"] == "running"
 

@@ -30,8 +30,8 @@ from tests.service.data import (
     receipt,
     serving,
     settings,
-    until,
 )
+from tests.waiting import PATIENCE, until
 from xscl import XsclError
 
 
@@ -111,11 +111,11 @@ def test_figures_wait_for_nobody(service: Service) -> None:
     def long_history() -> None:
         with service.lock:
             held.set()
-            done.wait(30)
+            done.wait(PATIENCE)
 
     thread = threading.Thread(target=long_history)
     thread.start()
-    held.wait(30)
+    held.wait(PATIENCE)
     last = service.intake.publish("S", [order(1)]).last  # documents are accepted meanwhile
     figures = service.figures()
     assert figures.engine == before.engine
@@ -294,15 +294,15 @@ def test_one_that_is_dropped_while_it_matches_leaves_nothing(service: Service) -
 
     def taken(*given: Any) -> int:
         committed.set()
-        dropping.wait(30)
+        dropping.wait(PATIENCE)
         until(lambda: service.lock._queue)  # the one who drops waits for its turn
         return take(*given)
 
-    service.mailbox.take = taken  # type: ignore[method-assign]
+    service.mailbox.take = taken  # type: ignore[method-assign, assignment]
     last = service.intake.publish("S", [order(1)]).last
 
     def drop() -> None:
-        committed.wait(30)
+        committed.wait(PATIENCE)
         dropping.set()
         service.subscriptions.drop("orders", "drop")
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.feeds.data import ROOT
-from tests.service.data import ORDERS, until
+from tests.service.data import ORDERS
 from tests.service.process import Process
+from tests.waiting import PATIENCE, until
 
 
 def java(broker: Process) -> int | None:
@@ -36,7 +37,7 @@ def test_subscriptions_change_and_a_jvm_dies_while_documents_flow(tmp_path: Path
             count += 1
 
     def matched(broker: Process, number: int) -> None:
-        until(lambda: broker.status()["intake"]["applied"] >= number, 180)
+        until(lambda: broker.status()["intake"]["applied"] >= number)
 
     def parts(broker: Process, id: str) -> list[int]:
         return sorted(int(match["values"]["p"][0]) for match in broker.all_matches(id))
@@ -55,14 +56,14 @@ def test_subscriptions_change_and_a_jvm_dies_while_documents_flow(tmp_path: Path
         jvm = java(broker)
         assert jvm is not None
         os.kill(jvm, signal.SIGKILL)
-        until(lambda: broker.status()["pipeline"]["failure"] is not None, 60)
+        until(lambda: broker.status()["pipeline"]["failure"] is not None)
         ready = broker.client.get("/health/ready")
         assert ready.status_code == 503
         assert "pipeline-failing" in ready.text
         matched(broker, count + 20)
         after: dict[str, Any] = broker.status()["pipeline"]
         assert after["restarts"] > before["restarts"]
-        until(lambda: broker.client.get("/health/ready").status_code == 200, 60)
+        until(lambda: broker.client.get("/health/ready").status_code == 200)
 
         resumed = broker.client.post("/v1/subscriptions/early/resume").json()
         matched(broker, count + 20)
@@ -89,7 +90,8 @@ import sys
 from pathlib import Path
 from broker.text import logs
 from broker.service.service import Service
-from tests.service.data import ORDERS, order, settings, until
+from tests.service.data import ORDERS, order, settings
+from tests.waiting import until
 
 logs.configure("info", "json")
 service = Service(settings(Path(sys.argv[1]), pipeline={"kind": "spark", "master": "local[1]"}))
@@ -105,9 +107,9 @@ def failing(arrivals, *more, **named):
 engine.apply = failing
 service.subscriptions.subscribe(ORDERS)
 last = service.intake.publish("S", [order(n, id=n) for n in ("a", "b", "bad", "c")]).last
-until(lambda: service.figures().spool.applied >= last, 180)
+until(lambda: service.figures().spool.applied >= last)
 last = service.intake.publish("S", [order("d", id="d")]).last
-until(lambda: service.figures().spool.applied >= last, 180)
+until(lambda: service.figures().spool.applied >= last)
 until(lambda: len(service.mailbox.matches()) == 4)
 print(*[each.match.documents[0].id for each in service.mailbox.matches()])
 print(*[f"{letter.id}: {letter.reason}" for letter in service.letters.page()])
@@ -122,7 +124,7 @@ def test_a_document_at_which_the_engine_fails_is_kept_aside_alone(tmp_path: Path
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -21,6 +21,7 @@ from tests.crash.process import free_port
 from tests.feeds.data import rss
 from tests.feeds.test_websub import HubProgram
 from tests.service.process import Process
+from tests.waiting import PATIENCE
 
 QUERY = "news: S//note[./about->a] JOIN {a = t, 1 day} S//item[./title->t]"
 
@@ -74,7 +75,7 @@ class World:
         """Somebody calls who knows the address; the status of the answer."""
         headers = {} if signature is None else {"X-Hub-Signature": signature}
         address = f"{self.callback}/{self.pushed().token}"
-        return httpx.post(address, content=body, headers=headers, timeout=10).status_code
+        return httpx.post(address, content=body, headers=headers, timeout=PATIENCE).status_code
 
     def signature(self, body: bytes) -> str:
         return "sha256=" + hmac.new(self.pushed().secret.encode(), body, "sha256").hexdigest()
@@ -135,7 +136,7 @@ def test_what_is_not_signed_as_it_should_be_is_refused(world: World) -> None:
         assert world.push(true, good[:-1]) == 202
         assert broker.status()["intake"]["last"] == last
         assert world.pushed().problem == "hub: a push without its signature was ignored"
-        guessed = httpx.post(f"{world.callback}/guessed", content=true, timeout=10)
+        guessed = httpx.post(f"{world.callback}/guessed", content=true, timeout=PATIENCE)
         assert guessed.status_code == 410
         # It has done no harm to what is genuine, which comes behind it.
         assert world.push(true, good) == 202

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -25,6 +24,7 @@ from broker.spark.pipeline import run_pipeline
 from broker.spark.session import default_master, start_session, stop_session
 from broker.spark.sources import xml_source
 from tests.spark.conftest import PAIR, blog, book
+from tests.waiting import PATIENCE, until
 
 DRIVER = """
 import os, signal, sys
@@ -115,7 +115,7 @@ def drive(directory: Path, state: Path, folder: Path, when: str) -> dict[str, st
         env={"PATH": str(path), "HOME": str(directory), "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == (0 if when == "java" else -9), done.stderr
@@ -124,7 +124,7 @@ def drive(directory: Path, state: Path, folder: Path, when: str) -> dict[str, st
     assert ("finished" in said) == (when == "java")
     assert said["left"] == "[]"
     assert list(directory.iterdir()) == []
-    assert ended(int(said["java"])), "the JVM outlived its process"
+    until(lambda: ended(int(said["java"])), "the JVM outlived its process")
     return said
 
 
@@ -142,12 +142,10 @@ def path_without_java(directory: Path) -> Path:
 
 
 def ended(pid: int) -> bool:
-    for _ in range(100):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.1)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
     return False
 
 
@@ -208,7 +206,7 @@ def test_killed_while_java_starts_it_leaves_no_jvm(
             env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(root)},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
 
@@ -221,7 +219,7 @@ def test_killed_while_java_starts_it_leaves_no_jvm(
         assert list(tmp_path.iterdir()) == [Path(scratch)], "it is in use"
     finally:
         os.kill(int(java), signal.SIGCONT)
-    assert ended(int(java)), "the JVM outlived its process"
+    until(lambda: ended(int(java)), "the JVM outlived its process")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     claimed = spark_session._claim_scratch()
     assert not Path(scratch).exists()
