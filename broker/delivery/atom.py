@@ -13,7 +13,7 @@ from lxml import etree
 from broker.delivery.mailbox import Mailbox
 from broker.delivery.model import Delivered
 from broker.model import iso_time
-from broker.text.people import as_text, because, headline, lines, link, others
+from broker.text.people import as_html, as_text, headline, link
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _ILLEGAL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF])
@@ -62,31 +62,17 @@ def _entry(feed: etree._Element, delivered: Delivered) -> None:
     if delivered.left_out:
         summary += f"    ({delivered.left_out:,} before it were left out)\n"
     _add(entry, "summary", summary, type="text")
-    _add(entry, "content", as_html(delivered) + _result(match.result), type="html")
+    _add(entry, "content", _content(delivered), type="html")
 
 
-def as_html(delivered: Delivered) -> str:
-    """For people: the documents, linked, and why they belong together."""
-    match = delivered.match
-    items = "".join(
-        f"<li>{_linked(each.title, each.link)}<br>{escape(each.feed)}, {escape(each.when)}</li>"
-        for each in lines(match)
-    )
-    reasons = "".join(f"<p>Joined because {escape(reason)}</p>" for reason in because(match))
-    values = "".join(f"<p>{escape(name)}: {escape(texts)}</p>" for name, texts in others(match))
+def _content(delivered: Delivered) -> str:
+    """For people, and behind it the result document as it is. Not as XML inside of the entry: readers take elements such as
+    <item> or <title> for the feed's."""
     count = delivered.left_out
     left_out = f"<p>{count:,} before it were left out.</p>" if count else ""
-    return f"<ul>{items}</ul>{reasons}{values}{left_out}"
-
-
-def _linked(title: str, address: str | None) -> str:
-    return escape(title) if address is None else f'<a href="{escape(address)}">{escape(title)}</a>'
-
-
-def _result(result: str) -> str:
-    """The result document as it is. Not as XML inside of the entry: readers take elements such as
-    <item> or <title> for the feed's."""
-    return f"<details><summary>XML</summary><pre>{escape(result)}</pre></details>"
+    result = escape(delivered.match.result)
+    shown = f"<details><summary>XML</summary><pre>{result}</pre></details>"
+    return as_html(delivered.match) + left_out + shown
 
 
 def _add(

@@ -27,6 +27,7 @@ from aiosmtplib import (
 )
 
 from broker.delivery.lanes import Lane
+from broker.delivery.messages import fill
 from broker.delivery.model import Channel, Delivered, Event
 from broker.delivery.sending import Sent
 from broker.delivery.settings import Smtp
@@ -123,7 +124,7 @@ def digest(channel: Channel, matches: Sequence[Delivered], sender: str, now: flo
     what = "\n".join([channel.name, *(delivered.match.id for delivered in matches)])
     which = hashlib.blake2b(what.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     message["Message-ID"] = f"<{_safe(first.id)}.{which}@{sender.rpartition('@')[2]}>"
-    paragraphs = [_paragraph(delivered) for delivered in matches]
+    paragraphs = [_paragraph(delivered, mail.template) for delivered in matches]
     if len(matches) == mail.limit:
         paragraphs.append("If there are more, they come with the next mail.\n")
     message.set_content("\n".join(paragraphs), cte="quoted-printable")
@@ -149,7 +150,9 @@ def _message(channel: Channel, sender: str, subject: str, now: float) -> EmailMe
     return message
 
 
-def _paragraph(delivered: Delivered) -> str:
+def _paragraph(delivered: Delivered, template: str | None) -> str:
+    if template is not None:
+        return f"{fill(template, delivered)}\n"
     text = as_text(delivered.match)
     if len(text) > _SHOWN:
         text = text[: _SHOWN - 1] + "…\n"

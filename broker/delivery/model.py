@@ -5,6 +5,7 @@ Times are integer microseconds since 1970 in UTC, like everywhere inside the bro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -16,6 +17,7 @@ Status = Literal["active", "paused", "disabled"]
 
 _SECRET = ("secret", "old_secrets", "headers")
 HIDDEN = "(hidden)"
+_TOKEN = re.compile("/bot[^/]+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,9 @@ class Channel:
     def without_secrets(self) -> Channel:
         """As it may be shown: what could be used to forge a delivery is hidden."""
         hidden = {key: HIDDEN for key in self.settings if key in _SECRET}
+        if self.settings.get("form") == "telegram":
+            # The bot's token stands in its address.
+            hidden["url"] = _TOKEN.sub(f"/bot{HIDDEN}/", str(self.settings.get("url")))
         return replace(self, settings={**self.settings, **hidden})
 
 

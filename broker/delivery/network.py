@@ -80,10 +80,15 @@ class Connections:
         self._pools: OrderedDict[tuple[bytes, bytes, int | None], _Pool] = OrderedDict()
 
     @asynccontextmanager
-    async def post(
-        self, url: httpcore.URL, headers: list[tuple[bytes, bytes]], body: bytes, timeout: float
+    async def request(
+        self,
+        method: str,
+        url: httpcore.URL,
+        headers: list[tuple[bytes, bytes]],
+        body: bytes,
+        timeout: float,
     ) -> AsyncIterator[httpcore.Response]:
-        """The answer to a POST request, its body not read yet. Raises what httpcore raises,
+        """The answer to a request, its body not read yet. Raises what httpcore raises,
         and BlockedAddress. `timeout` in seconds is that of each operation."""
         await self._close_unused()
         key = url.scheme, url.host, url.port
@@ -102,7 +107,7 @@ class Connections:
         timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout)
         try:
             async with pool.stream(
-                "POST", url, headers=headers, content=body, extensions={"timeout": timeouts}
+                method, url, headers=headers, content=body, extensions={"timeout": timeouts}
             ) as response:
                 yield response
         finally:

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from broker.delivery.messages import FORMS, Form, check_template
 from broker.delivery.model import HIDDEN, Kind
 from broker.text.formats import FORMATS
 
@@ -44,13 +45,18 @@ class FileTarget:
 
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """`secrets` are those that sign now and, with the time until when, those that did before."""
+    """`secrets` are those that sign now and, with the time until when, those that did before. `form`
+    is that of the service that gets it, with `chat` for those that have one address for all, and
+    `template` the text of a message; see `broker/delivery/messages.py`."""
 
     url: str
     secret: str
     old_secrets: tuple[tuple[str, int], ...] = ()
     events: tuple[str, ...] = (MATCH,)
     headers: tuple[tuple[str, str], ...] = ()
+    form: Form = "standard"
+    template: str | None = None
+    chat: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ class MailTarget:
     every: int = 86_400_000_000
     limit: int = 100
     attach: bool = False
+    template: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,8 @@ def prepared(
         # As it is shown, it comes back when somebody changes something else.
         if made.get("secret") in (None, HIDDEN):
             made["secret"] = old.get("secret") or new_secret()
+        if HIDDEN in str(made.get("url")):
+            made["url"] = old.get("url", made["url"])
         if made.get("headers") == HIDDEN:
             made["headers"] = old.get("headers", {})
         former = [[s, until] for s, until in old.get("old_secrets", []) if until > now]
@@ -172,7 +181,25 @@ def _webhook(settings: Mapping[str, Any]) -> WebhookTarget:
         tuple((str(old), int(until)) for old, until in settings.get("old_secrets", ())),
         tuple(events),
         tuple(headers.items()),
+        *_message(settings),
     )
+
+
+def _message(settings: Mapping[str, Any]) -> tuple[Form, str | None, str | None]:
+    form = settings.get("form", "standard")
+    if form not in FORMS:
+        raise ValueError(f"form: one of {', '.join(FORMS)}, not {form!r}")
+    chat = settings.get("chat")
+    if (form == "telegram") != (chat is not None):
+        raise ValueError("chat: the number or @name of a chat, for telegram and nothing else")
+    if chat is not None and not isinstance(chat, str):
+        raise ValueError("chat: a text, such as @channel or -100123")
+    template = settings.get("template")
+    if template is None:
+        return form, None, chat
+    if form == "standard":
+        raise ValueError("template: for a form other than standard, which is JSON for programs")
+    return form, check_template(template), chat
 
 
 def check_secret(secret: str) -> None:
@@ -212,6 +239,7 @@ def _mail(settings: Mapping[str, Any]) -> MailTarget:
         _number(settings, "every", 86_400_000_000, 1),
         _number(settings, "limit", 100, 1, 10_000),
         attach,
+        None if settings.get("template") is None else check_template(settings["template"]),
     )
 
 
@@ -250,7 +278,10 @@ def _number(
 
 _PARSERS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "file": (_file, ("path", "format", "rotate_bytes", "keep")),
-    "webhook": (_webhook, ("url", "secret", "old_secrets", "events", "headers")),
-    "mail": (_mail, ("to", "subject", "every", "limit", "attach")),
+    "webhook": (
+        _webhook,
+        ("url", "secret", "old_secrets", "events", "headers", "form", "template", "chat"),
+    ),
+    "mail": (_mail, ("to", "subject", "every", "limit", "attach", "template")),
     "pull": (_pull, ()),
 }

@@ -1,6 +1,6 @@
 """Webhooks, by the Standard Webhooks specification 1.0.0.
 
-A request per match: a POST with a JSON body, the match id as `webhook-id`, the time of the attempt,
+A request per match: a POST with a JSON body (or what another `form` has), the match id as `webhook-id`, the time of the attempt,
 and a signature (HMAC-SHA256, `v1`) with the channel's secret; for a day after the secret was
 replaced another one with the former. A 2xx answer is success, anything else failure, redirects too.
 410 says that the receiver wants nothing more; Retry-After is obeyed. Connections are kept open.
@@ -20,6 +20,7 @@ import httpx
 from standardwebhooks.webhooks import Webhook
 
 from broker.delivery.lanes import SLOW, Lane, Lanes
+from broker.delivery.messages import Request, of_match, request
 from broker.delivery.model import Channel, Delivered, Event
 from broker.delivery.network import Connections
 from broker.delivery.sending import Sent
@@ -58,38 +59,46 @@ class WebhookSender:
 
     async def send(self, channel: Channel, matches: Sequence[Delivered], lane: Lane) -> Sent:
         (delivered,) = matches
-        match = delivered.match
-        payload = {
-            "type": MATCH,
-            "timestamp": iso_time(match.end_us),
-            "data": delivered.to_json(),
-        }
-        return await self._post(channel, match.id, payload, lane)
+        match, hook = delivered.match, _hook(channel)
+        if hook.form == "standard":
+            time = iso_time(match.end_us)
+            payload = {"type": MATCH, "timestamp": time, "data": delivered.to_json()}
+            asked = Request("POST", hook.url, payload)
+        else:
+            asked = of_match(hook.form, hook.url, hook.chat, hook.template, delivered)
+        return await self._send(hook, match.id, asked, lane)
 
     async def tell(self, channel: Channel, event: Event) -> Sent:
-        payload = {"type": event.kind, "timestamp": iso_time(event.at), "data": event.to_json()}
-        return await self._post(channel, f"event_{event.at}_{event.number}", payload, "new")
+        hook, id = _hook(channel), f"event_{event.at}_{event.number}"
+        if hook.form == "standard":
+            time = iso_time(event.at)
+            payload = {"type": event.kind, "timestamp": time, "data": event.to_json()}
+            asked = Request("POST", hook.url, payload)
+        else:
+            asked = request(hook.form, hook.url, hook.chat, event.kind, event.text, {"id": id})
+        return await self._send(hook, id, asked, "new")
 
-    async def _post(self, channel: Channel, id: str, payload: dict[str, Any], lane: Lane) -> Sent:
-        hook = target("webhook", channel.settings)
-        assert isinstance(hook, WebhookTarget)
-        url = httpx.URL(hook.url)
+    async def _send(self, hook: WebhookTarget, id: str, asked: Request, lane: Lane) -> Sent:
+        url = httpx.URL(asked.url)
         async with self._lanes.place(f"{url.host}:{url.port}", lane):
             began = time.monotonic()
-            body = encoded(payload)
+            plain = isinstance(asked.body, str)
+            body = asked.body if isinstance(asked.body, str) else encoded(asked.body)
             headers = [
                 ("host", url.netloc.decode("ascii")),
-                ("content-type", "application/json"),
+                ("content-type", "text/plain; charset=utf-8" if plain else "application/json"),
                 ("user-agent", self._settings.user_agent),
                 *signed(hook, id, self._clock(), body),
                 *hook.headers,
             ]
-            sent = await self._exchange(url, headers, body.encode())
+            sent = await self._exchange(asked.method, url, headers, body.encode())
             if time.monotonic() - began < SLOW:
                 return sent
             return Sent(sent.reason, sent.wait, sent.gone, slow=True)
 
-    async def _exchange(self, url: httpx.URL, headers: list[tuple[str, str]], body: bytes) -> Sent:
+    async def _exchange(
+        self, method: str, url: httpx.URL, headers: list[tuple[str, str]], body: bytes
+    ) -> Sent:
         limit = self._settings.timeout
         target = httpcore.URL(
             scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
@@ -98,7 +107,7 @@ class WebhookSender:
         try:
             async with (
                 asyncio.timeout(limit) as answering,
-                self._connections.post(target, raw, body, limit) as response,
+                self._connections.request(method, target, raw, body, limit) as response,
             ):
                 answering.reschedule(None)
                 shown = await self._body(response)
@@ -162,6 +171,12 @@ def encoded(payload: dict[str, Any]) -> str:
     except UnicodeEncodeError:
         return json.dumps(payload, separators=(",", ":"))
     return text
+
+
+def _hook(channel: Channel) -> WebhookTarget:
+    hook = target("webhook", channel.settings)
+    assert isinstance(hook, WebhookTarget)
+    return hook
 
 
 def signed(hook: WebhookTarget, id: str, now: float, body: str) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ same-story  2026-10-05 08:15 UTC
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from typing import NamedTuple
 
 from broker.model import DocumentRef, Match, iso_time
@@ -123,6 +124,21 @@ def as_text(match: Match) -> str:
     said += [f"    joined because {reason}" for reason in because(match)]
     said += [f"    {name}: {texts}" for name, texts in others(match)]
     return "\n".join(map(visible, said)) + "\n"
+
+
+def as_html(match: Match) -> str:
+    """A fragment of HTML for people: the documents, linked, and why they belong together."""
+    items = "".join(
+        f"<li>{_linked(each.title, each.link)}<br>{escape(each.feed)}, {escape(each.when)}</li>"
+        for each in lines(match)
+    )
+    reasons = "".join(f"<p>Joined because {escape(reason)}</p>" for reason in because(match))
+    values = "".join(f"<p>{escape(name)}: {escape(texts)}</p>" for name, texts in others(match))
+    return f"<ul>{items}</ul>{reasons}{values}"
+
+
+def _linked(title: str, address: str | None) -> str:
+    return escape(title) if address is None else f'<a href="{escape(address)}">{escape(title)}</a>'
 
 
 def shorten(text: str, limit: int = _LONGEST) -> str:

@@ -76,6 +76,7 @@ class Request:
     headers: dict[str, str]
     body: bytes
     connection: tuple[str, int]
+    method: str = "POST"
 
     @property
     def id(self) -> str:
@@ -114,7 +115,7 @@ class Receiver(Threaded):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                request = Request(self.path, headers, body, self.client_address)
+                request = Request(self.path, headers, body, self.client_address, self.command)
                 with receiver._arrived:
                     receiver.requests.append(request)
                     receiver._arrived.notify_all()
@@ -125,6 +126,8 @@ class Receiver(Threaded):
                 self.send_header("content-length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)
+
+            do_PUT = do_POST
 
             def log_message(self, *_: object) -> None:
                 pass

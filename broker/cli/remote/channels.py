@@ -19,6 +19,7 @@ from broker.cli.remote.client import (
 )
 from broker.cli.shared import DURATION, SIZE, Failed, console, for_each
 from broker.cli.tables import ago, moment, table, waiting
+from broker.delivery.messages import FORMS
 from broker.text.formats import FORMATS
 
 name_argument = click.argument("name")
@@ -70,6 +71,19 @@ def channels() -> None:
 @click.option("--rotate", type=SIZE, metavar="SIZE", help="With --file: begin a new one then.")
 @click.option("--keep", type=click.IntRange(0), help="With --file: how many old ones to keep.")
 @click.option("--every", type=DURATION, help="With --mail: how often, at most; 1 day unless given.")
+@click.option(
+    "--form",
+    "webhook_form",
+    type=click.Choice(FORMS),
+    help="With --webhook: what the receiver understands; standard unless given.",
+)
+@click.option("--chat", help="With --form telegram: the chat, as @name or a number.")
+@click.option(
+    "--template",
+    type=click.File(encoding="utf-8"),
+    help="With --mail, or with --webhook and a form: file with the text of a message; $headline, "
+    "$link, ${values.NAME} and others are filled in.",
+)
 @click.option("--subject", help="With --mail: {count} and {subscription} are filled in.")
 @with_service
 def add(
@@ -89,6 +103,7 @@ def add(
     \b
     broker channels add desk --subscription same-page --webhook https://example.org/hook
     broker channels add log --file /var/log/matches.jsonl --rotate "100 MB" --keep 9
+    broker channels add phone --webhook https://ntfy.sh/my-topic --form ntfy
     broker channels add digest --subscription same-page --mail me@example.org --every "1 day"
     broker channels add batch --pull
     """
@@ -118,9 +133,16 @@ def add(
 
 
 _OPTIONS = {
-    "webhook": {"secret_file": "secret", "headers": "headers", "events": "events"},
+    "webhook": {
+        "secret_file": "secret",
+        "headers": "headers",
+        "events": "events",
+        "webhook_form": "form",
+        "chat": "chat",
+        "template": "template",
+    },
     "file": {"form": "format", "rotate": "rotate_bytes", "keep": "keep"},
-    "mail": {"every": "every", "subject": "subject"},
+    "mail": {"every": "every", "subject": "subject", "template": "template"},
     "pull": {},
 }
 """Of each kind: the options that go with it, and what the API calls them."""
@@ -139,11 +161,14 @@ def _settings(kind: str, options: dict[str, Any]) -> dict[str, Any]:
                 if value.__class__ is tuple
                 else option.replace("_", "-")
             )
+            shown = shown.removeprefix("webhook-")
             raise click.UsageError(f"--{shown} goes with --{other}, not with --{kind}")
         if option == "secret_file":
             value = value.read_text(encoding="utf-8").strip()
         elif option == "headers":
             value = dict(_header(header) for header in value)
+        elif option == "template":
+            value = value.read()
         elif option == "events":
             value = list(value)
         settings[_OPTIONS[kind][option]] = value
