@@ -57,8 +57,9 @@ def plain(count: int, sample: list[Document]) -> float:
     program = xscl.check([xscl.parse("".join(map(subscription, range(count))))])
     tests = []
     for query in program.queries:
-        block = compile_query(query).normal.blocks[0]
-        tests.append([compile_filter(f) for f in block.nodes[0].filters])
+        compiled = compile_query(query)
+        item = compiled.shape.definitions(compiled.literals)[0]
+        tests.append([compile_filter(f) for f in item.steps[-1].filters])
     roots = [parse_document(d.xml.encode()) for d in sample]  # type: ignore[union-attr]
     begin = time.process_time()
     for root in roots:

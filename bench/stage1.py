@@ -22,14 +22,12 @@ from lxml import etree
 
 from bench.measure import parser, resident
 from broker.documents.arrow import rows_from_witnesses
-from xscl import ast
-from xscl.errors import Source, Span
+from xscl.normal import ir
 from xscl.normal.treepattern import Definition
 from xscl.stage1.document import parse_document
 from xscl.stage1.matcher import Matcher
 from xscl.stage1.witness import Edge
 
-SPAN = Span(Source("", "bench"), 0, 0)
 SYLLABLES = ("ba", "ko", "ri", "tan", "mel", "sor", "vi", "dun", "pa", "lek", "un", "esh")
 
 
@@ -45,11 +43,11 @@ def word(number: int) -> str:
 # -- patterns --------------------------------------------------------------------------------
 
 
-def step(name: str, axis: str = "/", *filters: ast.Expr) -> ast.Step:
-    return ast.Step(axis, ast.Test("element", name), None, filters, span=SPAN)  # type: ignore[arg-type]
+def step(name: str, axis: str = "/", *filters: ir.Expr) -> ir.Step:
+    return ir.Step(axis, ir.Test("element", name), filters)  # type: ignore[arg-type]
 
 
-def edge(number: int, depth: int, valued: bool, *steps: ast.Step) -> Edge:
+def edge(number: int, depth: int, valued: bool, *steps: ir.Step) -> Edge:
     return Edge(number, 0 if depth == 0 else 1, number, Definition("S", steps), depth, valued)
 
 
@@ -69,23 +67,21 @@ def path(number: int) -> Edge:
     return edge(100 + number, 0, True, step("rss"), step("channel"), *map(step, names))
 
 
-def filtered(number: int, condition: ast.Expr) -> Edge:
+def filtered(number: int, condition: ir.Expr) -> Edge:
     return edge(100 + number, 1, True, step("item", "//", condition), step("link"))
 
 
 def constant(number: int) -> Edge:
-    subject = ast.Path(None, (step("author"),), span=SPAN)
+    subject = ir.Path((step("author"),))
     return filtered(
         number,
-        ast.Comparison("=", subject, ast.String(f"Stranger {number}", span=SPAN), span=SPAN),
+        ir.Comparison(ir.Comparator.EQUAL, subject, ir.String(f"Stranger {number}")),
     )
 
 
 def keyword(number: int) -> Edge:
-    subject = ast.Path(None, (step("title"),), span=SPAN)
-    return filtered(
-        number, ast.Call("contains", (subject, ast.String(word(number), span=SPAN)), span=SPAN)
-    )
+    subject = ir.Path((step("title"),))
+    return filtered(number, ir.Call("contains", (subject, ir.String(word(number)))))
 
 
 SORTS: dict[str, Callable[[int], Edge]] = {

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from broker.join.pair_query import decider
 from broker.model import UNBOUNDED
 from broker.query.catalog import Catalog
 from broker.query.conjunctive import conjunctive_query, parameter_table
-from broker.query.prepared import Compiled, windows_of
+from broker.query.prepared import Compiled
 from xscl.errors import Span
+from xscl.normal import ir
+from xscl.normal.bind import Literals
 from xscl.normal.operators import FollowedBy, Tree, operators_of
+from xscl.normal.text import filled, written, written_steps
 from xscl.normal.treepattern import PatternNode, TreePattern, children
 from xscl.syntax.durations import format_microseconds
-from xscl.syntax.printer import format_expression
 
 
 def ast_stage(query: Compiled, catalog: Catalog) -> str:
@@ -54,32 +56,52 @@ def _tree(value: Any, name: str, depth: int) -> Iterator[str]:
 def normal_stage(query: Compiled, catalog: Catalog) -> str:
     """Value-join normal form: the tree pattern of each block, then the value joins."""
     lines = []
-    for number, block in enumerate(query.normal.blocks):
+    passes, literals = query.passes(), query.literals
+    normal = passes.normal
+    for number, block in enumerate(normal.blocks):
         lines.append(f"block {number}: stream {block.stream}")
-        lines += _pattern(block, None, 1)
-    names = {id(node): name for name, node in query.normal.joined}
-    lines += [f"residual: {format_expression(part)}" for part in query.graph.residuals]
-    for left, right in query.normal.joins:
-        lines.append(f"value join: {_side(left, names)} = {_side(right, names)}")
-    windows = windows_of(query.graph)
-    for i, operator in enumerate(operators_of(query.fitted.template.operators)):
+        lines += _pattern(block, None, 1, literals)
+    names = {id(node): filled(name, literals) for name, node in normal.joined}
+    named = [_side(node, names, literals) for node in normal.operands]
+    lines += [f"residual: {_residual(part, named, literals)}" for part in normal.residuals]
+    for left, right in normal.joins:
+        lines.append(
+            f"value join: {_side(left, names, literals)} = {_side(right, names, literals)}"
+        )
+    windows = query.shape.windows(literals)
+    for i, operator in enumerate(operators_of(normal.operators)):
         window = windows[i]
         lines.append(f"operator {i}: {_operator(operator)}, within {_window(window)}")
     return "\n".join(lines)
 
 
-def _pattern(block: TreePattern, parent: PatternNode | None, depth: int) -> Iterator[str]:
+def _pattern(
+    block: TreePattern, parent: PatternNode | None, depth: int, literals: Literals
+) -> Iterator[str]:
     for node in children(block.nodes, parent):
         names = "".join(f" -> {name}" for name in node.names)
-        text = node.text() if node.value is None else f"value {format_expression(node.value)}"
+        if node.value is None:
+            text = filled(written_steps([node.own_step()]), literals)
+        else:
+            text = f"value {filled(written(node.value), literals)}"
         mark = "   (selected by *)" if node is block.selected else ""
         yield f"{'  ' * depth}{text}{names}{mark}"
-        yield from _pattern(block, node, depth + 1)
+        yield from _pattern(block, node, depth + 1, literals)
 
 
-def _side(node: PatternNode, names: dict[int, str]) -> str:
+def _residual(part: ir.Expr, named: Sequence[str], literals: Literals) -> str:
+    """A predicate over several nodes, these by the names that the query has for them."""
+    shown = ir.map_leaves(
+        part,
+        lambda leaf: ir.VariablePath(named[leaf.node]) if isinstance(leaf, ir.NodeValue) else leaf,
+    )
+    return filled(written(shown), literals)
+
+
+def _side(node: PatternNode, names: dict[int, str], literals: Literals) -> str:
     if node.value is not None and node.parent is not None:
-        return f"{format_expression(node.value)} of {names.get(id(node.parent), '?')}"
+        value = filled(written(node.value), literals)
+        return f"{value} of {names.get(id(node.parent), '?')}"
     return names.get(id(node), "?")
 
 
@@ -98,7 +120,7 @@ def _window(microseconds: int) -> str:
 
 def patterns_stage(query: Compiled, catalog: Catalog) -> str:
     """The variables of the match relations, and the edges that stage 1 witnesses."""
-    canonical = catalog.subscriptions[query.resolved.id].canonical
+    canonical = catalog.subscriptions[query.id].canonical
     lines = ["variables (queries with an equal definition share one):"]
     for definition, variable in dict(
         zip(canonical.definitions, canonical.variables, strict=True)
@@ -118,8 +140,8 @@ def patterns_stage(query: Compiled, catalog: Catalog) -> str:
 
 def template_stage(query: Compiled, catalog: Catalog) -> str:
     """The template and the query's row in its parameter relation RT."""
-    canonical = catalog.subscriptions[query.resolved.id].canonical
-    shape = query.fitted.template
+    canonical = catalog.subscriptions[query.id].canonical
+    shape = query.shape.template
     users = sum(c.template == canonical.template for c in catalog.canonical.values())
     lines = [f"template {canonical.template}, used by {users} canonical queries"]
     for position, (block, parent) in enumerate(shape.nodes):
@@ -137,8 +159,8 @@ def template_stage(query: Compiled, catalog: Catalog) -> str:
 
 def sql_stage(query: Compiled, catalog: Catalog) -> str:
     """The conjunctive query over RL, RR and RT, one for each block that may be the new one."""
-    number = catalog.subscriptions[query.resolved.id].canonical.template
-    shape = query.fitted.template
+    number = catalog.subscriptions[query.id].canonical.template
+    shape = query.shape.template
     who = {
         "memory": "posting lists and signatures decide; this query does so for irregular documents",
         "slice": "this query decides, over the documents that posting lists let through",

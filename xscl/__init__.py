@@ -7,7 +7,8 @@
       | check.program.check                 names, kinds, ids, streams; all static errors at once
       v
     Program of ResolvedQuery
-      | normal.normalize.normalize          a tree pattern a block, value joins, residuals
+      | normal.normalize.normalize          a tree pattern a block, value joins, residuals;
+      |                                     literals are parameters from here on (`normal.ir`)
       v
     NormalQuery
       | normal.joingraph.join_graph         the minor of the join graph

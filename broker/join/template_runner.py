@@ -18,7 +18,8 @@ from broker.query.conjunctive import (
     parameter_table,
     reported,
 )
-from broker.query.residual import constants, register_functions
+from broker.query.prepared import value_of
+from broker.query.residual import parameters, register_functions
 from xscl.normal.template import Template
 
 
@@ -160,9 +161,9 @@ def _parameter_rows(shape: Template, rows: list[Canonical]) -> pa.Table:
         columns[f"s{p}"] = pa.array([p in c.selected for c in rows], pa.bool_())
     for i in range(len(shape.quantified)):
         columns[f"u{i}"] = pa.array([c.quantified[i] for c in rows], pa.int32())
-    for i, kind in constants(shape):
-        arrow = pa.float64() if kind == "DOUBLE" else pa.string()
-        columns[f"k{i}"] = pa.array([c.constants[i] for c in rows], arrow)
+    for i, numeric in parameters(shape):
+        arrow = pa.float64() if numeric else pa.string()
+        columns[f"k{i}"] = pa.array([value_of(c.constants[i]) for c in rows], arrow)
     for i in range(len(windows[0])):
         columns[f"w{i}"] = pa.array([w[i] for w in windows], pa.int64())
     return pa.table(columns)

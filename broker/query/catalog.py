@@ -4,8 +4,8 @@ Queries with one join graph over the same variables are one *canonical query* wi
 subscribers, so that stage 2 never does the same work twice; each subscriber's windows and first
 document are checked when a match is handed to it.
 
-A subscription is kept small, for there may be millions: its canonical text is all that is its own,
-and what delivery needs is shared with those of its shape. Trees are made again from the text.
+A subscription is kept small, for there may be millions: its text and its literals are all that is its
+own, and the rest is shared with those of its shape. Trees are bound again where somebody asks.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.query.edges import Edges, Tie
-from broker.query.prepared import Compiled, Delivery, recall
+from broker.query.prepared import Compiled, Delivery, Shape
 from broker.query.variables import Variables
-from xscl import ast
+from xscl.normal import ir
+from xscl.normal.bind import Literals
 from xscl.normal.template import Template
 from xscl.normal.treepattern import Definition
 
@@ -27,7 +28,7 @@ class Canonical:
     """A canonical query: a template and what its parameters are.
 
     `variables` are by position, `quantified` the variables of paths under NOT or OR; `ties` are its
-    edges by position, `values` what is computed of the nodes.
+    edges by position, `values` what is computed of the nodes, `constants` literals as they are written.
     """
 
     number: int
@@ -35,9 +36,9 @@ class Canonical:
     variables: tuple[int, ...]
     selected: frozenset[int]
     ties: tuple[Tie, ...]
-    values: tuple[ast.Expr | None, ...]
+    values: tuple[ir.Expr | None, ...]
     quantified: tuple[int, ...]
-    constants: tuple[str | float, ...]
+    constants: tuple[str, ...]
     _subscribers: Subscription | dict[int, Subscription] | None = None
     """One needs no dictionary, and most have one."""
     _asked: dict[tuple[int, ...], int] | None = None
@@ -71,7 +72,8 @@ class Canonical:
     @property
     def trees(self) -> tuple[Definition, ...]:
         """The definitions of all positions, then of the quantified paths, made again."""
-        return next(iter(self.subscribers.values())).compiled.definitions
+        found = next(iter(self.subscribers.values()))
+        return found.shape.definitions(found.literals)
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
@@ -135,7 +137,8 @@ class Canonical:
 
 @dataclass(slots=True)
 class Subscription:
-    """A registered query: its text, and how its matches become results (`delivery`)."""
+    """A registered query: its text, its shape and literals, and how its matches become results
+    (`delivery`)."""
 
     number: int
     id: str
@@ -144,15 +147,14 @@ class Subscription:
     first_doc: int
     windows: tuple[int, ...]
     delivery: Delivery
-    nested: tuple[str, ...]
+    shape: Shape
+    literals: Literals
     canonical: Canonical
-    _kept: Compiled | None = None
-    """A query in another's FROM, which has no text of its own that says all."""
 
     @property
     def compiled(self) -> Compiled:
-        """The query compiled again, from a small cache."""
-        return self._kept or recall(self.id, self.text)
+        """The query as it was registered."""
+        return Compiled(self.id, self.text, self.publish, self.shape, self.literals)
 
     @property
     def reads(self) -> set[str]:
@@ -202,9 +204,9 @@ class Catalog:
             first_doc,
             shape.windows(literals),
             shape.deliver(literals),
-            tuple([inner.id for inner in compiled.nested]),
+            shape,
+            literals,
             canonical,
-            compiled if number < 0 else None,
         )
         canonical.join(subscription)
         self._spans[subscription.windows[-1]] += 1
@@ -226,10 +228,10 @@ class Catalog:
 
     def remove(self, id: str) -> Subscription:
         subscription = self.subscriptions.pop(id)
-        for inner in subscription.nested:
-            self._nested_users[inner] -= 1
-            if not self._nested_users[inner]:
-                self.remove(inner)
+        for inner in subscription.shape.nested:
+            self._nested_users[inner.id] -= 1
+            if not self._nested_users[inner.id]:
+                self.remove(inner.id)
         if subscription.publish is not None:
             del self.published[subscription.publish]
         span = subscription.windows[-1]
@@ -243,8 +245,7 @@ class Catalog:
             del self.canonical[canonical.number]
             self._forget(canonical)
             self.edges.release(canonical)
-            compiled = subscription.compiled
-            self.variables.release(compiled.shape.texts(compiled.literals))
+            self.variables.release(subscription.shape.texts(subscription.literals))
             for stream in subscription.delivery.streams:
                 self.read[stream] -= 1
         return subscription
@@ -268,7 +269,7 @@ class Catalog:
         if canonical is fresh:
             self._next_canonical += 1
             self.variables.use(found)
-            self.edges.use(canonical, compiled.definitions)
+            self.edges.use(canonical, shape.definitions(literals))
             for stream in shape.delivery.streams:
                 self.read[stream] += 1
             self.canonical[canonical.number] = canonical
@@ -303,10 +304,9 @@ class Catalog:
 
 def _rest(canonical: Canonical) -> object:
     """What tells a canonical query from others over the same variables."""
-    constants = canonical.constants
     return (
         canonical.template,
         canonical.selected,
         canonical.quantified,
-        repr(constants) if constants else "",
+        canonical.constants,
     )

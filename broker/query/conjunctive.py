@@ -8,7 +8,7 @@ block is the *pivot*; blocks before it come from older documents, blocks after i
 
 from __future__ import annotations
 
-from broker.query.residual import ResidualSql, constants
+from broker.query.residual import ResidualSql, parameters
 from xscl.normal.operators import FollowedBy, blocks_of, operators_of
 from xscl.normal.template import Template
 
@@ -24,7 +24,7 @@ def create_parameter_table(template: Template, number: int) -> str:
     columns += [f"v{i} INTEGER" for i in range(size)]
     columns += [f"s{i} BOOLEAN" for i in range(size)]
     columns += [f"u{i} INTEGER" for i in range(len(template.quantified))]
-    columns += [f"k{i} {kind}" for i, kind in constants(template)]
+    columns += [f"k{i} {'DOUBLE' if n else 'VARCHAR'}" for i, n in parameters(template)]
     columns += [f"w{i} BIGINT" for i in range(template.windows)]
     return f"CREATE OR REPLACE TEMP TABLE {parameter_table(number)} ({', '.join(columns)})"
 

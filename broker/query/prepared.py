@@ -1,58 +1,39 @@
-"""Shapes: what queries that differ only in constants, windows and names have in common.
+"""Compiled queries: a shape, which all that differ in constants, windows and names share, and literals.
 
 Very many subscriptions are a few texts with other constants in them: this author and that keyword.
-In goes a checked query, or the canonical text of one; out comes a `Compiled`. The first query of a
-kind goes through all passes by itself. For the second, the passes run once more over the query with
-holes where its constants and windows stand, and what comes out is the `Shape` that it and all later
-ones share; of their own they have the texts of their constants.
-
-A shape is shared only where that is the same as compiling each query by itself: where the canonical
-text is this one outside of the holes, and no pass looks into a hole (but to order filters, which is
-done again). Other queries are compiled each by itself: those with a query in FROM, and those with
-something like a number in the text of an XML constructor.
+In goes a checked query; out comes a `Compiled`: the `Shape` of its form, and its literals. The
+passes run once for a form, since no pass looks at a literal: in the intermediate form it is a
+parameter. What a query has of its own is made of its shape by binding its literals.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
+from weakref import WeakValueDictionary
 
 import xscl
 from broker.model import UNBOUNDED
 from broker.query.conjunctive import has_edge
 from broker.query.edges import Tie
-from xscl import ast
 from xscl.check.program import ResolvedQuery
-from xscl.normal.holes import (
-    Holes,
-    Literals,
-    Make,
-    Unfit,
-    cut,
-    has_hole,
-    placeless,
-    punch,
-    window_of,
-)
+from xscl.normal import ir
+from xscl.normal.bind import Bind, Literals, binder, string_of, window_of
+from xscl.normal.canonical import settled_throughout
 from xscl.normal.joingraph import JoinGraph, join_graph
 from xscl.normal.normalize import NormalQuery, normalize
 from xscl.normal.template import Fitted, Template, template
-from xscl.normal.treepattern import Definition, paths
-
-Select = tuple[ast.SelectItem, ...] | ast.Element | None
-
-_MOST = 1 << 14
-"""Shapes kept; a shape takes a few kilobytes."""
+from xscl.normal.text import filled
+from xscl.normal.treepattern import Definition
 
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """A query after all passes."""
+    """A query after all passes. `named` maps what SELECT names to positions: variables, or for `*` the
+    numbers of the blocks."""
 
-    resolved: ResolvedQuery
     normal: NormalQuery
     graph: JoinGraph
     fitted: Fitted
@@ -62,30 +43,11 @@ class Passes:
 def run_passes(resolved: ResolvedQuery) -> Passes:
     """All passes from a checked query to its template."""
     normal = normalize(resolved)
-    names = selected_variables(resolved.query)
-    graph = join_graph(normal, names)
+    graph = join_graph(normal)
     fitted = template(graph)
     places = [fitted.positions[i] for i in graph.selected]
-    named = dict(zip(names or map(str, range(len(places))), places, strict=True))
-    return Passes(resolved, normal, graph, fitted, named)
-
-
-def selected_variables(query: ast.Query) -> list[str]:
-    """The variables that SELECT names, in order; none for `*`."""
-    if query.select is None:
-        return []
-    select = query.select
-    exprs = _expressions(select) if isinstance(select, ast.Element) else [i.expr for i in select]
-    names = dict.fromkeys(path.variable for expr in exprs for path in paths(expr))
-    return [name for name in names if name is not None]
-
-
-def _expressions(element: ast.Element) -> Iterator[ast.Expr]:
-    for part in [*(p for _, parts in element.attributes for p in parts), *element.content]:
-        if isinstance(part, ast.Element):
-            yield from _expressions(part)
-        elif not isinstance(part, str):
-            yield part
+    named = dict(zip(normal.named or map(str, range(len(places))), places, strict=True))
+    return Passes(normal, graph, fitted, named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,108 +62,212 @@ class Delivery:
     positions: tuple[int, ...]
     selected: tuple[int, ...]
     variables: tuple[tuple[str, int], ...]
-    named: dict[str, int]
-    select: Select
+    named: Mapping[str, int]
+    select: ir.Select
     namespaces: Mapping[str, str]
     streams: frozenset[str]
 
 
+COMPILER = 1
+"""The version of what compiles. It goes up with every change in what passes make of a query, in how
+its form or its definitions are written, or in `Blueprint`: what a state holds of an older version is
+made again from the texts of its queries."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Open:
-    """A definition with holes: its place among the shape's; its steps, where open as indices of the
-    shape's; its text as a format and holes, None where the literals decide in which order its
-    filters stand."""
+class Blueprint:
+    """What all queries of one form have in common, as plain data.
 
-    place: int
-    stream: str
-    steps: tuple[ast.Step | int, ...]
-    value: ast.Expr | None
-    make_value: Make | None
-    text: tuple[str, tuple[int, ...]] | None
+    `form` is `ResolvedQuery.form`. `ties` are its edges, by position; `definitions` those of all
+    positions, then of the quantified paths. Numbers of literals are `parameters`, which are the
+    template's, and `windows`, those of the operators and of WITHIN, None for no bound. `variables`
+    are those of the delivery, as they are written. `nested` are the queries in FROM.
+    """
+
+    form: str
+    template: Template
+    ties: tuple[Tie, ...]
+    selected: frozenset[int]
+    definitions: tuple[Definition, ...]
+    parameters: tuple[int, ...]
+    windows: tuple[int | None, ...]
+    variables: tuple[tuple[ir.Written, int], ...]
+    delivery: Delivery
+    nested: tuple[Inner, ...]
 
 
-class Shape:
-    """A compiled query but for its literals. `ties` are its edges, by position."""
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A query in FROM, which publishes a stream of its id."""
 
-    def __init__(self, passes: Passes, holes: Holes) -> None:
-        graph, fitted = passes.graph, passes.fitted
-        shape = fitted.template
-        self.template: Template = shape
-        self.selected = frozenset(fitted.positions[i] for i in graph.selected)
-        self.ties: tuple[Tie, ...] = (
+    id: str
+    text: str
+    literals: Literals
+    blueprint: Blueprint
+
+
+def blueprint(resolved: ResolvedQuery) -> Blueprint:
+    """What all passes make of a query's form."""
+    passes = run_passes(resolved)
+    graph, fitted = passes.graph, passes.fitted
+    shape = fitted.template
+    nodes = sorted(zip(fitted.positions, graph.nodes, strict=True), key=itemgetter(0))
+    by_literals = any(not isinstance(p, str) for name, _ in graph.variables for p in name)
+    return Blueprint(
+        form=resolved.form,
+        template=shape,
+        ties=(
             *(
                 (position, parent, shape.valued(position), shape.read(position))
                 for position, (_, parent) in enumerate(shape.nodes)
                 if has_edge(shape, position)
             ),
             *((p, base, False, True) for p, base in enumerate(shape.quantified, len(shape.nodes))),
-        )
-        self._steps: dict[ast.Step, int] = {}
-        self._makes: list[Make] = []
-        nodes = zip(fitted.positions, graph.nodes, fitted.texts, strict=True)
-        placed = sorted(nodes, key=itemgetter(0))
-        self._definitions = [node.definition for _, node, _ in placed]
-        self._texts = [text for _, _, text in placed]
-        self._definitions += [definition for _, definition in graph.quantified]
-        self._texts += [definition.text() for _, definition in graph.quantified]
-        self._opened = [
-            found for i in range(len(self._texts)) if (found := self._open(i, holes)) is not None
-        ]
-        self._values = tuple([d.value for d in self._definitions[: len(shape.nodes)]])
-        self._valued = not any(each.make_value for each in self._opened)
-        self._settled = all(each.text is not None for each in self._opened)
-        self._constants = [
-            (c, holes.strings.get(c) if isinstance(c, str) else holes.numbers.get(c))
-            for c in fitted.constants
-        ]
-        asked = [UNBOUNDED if w is None else w for w in graph.windows]
-        self._windows = [(w, holes.windows.get(w)) for w in asked]
-        select = placeless(passes.resolved.query.select)
-        self._select = holes.make(select)
-        if holes.texts and any(
-            map(has_hole, [*passes.named, *(name for name, _ in graph.variables)])
-        ):
-            raise Unfit
-        self.delivery = Delivery(
+        ),
+        selected=frozenset([fitted.positions[i] for i in graph.selected]),
+        definitions=(
+            *(node.definition for _, node in nodes),
+            *(definition for _, definition in graph.quantified),
+        ),
+        parameters=fitted.parameters,
+        windows=graph.windows,
+        variables=graph.variables,
+        delivery=Delivery(
             positions=fitted.positions,
             selected=graph.selected,
-            variables=graph.variables,
+            variables=() if by_literals else _variables(graph.variables, ()),
             named=passes.named,
-            select=None if self._select else select,
-            namespaces=passes.resolved.namespaces,
-            streams=frozenset(node.definition.stream for node in graph.nodes),
-        )
+            select=passes.normal.select,
+            namespaces=resolved.namespaces,
+            streams=frozenset([node.definition.stream for node in graph.nodes]),
+        ),
+        nested=tuple(
+            [
+                Inner(inner.id, inner.text, inner.literals, blueprint(inner))
+                for inner in passes.normal.nested
+            ]
+        ),
+    )
 
-    def _open(self, place: int, holes: Holes) -> _Open | None:
-        definition = self._definitions[place]
-        steps: list[ast.Step | int] = []
-        for step in definition.steps:
-            make = holes.step(step)
-            if make is None:
-                steps.append(step)
-                continue
-            if step not in self._steps:
-                self._steps[step] = len(self._makes)
-                self._makes.append(make)
-            steps.append(self._steps[step])
-        value = None if definition.value is None else holes.make(definition.value, ordered=False)
-        if value is None and all(isinstance(step, ast.Step) for step in steps):
-            return None
-        text = holes.text(self._texts[place]) if holes.settled(definition) else None
-        return _Open(place, definition.stream, tuple(steps), definition.value, value, text)
+
+def _variables(
+    variables: tuple[tuple[ir.Written, int], ...], literals: Literals
+) -> tuple[tuple[str, int], ...]:
+    return tuple({filled(name, literals): index for name, index in variables}.items())
+
+
+class Shape:
+    """A blueprint with what binds its definitions and its SELECT to literals."""
+
+    __slots__ = (
+        *("__weakref__", "_bind_select", "_bind_values", "_bound", "_own_delivery", "_values"),
+        *("blueprint", "delivery", "nested", "selected", "template", "ties"),
+    )
+
+    def __init__(self, made: Blueprint) -> None:
+        self.blueprint = made
+        self.template = made.template
+        self.selected = made.selected
+        self.ties = made.ties
+        self.delivery = made.delivery
+        self.nested = tuple(
+            [
+                Compiled(inner.id, inner.text, inner.id, shape_of(inner.blueprint), inner.literals)
+                for inner in made.nested
+            ]
+        )
+        self._bound = _Definitions([*made.definitions])
+        self._values = tuple([d.value for d in made.definitions[: len(made.template.nodes)]])
+        self._bind_values = binder(self._values)
+        self._bind_select = binder(made.delivery.select)
+        self._own_delivery = self._bind_select is not None or (
+            bool(made.variables) and not made.delivery.variables
+        )
 
     def definitions(self, literals: Literals) -> tuple[Definition, ...]:
         """The definitions of all positions, then of the quantified paths."""
-        found = self._definitions.copy()
-        made = [make(literals) for make in self._makes]
+        return self._bound.definitions(literals)
+
+    def texts(self, literals: Literals) -> list[str]:
+        """The texts of `definitions`."""
+        return self._bound.texts(literals)
+
+    def values(self, literals: Literals) -> tuple[ir.Expr | None, ...]:
+        """What is computed of the nodes at all positions."""
+        if self._bind_values is None:
+            return self._values
+        bound: tuple[ir.Expr | None, ...] = self._bind_values(literals)
+        return bound
+
+    def constants(self, literals: Literals) -> tuple[str, ...]:
+        """The literals that are the template's parameters, in order."""
+        return tuple([literals[index] for index in self.blueprint.parameters])
+
+    def windows(self, literals: Literals) -> tuple[int, ...]:
+        """The windows of the operators in microseconds, then how long a whole match may be."""
+        asked = self.blueprint.windows
+        return _together(tuple([UNBOUNDED if w is None else window_of(literals[w]) for w in asked]))
+
+    def deliver(self, literals: Literals) -> Delivery:
+        if not self._own_delivery:
+            return self.delivery
+        select = self.delivery.select if self._bind_select is None else self._bind_select(literals)
+        variables = _variables(self.blueprint.variables, literals)
+        return replace(self.delivery, select=select, variables=variables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A definition with parameters: its place among the shape's; its steps, those with parameters as
+    indices of the shape's; its text as a format and the literals in it, None where the literals
+    decide in which order its filters stand."""
+
+    place: int
+    stream: str
+    steps: tuple[ir.Step | int, ...]
+    value: ir.Expr | None
+    bind_value: Bind | None
+    text: tuple[str, tuple[int, ...]] | None
+
+
+class _Definitions:
+    """The definitions of a shape. Steps that several of them have are bound once."""
+
+    def __init__(self, definitions: list[Definition]) -> None:
+        self._fixed = definitions
+        self._texts = [definition.text() for definition in definitions]
+        self._indices: dict[ir.Step, int] = {}
+        self._binds: list[Bind] = []
+        opened = [self._open(place, each) for place, each in enumerate(definitions)]
+        self._opened = [each for each in opened if each is not None]
+        self._settled = all(each.text is not None for each in self._opened)
+
+    def _open(self, place: int, definition: Definition) -> _Open | None:
+        steps: list[ir.Step | int] = []
+        for step in definition.steps:
+            bind = binder(step)
+            if bind is not None and step not in self._indices:
+                self._indices[step] = len(self._binds)
+                self._binds.append(bind)
+            steps.append(step if bind is None else self._indices[step])
+        bind_value = binder(definition.value)
+        if bind_value is None and all(isinstance(step, ir.Step) for step in steps):
+            return None
+        return _Open(
+            *(place, definition.stream, tuple(steps), definition.value, bind_value),
+            _format(definition.written()) if settled_throughout(definition.steps) else None,
+        )
+
+    def definitions(self, literals: Literals) -> tuple[Definition, ...]:
+        found = self._fixed.copy()
+        bound = [bind(literals) for bind in self._binds]
         for each in self._opened:
-            steps = tuple([made[s] if isinstance(s, int) else s for s in each.steps])
-            value = each.value if each.make_value is None else each.make_value(literals)
+            steps = tuple([bound[s] if isinstance(s, int) else s for s in each.steps])
+            value = each.value if each.bind_value is None else each.bind_value(literals)
             found[each.place] = Definition(each.stream, steps, value)
         return tuple(found)
 
     def texts(self, literals: Literals) -> list[str]:
-        """The texts of `definitions`."""
         if not self._settled:
             return [definition.text() for definition in self.definitions(literals)]
         found = self._texts.copy()
@@ -211,106 +277,46 @@ class Shape:
             found[each.place] = text % tuple([literals[i] for i in order])
         return found
 
-    def values(self, literals: Literals) -> tuple[ast.Expr | None, ...]:
-        """What is computed of the nodes at all positions."""
-        if self._valued:
-            return self._values
-        return tuple([d.value for d in self.definitions(literals)[: len(self._values)]])
 
-    def constants(self, literals: Literals) -> tuple[str | float, ...]:
-        """The constants of the template's parameters, in order."""
-        return tuple(
-            [
-                value
-                if hole is None
-                else literals[hole][1:-1]
-                if isinstance(value, str)
-                else float(literals[hole])
-                for value, hole in self._constants
-            ]
-        )
-
-    def windows(self, literals: Literals) -> tuple[int, ...]:
-        """As `windows_of` the graph."""
-        asked = self._windows
-        return _together(
-            tuple([w if hole is None else window_of(literals[hole]) for w, hole in asked])
-        )
-
-    def deliver(self, literals: Literals) -> Delivery:
-        if self._select is None:
-            return self.delivery
-        return replace(self.delivery, select=self._select(literals))
+def _format(text: ir.Written) -> tuple[str, tuple[int, ...]]:
+    """A text as a format of `%`, and the literals in it."""
+    pieces = [piece.replace("%", "%%") if isinstance(piece, str) else "%s" for piece in text]
+    return "".join(pieces), tuple([p.index for p in text if not isinstance(p, str)])
 
 
 @lru_cache(maxsize=4_096)
 def _together(asked: tuple[int, ...]) -> tuple[int, ...]:
-    """What `windows_of` makes of the operators' windows and WITHIN; equal ones are one object."""
+    """What the operators and WITHIN ask for; equal ones are one object."""
     *own, whole = asked
     return (*own, min([whole, *own[-1:]]))
 
 
+@dataclass(slots=True, eq=False)
 class Compiled:
-    """A query on its way to become a subscription: everything that needs no catalog.
+    """A query on its way to become a subscription: everything that needs no catalog."""
 
-    What the passes left on their way (`resolved`, `normal`, `graph`, `fitted`) is made again where
-    it is asked for and not there any more.
-    """
-
-    __slots__ = (
-        *("_definitions", "_passes", "_resolved", "id", "literals", "nested", "publish", "shape"),
-        "text",
-    )
-
-    def __init__(
-        self,
-        id: str,
-        text: str,
-        publish: str | None,
-        shape: Shape,
-        literals: Literals,
-        nested: tuple[Compiled, ...] = (),
-        resolved: ResolvedQuery | None = None,
-    ) -> None:
-        self.id = id
-        self.text = text
-        self.publish = publish
-        self.shape = shape
-        self.literals = literals
-        self.nested = nested
-        self._resolved = resolved
-        self._passes: Passes | None = None
-        self._definitions: tuple[Definition, ...] | None = None
-
-    @property
-    def definitions(self) -> tuple[Definition, ...]:
-        """Those of all positions, then of the quantified paths."""
-        if self._definitions is None:
-            self._definitions = self.shape.definitions(self.literals)
-        return self._definitions
+    id: str
+    text: str
+    publish: str | None
+    shape: Shape
+    literals: Literals
+    _resolved: ResolvedQuery | None = None
 
     @property
     def resolved(self) -> ResolvedQuery:
+        """The checked query, read from the text again where it is not there any more."""
         if self._resolved is None:
-            self._resolved = _resolve(self.id, self.text)
+            self._resolved = resolve(self.id, self.text)
         return self._resolved
 
-    def _run(self) -> Passes:
-        if self._passes is None:
-            self._passes = run_passes(self.resolved)
-        return self._passes
+    def passes(self) -> Passes:
+        """What each pass makes of the query, made again."""
+        return run_passes(self.resolved)
 
     @property
-    def normal(self) -> NormalQuery:
-        return self._run().normal
-
-    @property
-    def graph(self) -> JoinGraph:
-        return self._run().graph
-
-    @property
-    def fitted(self) -> Fitted:
-        return self._run().fitted
+    def nested(self) -> tuple[Compiled, ...]:
+        """The queries in its FROM."""
+        return self.shape.nested
 
     @property
     def reads(self) -> set[str]:
@@ -318,91 +324,43 @@ class Compiled:
         return set(self.shape.delivery.streams).union(*(inner.reads for inner in self.nested))
 
 
-_SEEN, _ALONE = "seen once", "compiled each by itself"
-_shapes: dict[str, Shape | str] = {}
-_LETS = re.compile(r"""(?:LET NAMESPACE [^ ]+ = (?:'[^']*'|"[^"]*"); )+""")
-_PUBLISH = re.compile(r""" PUBLISH ([^ '"]+)$""")
+_shapes: WeakValueDictionary[str, Shape] = WeakValueDictionary()
+"""By form; a shape is there for as long as a query has it."""
 
 
 def forget() -> None:
     """Forget all shapes; the next queries are compiled as if they were the first."""
     _shapes.clear()
-    recall.cache_clear()
 
 
-def _cut(id: str, text: str) -> tuple[str, str, Literals, str | None]:
-    """A canonical text as its LETs, what is fixed, its literals, and the stream that it publishes;
-    the label is left out."""
-    start, end, lets, publish = 0, len(text), "", None
-    if text.startswith("LET NAMESPACE "):
-        found = _LETS.match(text)
-        assert found is not None
-        lets, start = found[0], found.end()
-    if text.startswith(id, start) and text.startswith(": ", start + len(id)):
-        start += len(id) + 2
-    if " PUBLISH " in text:
-        found = _PUBLISH.search(text)
-        if found is not None:
-            end, publish = found.start(), found[1]
-    fixed, literals = cut(text[start:end])
-    return lets, fixed, literals, publish
+def shape_of(made: Blueprint) -> Shape:
+    """The shape of a blueprint, the same one for as long as any query has it."""
+    found = _shapes.get(made.form)
+    if found is None:
+        found = _shapes[made.form] = Shape(made)
+    return found
 
 
 def compile_query(resolved: ResolvedQuery) -> Compiled:
     """A checked query, compiled."""
-    lets, fixed, literals, _ = _cut(resolved.id, resolved.text)
-    shape = _shapes.get(lets + fixed)
-    if isinstance(shape, str):
-        try:
-            shape = _opened(resolved, fixed) if shape is _SEEN else _ALONE
-        except Unfit:
-            shape = _ALONE
-        _shapes[lets + fixed] = shape
-    elif shape is None:
-        if len(_shapes) >= _MOST:
-            _shapes.clear()
-        _shapes[lets + fixed] = _SEEN
-    if not isinstance(shape, Shape):
-        return _alone(resolved)
+    shape = _shapes.get(resolved.form)
+    if shape is None:
+        shape = shape_of(blueprint(resolved))
     publish = resolved.query.publish
-    return Compiled(resolved.id, resolved.text, publish, shape, literals, (), resolved)
+    return Compiled(resolved.id, resolved.text, publish, shape, resolved.literals, resolved)
 
 
 def compile_text(id: str, text: str) -> Compiled:
     """A query from its canonical text, which passed all checks before."""
-    lets, fixed, literals, publish = _cut(id, text)
-    shape = _shapes.get(lets + fixed)
-    if not isinstance(shape, Shape):
-        return compile_query(_resolve(id, text))
-    return Compiled(id, text, publish, shape, literals)
+    return replace(compile_query(resolve(id, text)), text=text)
 
 
-@lru_cache(maxsize=4_096)
-def recall(id: str, text: str) -> Compiled:
-    """A registered query, with all that its passes find."""
-    return compile_text(id, text)
-
-
-def _resolve(id: str, text: str) -> ResolvedQuery:
+def resolve(id: str, text: str) -> ResolvedQuery:
+    """A checked query from its canonical text."""
     (resolved,) = [q for q in xscl.check([xscl.parse(text, id)]).queries if q.id == id]
     return resolved
 
 
-def _opened(resolved: ResolvedQuery, fixed: str) -> Shape:
-    query, holes = punch(resolved.query, fixed)
-    return Shape(run_passes(replace(resolved, query=query)), holes)
-
-
-def _alone(resolved: ResolvedQuery) -> Compiled:
-    passes = run_passes(resolved)
-    # A query in FROM has a text without its prefixes, so that it shares with no other.
-    nested = tuple(_alone(inner) for inner in passes.normal.nested)
-    shape = Shape(passes, Holes())
-    made = Compiled(resolved.id, resolved.text, resolved.query.publish, shape, (), nested, resolved)
-    made._passes = passes
-    return made
-
-
-def windows_of(graph: JoinGraph) -> tuple[int, ...]:
-    """Windows by operator, then WITHIN; the last also says how long a whole match may be."""
-    return _together(tuple(UNBOUNDED if w is None else w for w in graph.windows))
+def value_of(constant: str) -> str | float:
+    """The value of a constant as it is written."""
+    return string_of(constant) if constant[0] in "'\"" else float(constant)

@@ -8,17 +8,15 @@ number; NULL stands for NaN. XPath's rules hold, not DuckDB's: a comparison with
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
 from duckdb.func import FunctionNullHandling
 
-from xscl import ast
 from xscl.functions.table import FUNCTIONS, to_string
-from xscl.normal.normalize import is_number
+from xscl.normal import ir
 from xscl.normal.template import Template
-from xscl.normal.treepattern import paths
 
 _NATIVE: dict[str, Callable[..., str]] = {
     "contains": lambda a, b: f"contains({a}, {b})",
@@ -29,7 +27,21 @@ _NATIVE: dict[str, Callable[..., str]] = {
 }
 """Functions that DuckDB computes exactly as XPath does; the others are called from it."""
 
-_ARITHMETIC = {"+": "+", "-": "-", "*": "*", "div": "/", "mod": "%"}
+_ARITHMETIC = {
+    ir.Calculation.PLUS: "+",
+    ir.Calculation.MINUS: "-",
+    ir.Calculation.TIMES: "*",
+    ir.Calculation.DIVIDED: "/",
+    ir.Calculation.MODULO: "%",
+}
+_COMPARISON = {
+    ir.Comparator.EQUAL: "=",
+    ir.Comparator.UNEQUAL: "<>",
+    ir.Comparator.LESS: "<",
+    ir.Comparator.AT_MOST: "<=",
+    ir.Comparator.GREATER: ">",
+    ir.Comparator.AT_LEAST: ">=",
+}
 
 
 class ResidualSql:
@@ -51,28 +63,29 @@ class ResidualSql:
         self.document = document
         self.stored = stored
 
-    def condition(self, part: ast.Expr) -> str:
+    def condition(self, part: ir.Expr) -> str:
         match part:
-            case ast.And() | ast.Or():
-                word = " AND " if isinstance(part, ast.And) else " OR "
+            case ir.And() | ir.Or():
+                word = " AND " if isinstance(part, ir.And) else " OR "
                 return f"({word.join(self.condition(p) for p in part.parts)})"
-            case ast.Not():
+            case ir.Not():
                 return f"NOT {self.condition(part.part)}"
-            case ast.Comparison():
+            case ir.Comparison():
                 return self._exists(part, self._comparison(part))
             case _:
                 return self._exists(part, self._text(part))
 
-    def _comparison(self, part: ast.Comparison) -> str:
-        op = "<>" if part.op == "!=" else part.op
-        numeric = op not in ("=", "<>") or is_number(part.left) or is_number(part.right)
+    def _comparison(self, part: ir.Comparison) -> str:
+        symbol = _COMPARISON[part.comparator]
+        relational = part.comparator.relational
+        numeric = relational or ir.is_number(part.left) or ir.is_number(part.right)
         side = self._number if numeric else self._text
-        missing = "TRUE" if op == "<>" else "FALSE"
-        return f"COALESCE({side(part.left)} {op} {side(part.right)}, {missing})"
+        missing = "TRUE" if part.comparator is ir.Comparator.UNEQUAL else "FALSE"
+        return f"COALESCE({side(part.left)} {symbol} {side(part.right)}, {missing})"
 
-    def _exists(self, part: ast.Expr, condition: str) -> str:
+    def _exists(self, part: ir.Expr, condition: str) -> str:
         """A path under NOT or OR: there is some such node."""
-        used = sorted({_index(p) for p in paths(part) if _sigil(p) == "?"})
+        used = sorted({leaf.path for leaf in ir.leaves(part) if isinstance(leaf, ir.SomeNode)})
         if not used:
             return condition
         conditions = []
@@ -88,48 +101,46 @@ class ResidualSql:
         sources = ", ".join(f"{self.stored} q{i}" for i in used)
         return f"EXISTS (SELECT 1 FROM {sources} WHERE {' AND '.join([*conditions, condition])})"
 
-    def _reference(self, path: ast.Path, column: str) -> str:
-        index = _index(path)
-        match _sigil(path):
-            case "#":
-                return f"e{index}.{column}"
-            case "?":
-                return f"q{index}.{column}"
-            case _:
-                return f"t.k{index}"
-
-    def _text(self, expr: ast.Expr) -> str:
+    def _text(self, expr: ir.Expr) -> str:
         """SQL of an expression as a string, or of a boolean function."""
-        if isinstance(expr, ast.Path):
-            return self._reference(expr, "text")
-        if is_number(expr):
+        if ir.is_number(expr):
             return f"xscl_string({self._number(expr)})"
-        assert isinstance(expr, ast.Call)
+        match expr:
+            case ir.NodeValue(node=node):
+                return f"e{node}.text"
+            case ir.SomeNode(path=path):
+                return f"q{path}.text"
+            case ir.Parameter(index=index):
+                return f"t.k{index}"
+        assert isinstance(expr, ir.Call)
         return self._call(expr)
 
-    def _number(self, expr: ast.Expr) -> str:
+    def _number(self, expr: ir.Expr) -> str:
         """SQL of an expression as a number, NULL for NaN."""
-        if isinstance(expr, ast.Path):
-            if _sigil(expr) == "$":
-                return f"not_nan(xscl_number({self._reference(expr, 'text')}))"
-            return self._reference(expr, "num")
-        if isinstance(expr, ast.Arithmetic):
-            return f"not_nan({self._arithmetic(expr)})"
-        assert isinstance(expr, ast.Call)
-        if expr.name == "number":
-            return self._number(expr.args[0])
-        if is_number(expr):
+        match expr:
+            case ir.NodeValue(node=node):
+                return f"e{node}.num"
+            case ir.SomeNode(path=path):
+                return f"q{path}.num"
+            case ir.Parameter(index=index, numeric=True):
+                return f"t.k{index}"
+            case ir.Arithmetic():
+                return f"not_nan({self._arithmetic(expr)})"
+            case ir.Call(name="number", args=(argument,)):
+                return self._number(argument)
+        if ir.is_number(expr):
+            assert isinstance(expr, ir.Call)
             return f"not_nan({self._call(expr)})"
         return f"not_nan(xscl_number({self._text(expr)}))"
 
-    def _arithmetic(self, expr: ast.Expr) -> str:
+    def _arithmetic(self, expr: ir.Expr) -> str:
         """SQL of a sum or product. NaN passes through, so that one look at the whole is enough."""
-        if not isinstance(expr, ast.Arithmetic):
+        if not isinstance(expr, ir.Arithmetic):
             return self._number(expr)
         left, right = self._arithmetic(expr.left), self._arithmetic(expr.right)
-        return f"({left} {_ARITHMETIC[expr.op]} {right})"
+        return f"({left} {_ARITHMETIC[expr.calculation]} {right})"
 
-    def _call(self, expr: ast.Call) -> str:
+    def _call(self, expr: ir.Call) -> str:
         function = FUNCTIONS[expr.name]
         args = [
             (self._number if function.parameter(i) == "number" else self._text)(arg)
@@ -139,25 +150,15 @@ class ResidualSql:
         return native(*args) if native else f"{_sql_name(expr.name, len(args))}({', '.join(args)})"
 
 
-def _sigil(path: ast.Path) -> str:
-    assert path.variable is not None
-    return path.variable[0]
-
-
-def _index(path: ast.Path) -> int:
-    assert path.variable is not None
-    return int(path.variable[1:])
-
-
-def constants(template: Template) -> Iterator[tuple[int, str]]:
-    """The constants of a template's residuals in order, with the SQL type of each."""
+def parameters(template: Template) -> list[tuple[int, bool]]:
+    """The parameters of a template's residuals in order, and whether each is a number."""
     found = {
-        _index(path): "DOUBLE" if _sigil(path) == "%" else "VARCHAR"
+        leaf.index: leaf.numeric
         for part in template.residuals
-        for path in paths(part)
-        if _sigil(path) in "$%"
+        for leaf in ir.leaves(part)
+        if isinstance(leaf, ir.Parameter)
     }
-    yield from sorted(found.items())
+    return sorted(found.items())
 
 
 def _sql_name(name: str, arity: int) -> str:

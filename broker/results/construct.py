@@ -12,8 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
 
-from xscl import ast
-from xscl.normal.treepattern import resolve_names
+from xscl.normal import ir
 from xscl.stage1.filters import Node, as_text, compile_value, text_of
 
 Environment = Mapping[str, Node]
@@ -64,13 +63,13 @@ def node_xml(node: Node, default_namespace: str = "") -> str:
     return copy
 
 
-def item_xml(item: ast.SelectItem, env: Environment, namespaces: Mapping[str, str]) -> str:
+def item_xml(item: ir.Item, env: Environment) -> str:
     """What an item of SELECT gives.
 
     Nodes are copied, or with AS become elements of that name with their text; a computed value
     becomes an element, named `value` where there is no AS.
     """
-    value = compile_value(resolve_names(item.expr, namespaces))(env)
+    value = compile_value(item.expr)(env)
     if not isinstance(value, list):
         return element(item.name or "value", (), text_xml(as_text(value)))
     if item.name is None:
@@ -78,22 +77,22 @@ def item_xml(item: ast.SelectItem, env: Environment, namespaces: Mapping[str, st
     return "".join(element(item.name, (), text_xml(text_of(node))) for node in value)
 
 
-def item_texts(item: ast.SelectItem, env: Environment, namespaces: Mapping[str, str]) -> list[str]:
+def item_texts(item: ir.Item, env: Environment) -> list[str]:
     """The texts of what an item of SELECT gives, each once."""
-    value = compile_value(resolve_names(item.expr, namespaces))(env)
+    value = compile_value(item.expr)(env)
     texts = [text_of(node) for node in value] if isinstance(value, list) else [as_text(value)]
     return list(dict.fromkeys(texts))
 
 
-def renamed(select: tuple[ast.SelectItem, ...] | ast.Element | None) -> list[ast.SelectItem]:
+def renamed(select: ir.Select) -> list[ir.Item]:
     """The items to which SELECT gives a name."""
-    if select is None or isinstance(select, ast.Element):
+    if select is None or isinstance(select, ir.Element):
         return []
     return [item for item in select if item.name is not None]
 
 
 def construct(
-    made: ast.Element,
+    made: ir.Element,
     env: Environment,
     namespaces: Mapping[str, str],
     declared: Mapping[str, str] | None = None,
@@ -103,7 +102,7 @@ def construct(
     scope = dict(outside)
     attributes: list[tuple[str, str]] = []
     for name, parts in made.attributes:
-        text = "".join(p if isinstance(p, str) else _joined(p, env, namespaces) for p in parts)
+        text = "".join(p if isinstance(p, str) else _joined(p, env) for p in parts)
         attributes.append((name, text))
         if name == "xmlns" or name.startswith("xmlns:"):
             scope[name.partition(":")[2]] = text
@@ -116,18 +115,18 @@ def construct(
     for part in made.content:
         if isinstance(part, str):
             content.append(text_xml(part))
-        elif isinstance(part, ast.Element):
+        elif isinstance(part, ir.Element):
             content.append(construct(part, env, namespaces, scope))
         else:
-            value = compile_value(resolve_names(part, namespaces))(env)
+            value = compile_value(part)(env)
             nodes = value if isinstance(value, list) else [as_text(value)]
             content += [node_xml(node, scope.get("", "")) for node in nodes]
     return element(made.name, attributes, "".join(content))
 
 
-def _joined(expr: ast.Expr, env: Environment, namespaces: Mapping[str, str]) -> str:
+def _joined(expr: ir.Expr, env: Environment) -> str:
     """The value of an expression in an attribute: several nodes are parted by blanks."""
-    value = compile_value(resolve_names(expr, namespaces))(env)
+    value = compile_value(expr)(env)
     if isinstance(value, list):
         return " ".join(text_of(node) for node in value)
     return as_text(value)

@@ -24,7 +24,7 @@ from broker.results.construct import (
 from broker.results.headline import headline
 from broker.results.joined import joined
 from broker.state.relations import StoredDocument
-from xscl import ast
+from xscl.normal import ir
 from xscl.stage1.document import (
     ELEMENT_BITS,
     ELEMENT_MASK,
@@ -147,9 +147,9 @@ class Publisher:
             content = [self._copy(doc, node) for _, doc, node in places]
         else:
             env = {name: self._context(doc, node) for name, doc, node in places}
-            if isinstance(select, ast.Element):
+            if isinstance(select, ir.Element):
                 return construct(select, env, namespaces)
-            content = [item_xml(item, env, namespaces) for item in select]
+            content = [item_xml(item, env) for item in select]
         times = (("start", iso_time(start)), ("end", iso_time(end)))
         return element("result", (("query", subscription.id), *times), "".join(content))
 
@@ -158,7 +158,7 @@ class Publisher:
         subscription: Subscription,
         blocks: Sequence[int],
         candidate: Candidate,
-        item: ast.SelectItem,
+        item: ir.Item,
     ) -> list[str]:
         """The texts that SELECT gives a name with AS."""
         delivery = subscription.delivery
@@ -166,7 +166,7 @@ class Publisher:
             name: self._context(candidate.docs[blocks[p]], candidate.nodes[p] or 0)
             for name, p in delivery.named.items()
         }
-        return item_texts(item, env, delivery.namespaces)
+        return item_texts(item, env)
 
     def _copy(self, doc: int, node: int) -> str:
         """A copy of a node; an attribute becomes an element of its name."""

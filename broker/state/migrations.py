@@ -7,12 +7,17 @@ never between two. A state of a newer version is refused.
 
 from __future__ import annotations
 
-VERSION = 3
+from collections.abc import Callable
+from typing import Any, Protocol
+
+VERSION = 4
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT);
 CREATE TABLE IF NOT EXISTS subscriptions (
-    number BIGINT, id VARCHAR, text VARCHAR, first_doc BIGINT, since BIGINT);
+    number BIGINT, id VARCHAR, text VARCHAR, first_doc BIGINT, since BIGINT, shape INTEGER,
+    literals VARCHAR[], publish VARCHAR);
+CREATE TABLE IF NOT EXISTS shapes (number INTEGER, compiler INTEGER, form VARCHAR, compiled VARCHAR);
 CREATE TABLE IF NOT EXISTS gaps (
     number BIGINT, status VARCHAR, reason VARCHAR, first_doc BIGINT, from_time BIGINT,
     to_doc BIGINT, to_time BIGINT, told BOOLEAN);
@@ -36,7 +41,81 @@ CREATE TABLE IF NOT EXISTS dead_letters (
 their own; a state written before there were any has none. Every time is in microseconds; `since`, `from_time`, `to_time` and `kept`
 are of the wall clock, and NULL where nobody told it."""
 
-STEPS = {
+
+class Connection(Protocol):
+    """What a step needs of a database."""
+
+    def execute(self, query: str, parameters: object = None, /) -> Connection: ...
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+
+
+def in_order(definition: str) -> str:
+    """The text of a definition with the filters of each step in the order of their texts, none
+    twice. A text that cannot be read so (by a namespace name with brackets) is left as it is."""
+    try:
+        text, end = _in_order(definition, 0)
+    except (IndexError, ValueError):
+        return definition
+    return text if end == len(definition) else definition
+
+
+def _in_order(text: str, at: int) -> tuple[str, int]:
+    """From a place to the bracket that closes there, or to the end; and where that is."""
+    pieces: list[str] = []
+    filters: set[str] = set()
+    while at < len(text) and text[at] != "]":
+        if text[at] == "[":
+            inner, at = _in_order(text, at + 1)
+            if text[at] != "]":
+                raise ValueError(text)
+            filters.add(inner)
+            at += 1
+            continue
+        pieces += [f"[{each}]" for each in sorted(filters)]
+        filters.clear()
+        end = text.index(text[at], at + 1) if text[at] in "'\"" else at
+        pieces.append(text[at : end + 1])
+        at = end + 1
+    pieces += [f"[{each}]" for each in sorted(filters)]
+    return "".join(pieces), at
+
+
+def _store_compiled(connection: Connection) -> None:
+    """Subscriptions were compiled from their texts at each start; they are once more, and then say
+    their shapes and literals. Filters stood in an order that followed from how the program
+    represented them. Definitions that turn out to be one become the one of the lowest number."""
+    for column in ("shape INTEGER", "literals VARCHAR[]", "publish VARCHAR"):
+        connection.execute(f"ALTER TABLE subscriptions ADD COLUMN {column}")
+    numbers: dict[str, int] = {}
+    changed: dict[int, str] = {}
+    merged: dict[int, int] = {}
+    rows = connection.execute("SELECT id, definition FROM variables ORDER BY id").fetchall()
+    for number, definition in rows:
+        text = in_order(definition)
+        known = numbers.setdefault(text, number)
+        if known != number:
+            merged[number] = known
+        elif text != definition:
+            changed[number] = text
+    if changed:
+        connection.execute(
+            "UPDATE variables SET definition = new.text"
+            " FROM (SELECT unnest(?::INTEGER[]) AS id, unnest(?::VARCHAR[]) AS text) new"
+            " WHERE variables.id = new.id",
+            [[*changed], [*changed.values()]],
+        )
+    for number, known in merged.items():
+        connection.execute("DELETE FROM variables WHERE id = ?", [number])
+        for column in ("var1", "var2"):
+            connection.execute(f"UPDATE rl SET {column} = ? WHERE {column} = ?", [known, number])
+    if merged:
+        connection.execute("CREATE TEMP TABLE rl_once AS SELECT DISTINCT * FROM rl")
+        connection.execute("DELETE FROM rl")
+        connection.execute("INSERT INTO rl SELECT * FROM rl_once")
+        connection.execute("DROP TABLE rl_once")
+
+
+STEPS: dict[int, str | Callable[[Connection], None]] = {
     2: """
 ALTER TABLE outbox RENAME TO outbox_1;
 CREATE TABLE outbox (
@@ -57,6 +136,7 @@ INSERT INTO dead_letters
 DROP TABLE dead_letters_2;
 INSERT INTO meta SELECT 'next_letter', count(*) + 1 FROM dead_letters;
 """,
+    4: _store_compiled,
 }
 """What makes a state of one version less into one of this version. Before
 version 3 dead letters had neither streams nor a date; how long they are kept counts from the day of

@@ -130,7 +130,11 @@ class Store(Statements):
             )
         with self.transaction():
             for version in range(found + 1, VERSION + 1):
-                self.connection.execute(STEPS[version])
+                step = STEPS[version]
+                if isinstance(step, str):
+                    self.connection.execute(step)
+                else:
+                    step(self.connection)
             self.connection.execute(SCHEMA)
             self.set_numbers(version=VERSION)
 

@@ -167,7 +167,7 @@ class Limits:
         for inner in self._stopped:  # it grows meanwhile: queries stand in queries
             if inner.number < 0:
                 for outer in catalog.subscriptions.values():
-                    if inner.id in outer.nested:
+                    if any(each.id == inner.id for each in outer.shape.nested):
                         self._stop(outer, self.cuts[inner.number])
 
     def take_stopped(self) -> list[tuple[str, int, str]]:

@@ -21,6 +21,7 @@ from broker.model import Status, Subscribed, Suspension
 from broker.query.catalog import Catalog, Subscription
 from broker.query.prepared import Compiled, compile_text
 from broker.state.store import Store
+from broker.subscriptions.forms import Forms
 from broker.subscriptions.gaps import Gaps
 from broker.subscriptions.published_streams import Streams
 from xscl.growth import growing
@@ -65,6 +66,7 @@ class Registry:
         self.catalog = Catalog()
         self.matcher = Matcher()
         self.gaps = Gaps(store)
+        self.forms = Forms(store)
         self.halted: dict[str, Halted] = {}
         self._settled = 0
         """How many subscriptions there were when they were last taken out of the collector's sight."""
@@ -84,26 +86,31 @@ class Registry:
     def _restore(self) -> None:
         count = self.store.count("SELECT count(*) FROM subscriptions")
         gaps = self.gaps.read()
+        self.forms.load()
         self.untold = self.gaps.untold()
         with growing(count):
             variables = self.store.chunks("SELECT definition, id FROM variables", _CHUNK)
             for chunk in variables:
                 self.catalog.variables.load(chunk)
             for chunk in self.store.chunks(
-                "SELECT number, id, text, first_doc FROM subscriptions ORDER BY number", _CHUNK
+                "SELECT number, id, text, shape, literals, publish, first_doc"
+                " FROM subscriptions ORDER BY number",
+                _CHUNK,
             ):
-                for number, id, text, first_doc in chunk:
+                for *row, first_doc in chunk:
+                    compiled, number = self.forms.compiled(row), row[0]
                     own = gaps.get(number)
                     counts_from = own[-1].to_doc if own else first_doc
                     if counts_from is None:
-                        self._hold(Halted.of(number, compile_text(id, text)))
+                        self._hold(Halted.of(number, compiled))
                     else:
-                        self.catalog.add(compile_text(id, text), number, counts_from)
+                        self.catalog.add(compiled, number, counts_from)
                     self._last = number
                 self.catalog.variables.loaded()
                 self._synchronize()
         with self.store.transaction():
             self._write_variables()
+            self.forms.loaded()
         self._settle()
 
     def known(self, id: str) -> Subscription | Halted | None:
@@ -299,8 +306,10 @@ class Registry:
                 "text": (pa.string(), [s.text for s in rows]),
                 "first_doc": (pa.int64(), [s.first_doc for s in rows]),
                 "since": (pa.int64(), [now] * len(rows)),
+                **self.forms.columns(rows),
             },
         )
+        self.forms.write()
 
     def _write_variables(self) -> None:
         """No id is given that is not written down: it might be given again."""

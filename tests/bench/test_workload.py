@@ -105,11 +105,10 @@ def test_witness_columns_are_those_of_stage_1(name: str, size: int) -> None:
         (resolved,) = xscl.check([xscl.parse(query.text(documents.schema))]).queries
         ready = compile_query(resolved)
         catalog.add(ready, number, 0)
-        for node in ready.graph.nodes:
-            tag = documents.schema.names.index(node.definition.steps[-1].test.name)
-            mine[catalog.variables[node.definition.text()]] = workload.variable(
-                query, node.block, tag
-            )
+        definitions = ready.shape.definitions(ready.literals)
+        for (block, _), definition in zip(ready.shape.template.nodes, definitions, strict=True):
+            tag = documents.schema.names.index(definition.steps[-1].test.name)
+            mine[catalog.variables[definition.text()]] = workload.variable(query, block, tag)
     matcher = Matcher(catalog.edges.values())
     expected = []
     for number in range(len(documents)):
@@ -137,7 +136,7 @@ def test_shapes_are_as_many_as_templates(name: str) -> None:
     pairs = set()
     for query in workload.distinct:
         (resolved,) = xscl.check([xscl.parse(query.text(workload.documents.schema))]).queries
-        pairs.add((fit(workload, query).shape, compile_query(resolved).fitted.template))
+        pairs.add((fit(workload, query).shape, compile_query(resolved).shape.template))
     assert len(pairs) == len({shape for shape, _ in pairs}) == len({t for _, t in pairs})
 
 

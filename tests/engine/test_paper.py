@@ -126,7 +126,7 @@ def count_templates(leaves: list[str], joins: int) -> int:
             f" S/e{block(leaves, right, 'b')}"
         )
         (query,) = xscl.check([xscl.parse(text)]).queries
-        found.add(compile_query(query).fitted.template)
+        found.add(compile_query(query).shape.template)
     return len(found)
 
 

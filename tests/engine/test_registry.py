@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -11,17 +12,27 @@ import pytest
 import xscl
 from broker import Broker, Document, Match, XsclError
 from broker.documents.witnessing import matcher_for
+from broker.model import UNBOUNDED
 from broker.query import prepared
 from broker.query.catalog import Canonical
 from broker.query.prepared import Compiled, compile_query, compile_text
 from broker.subscriptions import registry as registry_module
 from tests.oracle.generate import Subscribe, case
 from tests.oracle.generate_documents import Level
+from xscl import ast
 from xscl.check.program import ResolvedQuery
-from xscl.normal.holes import cut
+from xscl.errors import Source
+from xscl.normal.bind import window_of
+from xscl.normal.joingraph import join_graph
+from xscl.normal.lower import Lowering
+from xscl.normal.lower import literals_of as literals_of_query
+from xscl.normal.normalize import normalize
+from xscl.normal.template import template
+from xscl.normal.text import plain
 from xscl.normal.treepattern import Definition
 from xscl.stage1.document import parse_document
 from xscl.stage1.matcher import Matcher
+from xscl.syntax.printer import cut_query, format_duration, format_expression
 
 STRINGS = ("'a'", "'b'", '"it\'s"', "'50 %s'", "''", "' 5 '", "'x [7 s]'", "'(3'", "'z'")
 NUMBERS = ("0", "1", "-1", "2.5", "-0", "100000000000000000000", "0.0001")
@@ -40,47 +51,48 @@ def checked(text: str) -> list[ResolvedQuery]:
     return list(xscl.check([xscl.parse(text)]).queries)
 
 
-def content(query: Compiled) -> object:
-    """All that registration and delivery take of a compiled query, by node of its join graph."""
+def by_itself(query: ResolvedQuery) -> list[object]:
+    """What the passes make of a query whose literals are constants and no parameters."""
+    normal = normalize(query, Lowering(query.namespaces))
+    graph = join_graph(normal)
+    fitted = template(graph)
+    return [
+        [node.definition for node in graph.nodes],
+        [definition for _, definition in graph.quantified],
+        fitted.template.operators,
+        len(fitted.template.joins),
+        {*graph.selected},
+        ([*graph.selected], {plain(n): i for n, i in graph.variables}, normal.select),
+        [by_itself(inner) for inner in normal.nested],
+    ]
+
+
+def shared(query: Compiled) -> list[object]:
+    """The same of a query that shares its shape with others."""
     shape, literals = query.shape, query.literals
-    delivery = shape.deliver(literals)
-    definitions, texts = shape.definitions(literals), shape.texts(literals)
-    assert texts == [definition.text() for definition in definitions]
-    size = len(shape.template.nodes)
-    template = shape.template
-    return (
+    delivery, definitions = shape.deliver(literals), shape.definitions(literals)
+    assert shape.texts(literals) == [definition.text() for definition in definitions]
+    return [
         [definitions[p] for p in delivery.positions],
-        definitions[size:],
-        sorted(delivery.positions) == list(range(size)),
-        template.operators,
-        len(template.joins),
-        shape.constants(literals),
-        shape.windows(literals),
+        [*definitions[len(shape.template.nodes) :]],
+        shape.template.operators,
+        len(shape.template.joins),
         {delivery.positions.index(p) for p in shape.selected},
-        (delivery.selected, delivery.variables, delivery.select),
-        {name: delivery.positions.index(p) for name, p in delivery.named.items()},
-        {prefix: delivery.namespaces[prefix] for prefix in delivery.namespaces},
-        (query.id, query.text, query.publish, query.reads),
-        [content(inner) for inner in query.nested],
-    )
-
-
-def alone(query: ResolvedQuery) -> Compiled:
-    prepared.forget()
-    compiled = compile_query(query)
-    prepared.forget()
-    return compiled
+        ([*delivery.selected], dict(delivery.variables), delivery.select),
+        [shared(inner) for inner in query.nested],
+    ]
 
 
 def varied(r: Random, text: str) -> str:
     """The text with other literals."""
     choices = {"s": STRINGS, "n": NUMBERS, "w": WINDOWS}
-    fixed, literals = cut(text)
-    kinds, *pieces = fixed.split("\0")
+    (query,) = checked(text)
+    body, form, literals = cut_query(query.query)
+    kinds, *pieces = form.split("\0")
     out = pieces[0]
     for kind, old, piece in zip(kinds, literals, pieces[1:], strict=True):
         out += (old if r.random() < 0.3 else r.choice(choices[kind])) + piece
-    return out
+    return query.text.replace(body, out)
 
 
 QUERIES = """
@@ -118,7 +130,7 @@ def literals_of(r: Random) -> list[str]:
 
 def test_a_shared_shape_gives_what_the_query_by_itself_gives() -> None:
     r = Random(20261121)
-    shared = 0
+    different = 0
     for text in literals_of(r):
         queries = []
         for _ in range(6):
@@ -126,31 +138,49 @@ def test_a_shared_shape_gives_what_the_query_by_itself_gives() -> None:
                 queries += checked(varied(r, text))
             except XsclError:  # a constant that is no regular expression, for one
                 continue
-        expected = [content(alone(query)) for query in queries]
-        prepared.forget()
-        for query, content_alone in zip(queries, expected, strict=True):
+        for query in queries:
             compiled = compile_query(query)
-            assert content(compiled) == content_alone
-            shared += bool(compiled.literals)
+            assert shared(compiled) == by_itself(query)
+            written = [*map(format_literal, literals_of_query(query.query))]
+            assert [*compiled.literals] == written
+            windows = [w for w in written if w[-1].isalpha()]
+            assert {*map(window_of, windows)} >= {*compiled.shape.windows(compiled.literals)} - {
+                UNBOUNDED
+            }
             again = compile_text(query.id, query.text)
-            assert content(again) == content_alone
-    assert shared > 500
+            assert (again.shape, again.literals) == (compiled.shape, compiled.literals)
+        different += len({query.literals for query in queries})
+    assert different > 500
 
 
-@pytest.mark.parametrize("number", range(11))
-def test_which_queries_share(number: int) -> None:
-    """Nested queries, and numbers in the text of a constructor, are what does not share."""
+def format_literal(literal: ast.String | ast.Number | ast.Duration) -> str:
+    if isinstance(literal, ast.Duration):
+        return format_duration(literal)
+    return format_expression(literal)
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_queries_that_differ_in_literals_share(number: int) -> None:
     text = QUERIES.replace("[./b-2 = 3]->v", "->v[./b-2 = 3]").split(";")[number]
+    r = Random(number)
+    (first,) = checked(text)
+    compiled = compile_query(first)
     for _ in range(3):
-        (query,) = checked(text)
-        compiled = compile_query(query)
-    assert bool(compiled.literals) == (number not in (6, 8, 9, 10))
+        (query,) = checked(varied(r, text))
+        assert compile_query(query).shape is compiled.shape
 
 
 def test_a_digit_in_a_name_is_no_constant() -> None:
-    one, other = "S//a[. = 'x']->leaf1[./b-1]", "S//a[. = 'x']->leaf2[./b-2]"
-    texts = [checked(t.replace("[. = 'x']", "", 1) + "[. = 'x']")[0].text for t in (one, other)]
-    assert cut(texts[0])[0] != cut(texts[1])[0]
+    one, other = "S//a->leaf1[./b-1][. = 'x']", "S//a->leaf2[./b-2][. = 'x']"
+    assert checked(one)[0].form != checked(other)[0].form
+
+
+def test_the_literals_of_a_query_in_from_are_its_own() -> None:
+    """By them its stream is named."""
+    one, other = (f"(SELECT * FROM S//i[. = '{x}'])//i->t[. = 'z']" for x in "ab")
+    (first,), (second,) = checked(one), checked(other)
+    assert first.form != second.form
+    assert first.literals == second.literals == ("'z'",)
 
 
 def test_a_string_and_a_number_are_two_shapes() -> None:
@@ -390,16 +420,10 @@ def test_no_place_of_a_text_stays_in_memory() -> None:
     broker = Broker()
     mark = "-- " + "only a comment " * 3
     broker.subscribe(f"{mark}\n" + author(1) + author(2) + author(3) + QUERIES.splitlines()[1])
-    held = [
-        repr(edge.definition.steps[-1].span.source) for edge in broker.engine.catalog.edges.values()
-    ]
-    held += [
-        repr(item.span.source)
-        for s in broker.engine.catalog.subscriptions.values()
-        for item in s.delivery.select or ()  # type: ignore[union-attr]
-    ]
-    assert held
-    assert not any("only a comment" in source for source in held)
+    gc.collect()
+    held = [each.text for each in gc.get_objects() if isinstance(each, Source)]
+    assert len(broker.subscriptions) == 4
+    assert not any("only a comment" in text for text in held)
 
 
 def test_no_query_publishes_a_stream_of_the_broker_s_own() -> None:

@@ -100,7 +100,7 @@ def test_a_new_state_has_the_tables_of_one_that_was_brought_here(tmp_path: Path)
 def test_a_state_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         broker.engine.store.set_numbers(version=99)
-    with pytest.raises(StateError, match="has version 99, and this program reads up to 3"):
+    with pytest.raises(StateError, match=f"has version 99, and this program reads up to {VERSION}"):
         Broker(tmp_path)
 
 

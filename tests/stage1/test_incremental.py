@@ -9,6 +9,7 @@ from lxml import etree
 
 from tests.stage1.test_matcher import edge, random_document, random_path, variables
 from xscl import parse
+from xscl.normal.lower import Lowering
 from xscl.normal.treepattern import Definition
 from xscl.stage1.document import node_element, parse_document
 from xscl.stage1.matcher import Matcher
@@ -40,7 +41,7 @@ def random_edge(rng: random.Random, number: int) -> Edge:
     value = None
     if rng.random() < 0.2:
         (query,) = parse("S//a[string-length(.) = 1]").statements
-        value = query.pattern.steps[0].filters[0].left  # type: ignore[union-attr]
+        value = Lowering({}).expression(query.pattern.steps[0].filters[0].left)  # type: ignore[union-attr]
     definition = Definition(rng.choice("SST"), plain.definition.steps, value)
     depth = rng.randint(0, len(steps) - 1)
     return Edge(

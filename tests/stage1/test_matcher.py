@@ -9,6 +9,7 @@ import pytest
 from lxml import etree
 
 from xscl import parse
+from xscl.normal.lower import Lowering
 from xscl.normal.treepattern import Definition, definition, tree_pattern
 from xscl.stage1.document import (
     DOCUMENT_NODE,
@@ -51,7 +52,7 @@ def random_path(rng: random.Random) -> str:
 
 def edge(number: int, path: str) -> Edge:
     (query,) = parse(f"S{path}").statements
-    pattern = tree_pattern("S", query.pattern.steps, {})  # type: ignore[union-attr]
+    pattern = tree_pattern("S", query.pattern.steps, Lowering({}))  # type: ignore[union-attr]
     return Edge(number, 0, number, definition("S", pattern.selected), 0, True)
 
 

@@ -7,29 +7,38 @@ import random
 
 import pytest
 
+from xscl.normal.ir import Comparator
 from xscl.stage1 import runs
 from xscl.stage1.runs import Bounds, Keywords
 
-RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+RELATIONS = {
+    Comparator.LESS: operator.lt,
+    Comparator.AT_MOST: operator.le,
+    Comparator.GREATER: operator.gt,
+    Comparator.AT_LEAST: operator.ge,
+}
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_bounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_SHORT", 4)
     rng = random.Random(seed)
-    bounds = Bounds()
+    bounds = {comparator: Bounds(comparator) for comparator in RELATIONS}
     there: dict[int, float] = {}
     for number in range(400):
         if there and rng.random() < 0.4:
             gone = rng.choice(sorted(there))
-            bounds.remove(there.pop(gone), gone)
+            bound = there.pop(gone)
+            for each in bounds.values():
+                each.remove(bound, gone)
         else:
             there[number] = rng.choice([rng.randrange(20), float("inf"), -0.0])
-            bounds.add(there[number], number)
+            for each in bounds.values():
+                each.add(there[number], number)
         value = rng.choice([*map(float, range(-1, 21)), float("nan"), float("inf"), -0.0])
-        for op, holds in RELATIONS.items():
+        for comparator, holds in RELATIONS.items():
             found: set[int] = set()
-            bounds.find(op, value, found)
+            bounds[comparator].find(value, found)
             assert found == {n for n, bound in there.items() if holds(value, bound)}
 
 

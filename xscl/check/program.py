@@ -21,7 +21,7 @@ from xscl.errors import Diagnostic, Span, XsclError
 from xscl.growth import growing
 from xscl.syntax.lexer import capped
 from xscl.syntax.nearest import known_names
-from xscl.syntax.printer import format_query, quoted
+from xscl.syntax.printer import cut_query, quoted
 
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 
@@ -38,13 +38,17 @@ class ResolvedQuery:
     label. In `query` every duration is a number of microseconds (None: INFINITY) and has no name.
     `namespaces` maps the prefixes that it uses, and `xml`, to namespace names. `text` is canonical,
     on one line (but for line breaks in strings), and complete: parsed alone it gives the same query
-    with the same id. Where the query uses prefixes, it begins with their LET NAMESPACE.
+    with the same id. Where the query uses prefixes, it begins with their LET NAMESPACE. `form` is
+    the same for queries that differ in literals, id and PUBLISH only, and `literals` are its own as
+    written, in order.
     """
 
     id: str
     query: ast.Query
     namespaces: Mapping[str, str]
     text: str
+    form: str
+    literals: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +146,17 @@ class _File:
             for prefix, uri in scope.items()
             if prefix != "xml"
         )
-        body = format_query(query)
+        body, form, literals = cut_query(query)
+        form = text + form
+        if query.publish is not None:
+            body += f" PUBLISH {query.publish}"
         name = query.label or query.publish
         if name is None:
             name = "q" + blake2b((text + body).encode()).hexdigest()[:_HASH_DIGITS]
         if query.label is not None:
             body = f"{query.label}: {body}"
-        return ResolvedQuery(name, query, scope, text + body), top.streams
+        resolved = ResolvedQuery(name, query, scope, text + body, form, literals)
+        return resolved, top.streams
 
     def scope(self, prefixes: set[str]) -> Mapping[str, str]:
         """The namespaces of these prefixes and of `xml`, in order: what a query means may not

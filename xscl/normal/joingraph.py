@@ -8,21 +8,18 @@ shortened edge stands for the pairs of document nodes that the pattern itself re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xscl import ast
+from xscl.normal import ir
+from xscl.normal.canonical import canonical_filters
 from xscl.normal.normalize import NormalQuery
 from xscl.normal.operators import Tree
 from xscl.normal.treepattern import (
-    NOWHERE,
     Definition,
     PatternNode,
     TreePattern,
-    canonical_filters,
     definition,
     fold,
-    map_paths,
 )
 
 
@@ -40,9 +37,9 @@ class JoinGraph:
     """`nodes` come block by block, parents first. `joins` are index pairs, the smaller one first.
 
     `selected` are the nodes that make matches distinct, in the order of SELECT. `variables` maps
-    each variable whose values a match reports to its node. In `residuals`, a path `#i` is the value
-    at node i, and `?i` that of some node of `quantified[i]`, a definition below a node. `windows` are
-    those of the normal form.
+    each variable whose values a match reports, as it is written, to its node. In `residuals`, a
+    `NodeValue` is one of a node of the graph, a `SomeNode` one of `quantified`, a definition below a
+    node. `windows` are those of the normal form.
     """
 
     nodes: tuple[GraphNode, ...]
@@ -50,8 +47,8 @@ class JoinGraph:
     operators: Tree
     windows: tuple[int | None, ...]
     selected: tuple[int, ...]
-    variables: tuple[tuple[str, int], ...]
-    residuals: tuple[ast.Expr, ...] = ()
+    variables: tuple[tuple[ir.Written, int], ...]
+    residuals: tuple[ir.Expr, ...] = ()
     quantified: tuple[tuple[int, Definition], ...] = ()
 
     @property
@@ -59,9 +56,9 @@ class JoinGraph:
         return self.nodes[-1].block + 1
 
 
-def join_graph(query: NormalQuery, names: Sequence[str]) -> JoinGraph:
-    """The reduced join graph of a query whose SELECT names these variables (none for `*`)."""
-    star = query.resolved.query.select is None
+def join_graph(query: NormalQuery) -> JoinGraph:
+    """The reduced join graph of a query."""
+    star, names = query.select is None, query.named
     selected = [b.selected for b in query.blocks] if star else [query.variables[n] for n in names]
     terminals = [*selected, *(node for pair in query.joins for node in pair)]
     terminals += query.operands + [path.base for path in query.quantified]
@@ -89,7 +86,7 @@ def join_graph(query: NormalQuery, names: Sequence[str]) -> JoinGraph:
         quantified.append((base, Definition(at.stream, steps, path.value)))
     reported = dict(query.joined)
     if not star:
-        reported |= {name: query.variables[name] for name in names}
+        reported |= {(name,): query.variables[name] for name in names}
     return JoinGraph(
         nodes=tuple(nodes),
         joins=tuple(sorted((a, b) for a, b in joins)),
@@ -97,7 +94,8 @@ def join_graph(query: NormalQuery, names: Sequence[str]) -> JoinGraph:
         windows=query.windows,
         selected=tuple(index[id(node)] for node in selected),
         residuals=tuple(
-            map_paths(part, lambda path: _by_index(path, query, index)) for part in query.residuals
+            ir.map_leaves(part, lambda leaf: _by_index(leaf, query, index))
+            for part in query.residuals
         ),
         quantified=tuple(quantified),
         variables=tuple(
@@ -106,12 +104,10 @@ def join_graph(query: NormalQuery, names: Sequence[str]) -> JoinGraph:
     )
 
 
-def _by_index(path: ast.Path, query: NormalQuery, index: dict[int, int]) -> ast.Path:
-    assert path.variable is not None
-    if path.variable.startswith("?"):
-        return path
-    node = query.operands[int(path.variable[1:])]
-    return ast.Path(f"#{index[id(node)]}", path.steps, span=NOWHERE)
+def _by_index(leaf: ir.Leaf, query: NormalQuery, index: dict[int, int]) -> ir.Leaf:
+    if not isinstance(leaf, ir.NodeValue):
+        return leaf
+    return ir.NodeValue(index[id(query.operands[leaf.node])], leaf.numeric)
 
 
 def _standing_on(node: PatternNode, index: dict[int, int], query: NormalQuery) -> int:

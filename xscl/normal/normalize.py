@@ -10,27 +10,23 @@ In comes a checked query; out comes a `NormalQuery`, in which every predicate ha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from xscl import ast
 from xscl.check.program import ResolvedQuery
-from xscl.functions.table import FUNCTIONS
+from xscl.normal import ir
+from xscl.normal.canonical import canonical_filters
+from xscl.normal.lower import Lowering
 from xscl.normal.operators import FollowedBy, Join, Tree
 from xscl.normal.treepattern import (
-    NOWHERE,
     PatternNode,
     TreePattern,
     add_path,
-    conjuncts,
-    map_paths,
-    paths,
-    resolve_names,
-    resolved_steps,
     tree_pattern,
     without_self,
 )
-from xscl.syntax.printer import format_expression, format_query
+from xscl.syntax.printer import cut_query, format_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +34,20 @@ class Quantified:
     """A path under NOT or OR: from a node that passes `filters`, by `steps`, computing `value`."""
 
     base: PatternNode
-    filters: tuple[ast.Expr, ...]
-    steps: tuple[ast.Step, ...]
-    value: ast.Expr | None
+    filters: tuple[ir.Expr, ...]
+    steps: tuple[ir.Step, ...]
+    value: ir.Expr | None
 
 
 @dataclass(slots=True)
 class NormalQuery:
     """`joins` are pairs of pattern nodes with equal values. `windows` bound how long the composite of
-    each of `operators_of` the tree lasts, and the last one the whole match, in microseconds; None: no
-    bound.
+    each of `operators_of` the tree lasts, and the last one the whole match: the numbers of literals,
+    None for no bound.
 
     `joined` names the nodes whose values are compared as the query writes them (`x2`, `x1/author`).
-    `residuals` are the other predicates over several nodes, as expressions over `operands` and
-    `quantified`.
+    `residuals` are the other predicates over several nodes: a `NodeValue` is one of `operands`, a
+    `SomeNode` one of `quantified`.
     `nested` are the queries in FROM, whose results this one reads.
     """
 
@@ -60,41 +56,71 @@ class NormalQuery:
     blocks: list[TreePattern]
     operators: Tree
     windows: tuple[int | None, ...]
+    select: ir.Select
     joins: list[tuple[PatternNode, PatternNode]]
     variables: dict[str, PatternNode]
-    joined: list[tuple[str, PatternNode]]
-    residuals: list[ast.Expr] = field(default_factory=list)
+    joined: list[tuple[ir.Written, PatternNode]]
+    residuals: list[ir.Expr] = field(default_factory=list)
     operands: list[PatternNode] = field(default_factory=list)
     quantified: list[Quantified] = field(default_factory=list)
     nested: list[ResolvedQuery] = field(default_factory=list)
+
+    @property
+    def named(self) -> list[str]:
+        """The variables that SELECT names, in order; none for `*`."""
+        if self.select is None:
+            return []
+        exprs = (
+            _expressions(self.select)
+            if isinstance(self.select, ir.Element)
+            else (item.expr for item in self.select)
+        )
+        found = (path.variable for expr in exprs for path in ir.variable_paths(expr))
+        return list(dict.fromkeys(found))
 
     def block_of(self, node: PatternNode) -> int:
         return next(i for i, block in enumerate(self.blocks) if any(n is node for n in block.nodes))
 
 
-def normalize(resolved: ResolvedQuery) -> NormalQuery:
-    """The normal form of a query that passed all checks."""
+def _expressions(element: ir.Element) -> Iterator[ir.Expr]:
+    for part in [*(p for _, parts in element.attributes for p in parts), *element.content]:
+        if isinstance(part, ir.Element):
+            yield from _expressions(part)
+        elif not isinstance(part, str):
+            yield part
+
+
+def normalize(resolved: ResolvedQuery, lowering: Lowering | None = None) -> NormalQuery:
+    """The normal form of a query that passed all checks, with parameters for its literals unless
+    another lowering is given."""
     query = resolved.query
     blocks: list[TreePattern] = []
-    predicates: list[ast.Expr] = []
+    predicates: list[ast.Expr | None] = []
     nested: list[ResolvedQuery] = []
+    lowering = lowering or Lowering(resolved.namespaces, query)
     windows: list[ast.Duration | None] = []
-    operators = _flatten(query.pattern, resolved.namespaces, blocks, predicates, windows, nested)
+    operators = _flatten(
+        query.pattern, lowering, resolved.namespaces, blocks, predicates, windows, nested
+    )
     windows.append(query.within)
+    predicates.append(query.where)
     variables = {name: node for block in blocks for node in block.nodes for name in node.names}
     normal = NormalQuery(
         id=resolved.id,
         resolved=resolved,
         blocks=blocks,
         operators=operators,
-        windows=tuple([window.microseconds if window else None for window in windows]),
+        windows=tuple([lowering.window(window) for window in windows]),
+        select=lowering.select(query.select),
         joins=[],
         variables=variables,
         joined=[],
         nested=nested,
     )
-    for predicate in [*predicates, *conjuncts(query.where)]:
-        _place(normal, predicate)
+    for predicate in predicates:
+        if predicate is not None:
+            for part in ir.conjuncts(lowering.expression(predicate)):
+                _place(normal, part)
     return normal
 
 
@@ -107,49 +133,43 @@ _OPERATORS: Mapping[str, type[Join] | type[FollowedBy]] = {
 
 def _flatten(
     pattern: ast.Pattern,
+    lowering: Lowering,
     namespaces: Mapping[str, str],
     blocks: list[TreePattern],
-    predicates: list[ast.Expr],
+    predicates: list[ast.Expr | None],
     windows: list[ast.Duration | None],
     nested: list[ResolvedQuery],
 ) -> Tree:
     match pattern:
         case ast.Block():
-            blocks.append(tree_pattern(pattern.stream, pattern.steps, namespaces))
+            blocks.append(tree_pattern(pattern.stream, pattern.steps, lowering))
             return len(blocks) - 1
         case ast.Nested():
             inner = nested_query(pattern, namespaces)
             nested.append(inner)
-            return _flatten(
-                ast.Block(inner.id, pattern.steps, span=pattern.span),
-                namespaces,
-                blocks,
-                predicates,
-                windows,
-                nested,
-            )
+            blocks.append(tree_pattern(inner.id, pattern.steps, lowering))
+            return len(blocks) - 1
         case ast.Join():
-            left = _flatten(pattern.left, namespaces, blocks, predicates, windows, nested)
-            right = _flatten(pattern.right, namespaces, blocks, predicates, windows, nested)
-            predicates.extend(conjuncts(pattern.predicate))
+            left, right = (
+                _flatten(side, lowering, namespaces, blocks, predicates, windows, nested)
+                for side in (pattern.left, pattern.right)
+            )
+            predicates.append(pattern.predicate)
             windows.append(pattern.window)
             return _OPERATORS[pattern.kind](left, right)
 
 
-def _place(normal: NormalQuery, part: ast.Expr) -> None:
-    used = list(paths(part))
+def _place(normal: NormalQuery, part: ir.Expr) -> None:
+    used = ir.variable_paths(part)
     if len({path.variable for path in used}) == 1:
         local = _local(part)
         if local is not None:
-            assert used[0].variable is not None
-            normal.variables[used[0].variable].filters.append(
-                resolve_names(local, normal.resolved.namespaces)
-            )
+            normal.variables[used[0].variable].filters.append(local)
             return
-    if isinstance(part, ast.Comparison) and part.op == "=" and len(used) == 2:
-        left, right = list(paths(part.left)), list(paths(part.right))
+    if isinstance(part, ir.Comparison) and part.comparator is ir.Comparator.EQUAL:
+        left, right = ir.variable_paths(part.left), ir.variable_paths(part.right)
         if len(left) == len(right) == 1:
-            numeric = is_number(part.left) or is_number(part.right)
+            numeric = ir.is_number(part.left) or ir.is_number(part.right)
             a = _value_node(normal, part.left, left[0], numeric)
             b = _value_node(normal, part.right, right[0], numeric)
             normal.joins.append((a, b))
@@ -158,103 +178,93 @@ def _place(normal: NormalQuery, part: ast.Expr) -> None:
 
 
 class _Residual:
-    """Gives the paths of a residual predicate their nodes.
-
-    Afterwards the predicate is an expression over references: `#i` is the value of the i-th of
-    `normal.operands`, `?i` that of the i-th of `normal.quantified`, some node of which there has to
-    be for the comparison to hold.
-    """
+    """Gives the paths of a residual predicate their nodes: operands, or paths that are quantified."""
 
     def __init__(self, normal: NormalQuery) -> None:
         self.normal = normal
 
-    def place(self, part: ast.Expr, positive: bool) -> ast.Expr:
+    def place(self, part: ir.Expr, positive: bool) -> ir.Expr:
         match part:
-            case ast.And() | ast.Or():
-                positive = positive and isinstance(part, ast.And)
-                return replace(part, parts=tuple(self.place(p, positive) for p in part.parts))
-            case ast.Not():
-                return ast.Not(self.place(part.part, False), span=part.span)
-            case ast.Comparison():
-                left, right = (self.value(side, positive) for side in (part.left, part.right))
-                return replace(part, left=left, right=right)
+            case ir.And():
+                return ir.And(tuple([self.place(p, positive) for p in part.parts]))
+            case ir.Or():
+                return ir.Or(tuple([self.place(p, False) for p in part.parts]))
+            case ir.Not():
+                return ir.Not(self.place(part.part, False))
+            case ir.Comparison():
+                left, right = self.value(part.left, positive), self.value(part.right, positive)
+                return ir.Comparison(part.comparator, left, right)
             case _:
                 return self.value(part, positive)
 
-    def value(self, expr: ast.Expr, positive: bool) -> ast.Expr:
+    def value(self, expr: ir.Expr, positive: bool) -> ir.Expr:
         """What depends on one node alone is computed where the node is witnessed."""
-        used = list(paths(expr))
-        if len(used) == 1 and not _is_condition(expr):
+        used = ir.variable_paths(expr)
+        if len(used) == 1 and not ir.is_condition(expr):
             return self.operand(expr, used[0], positive)
         match expr:
-            case ast.Call():
-                return replace(expr, args=tuple(self.value(a, positive) for a in expr.args))
-            case ast.Arithmetic():
+            case ir.Call():
+                return ir.Call(expr.name, tuple([self.value(a, positive) for a in expr.args]))
+            case ir.Arithmetic():
                 left, right = self.value(expr.left, positive), self.value(expr.right, positive)
-                return replace(expr, left=left, right=right)
+                return ir.Arithmetic(expr.calculation, left, right)
             case _:
                 return expr
 
-    def operand(self, expr: ast.Expr, path: ast.Path, positive: bool) -> ast.Expr:
-        normal = self.normal
-        if path.steps and not positive:
-            assert path.variable is not None
-            base = normal.variables[path.variable]
-            steps = resolved_steps(path.steps, normal.resolved.namespaces)
-            filters, steps = without_self(steps)
-            here = ast.Path(None, (), span=NOWHERE)
-            value = map_paths(expr, lambda _: here)
-            computed = None if value == here else value
-            normal.quantified.append(Quantified(base, filters, steps, computed))
-            name = f"?{len(normal.quantified) - 1}"
-        else:
-            node = _value_node(normal, expr, path, False)
-            normal.operands.append(node)
-            name = f"#{len(normal.operands) - 1}"
-        reference = ast.Path(name, (), span=NOWHERE)
-        # A computed number stays one by its form, so that comparisons know.
-        return ast.Call("number", (reference,), span=NOWHERE) if is_number(expr) else reference
+    def operand(self, expr: ir.Expr, path: ir.VariablePath, positive: bool) -> ir.Expr:
+        normal, numeric = self.normal, ir.is_number(expr)
+        if positive or not path.steps:
+            normal.operands.append(_value_node(normal, expr, path, False))
+            return ir.NodeValue(len(normal.operands) - 1, numeric)
+        filters, steps = without_self(path.steps)
+        value = _at_the_node(expr)
+        computed = None if value == ir.HERE else value
+        base = normal.variables[path.variable]
+        normal.quantified.append(Quantified(base, filters, steps, computed))
+        return ir.SomeNode(len(normal.quantified) - 1, numeric)
 
 
-def _is_condition(expr: ast.Expr) -> bool:
-    return isinstance(expr, ast.Call) and FUNCTIONS[expr.name].result == "boolean"
+def _at_the_node(expr: ir.Expr) -> ir.Expr:
+    """An expression over variables as one over the node that the variables stand for."""
+    return ir.map_leaves(expr, lambda leaf: ir.HERE if isinstance(leaf, ir.VariablePath) else leaf)
 
 
-def _local(part: ast.Expr) -> ast.Expr | None:
+def _local(part: ir.Expr) -> ir.Expr | None:
     """A predicate over one variable as a filter of its node; None where a filter cannot say it.
 
     "Some such node" of a path becomes the existence of one that passes: `contains(x/a, 'b')` is
     `./a[contains(., 'b')]`, also where XPath would look at the first `a` alone.
     """
     match part:
-        case ast.And() | ast.Or():
+        case ir.And() | ir.Or():
             parts = [_local(p) for p in part.parts]
-            known = tuple(p for p in parts if p is not None)
-            return replace(part, parts=known) if len(known) == len(parts) else None
-        case ast.Not():
+            known = tuple([p for p in parts if p is not None])
+            if len(known) < len(parts):
+                return None
+            return ir.And(known) if isinstance(part, ir.And) else ir.Or(known)
+        case ir.Not():
             inner = _local(part.part)
-            return None if inner is None else ast.Not(inner, span=part.span)
-    used = list(paths(part))
-    here = ast.Path(None, (), span=NOWHERE)
-    bare = map_paths(part, lambda _: here)
+            return None if inner is None else ir.Not(inner)
+    used = ir.variable_paths(part)
+    bare = _at_the_node(part)
     if not any(path.steps for path in used):
         return bare
     if len(used) > 1:
         return None
     *above, last = used[0].steps
-    last = replace(last, filters=(*last.filters, bare))
-    return ast.Path(None, (*above, last), span=part.span)
+    return ir.Path((*above, replace(last, filters=canonical_filters((*last.filters, bare)))))
 
 
-def _value_node(normal: NormalQuery, expr: ast.Expr, path: ast.Path, numeric: bool) -> PatternNode:
+def _value_node(
+    normal: NormalQuery, expr: ir.Expr, path: ir.VariablePath, numeric: bool
+) -> PatternNode:
     """The node whose value one side of a value join is, perhaps computed."""
     node = _bound(normal, path)
-    normal.joined.append((format_expression(path), node))
-    here = ast.Path(None, (), span=NOWHERE)
-    value = map_paths(expr, lambda _: here)
-    if numeric and not is_number(value):
-        value = ast.Call("number", (value,), span=NOWHERE)
-    if value == here:
+    normal.joined.append((path.written, node))
+    value = _at_the_node(expr)
+    if numeric and not ir.is_number(value):
+        value = ir.Call("number", (value,))
+    if value == ir.HERE:
         return node
     block = normal.blocks[normal.block_of(node)]
     computed = PatternNode(node, None, value)
@@ -262,32 +272,20 @@ def _value_node(normal: NormalQuery, expr: ast.Expr, path: ast.Path, numeric: bo
     return computed
 
 
-def _bound(normal: NormalQuery, path: ast.Path) -> PatternNode:
-    assert path.variable is not None
+def _bound(normal: NormalQuery, path: ir.VariablePath) -> PatternNode:
     node = normal.variables[path.variable]
     if not path.steps:
         return node
-    block = normal.blocks[normal.block_of(node)]
-    return add_path(block, node, path.steps, normal.resolved.namespaces)
-
-
-def is_number(expr: ast.Expr) -> bool:
-    """Whether an expression's value is a number by its form, so that a comparison is numeric."""
-    match expr:
-        case ast.Number() | ast.Arithmetic():
-            return True
-        case ast.Call():
-            return FUNCTIONS[expr.name].result == "number"
-        case _:
-            return False
+    return add_path(normal.blocks[normal.block_of(node)], node, path.steps)
 
 
 def nested_query(pattern: ast.Nested, namespaces: Mapping[str, str]) -> ResolvedQuery:
     """The query in parentheses as one of its own. It publishes a stream that is named by what it
     says, so that equal ones are one; no stream that a user can write has such a name."""
     text = format_query(pattern.query)
+    _, form, literals = cut_query(pattern.query)
     used = sorted((p, u) for p, u in namespaces.items() if f"{p}:" in text)
     digest = hashlib.blake2b(repr((text, used)).encode("utf-8", "surrogatepass"), digest_size=8)
     name = f"~{digest.hexdigest()}"
     query = replace(pattern.query, label=None, publish=name)
-    return ResolvedQuery(name, query, namespaces, text)
+    return ResolvedQuery(name, query, namespaces, text, f"{used}{form}", literals)

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xscl import ast
+from xscl.normal import ir
 from xscl.normal.joingraph import JoinGraph
 from xscl.normal.operators import Tree
-from xscl.normal.treepattern import NOWHERE, map_leaves, paths
+from xscl.normal.text import plain
 
 Shape = tuple[
     tuple[tuple[int, int | None, bool], ...],  # per node: block, parent, computed value of parent
@@ -33,15 +33,15 @@ class Template:
     """`nodes` gives block and parent of each position, block by block, parents first.
 
     `joins` are pairs of positions whose values are equal. `operators` is the tree of join
-    operators over blocks. In `residuals` a path `#p` is the
-    value at position p, `?i` that of some node below position `quantified[i]`, and `$k` or `%k` the
-    k-th constant, a string or a number, which is a parameter like the variables.
+    operators over blocks. In `residuals` a `NodeValue` is one of a position, a `SomeNode` one of
+    some node below position `quantified[i]`, and a `Parameter` one of those that a row of RT holds,
+    like the variables.
     """
 
     nodes: tuple[tuple[int, int | None], ...]
     joins: tuple[tuple[int, int], ...]
     operators: Tree
-    residuals: tuple[ast.Expr, ...] = ()
+    residuals: tuple[ir.Expr, ...] = ()
     quantified: tuple[int, ...] = ()
 
     @property
@@ -62,19 +62,22 @@ class Template:
 
     def read(self, position: int) -> bool:
         """Whether a residual predicate reads the value at a position."""
-        name = f"#{position}"
-        return any(path.variable == name for part in self.residuals for path in paths(part))
+        return any(
+            isinstance(leaf, ir.NodeValue) and leaf.node == position
+            for part in self.residuals
+            for leaf in ir.leaves(part)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A graph in its template: for each of its nodes the position and the text of its definition,
-    and its constants in order."""
+    """A graph in its template: for each of its nodes the position and the text of its definition, and
+    for each of the template's parameters the number of the literal that it is."""
 
     template: Template
     positions: tuple[int, ...]
-    texts: tuple[str, ...]
-    constants: tuple[str | float, ...]
+    texts: tuple[ir.Written, ...]
+    parameters: tuple[int, ...]
 
 
 def template(graph: JoinGraph) -> Fitted:
@@ -83,8 +86,8 @@ def template(graph: JoinGraph) -> Fitted:
     Nodes that the shape alone cannot tell apart take their positions in the order of their
     definitions, so that graphs that differ only in the order in which they are written fit alike.
     """
-    texts = tuple([node.definition.text() for node in graph.nodes])
-    order = _by_definition(graph, texts)
+    texts = tuple([node.definition.written() for node in graph.nodes])
+    order = _by_definition(graph, [*map(plain, texts)])
     rank = {node: i for i, node in enumerate(order)}
     shape = tuple(
         (node.block, None if node.parent is None else rank[node.parent])
@@ -99,11 +102,11 @@ def template(graph: JoinGraph) -> Fitted:
         known = _cache[key] = _canonical(shape, ranked)
     nodes, joins, placed = known
     positions = tuple([placed[rank[i]] for i in range(len(order))])
-    constants: list[str | float] = []
-    residuals = tuple(_residual(part, positions, constants) for part in graph.residuals)
+    parameters: list[int] = []
+    residuals = tuple([_residual(part, positions, parameters) for part in graph.residuals])
     quantified = tuple(positions[base] for base, _ in graph.quantified)
     fits = Template(nodes, joins, graph.operators, residuals, quantified)
-    return Fitted(fits, positions, texts, tuple(constants))
+    return Fitted(fits, positions, texts, tuple(parameters))
 
 
 def _by_definition(graph: JoinGraph, texts: Sequence[str]) -> list[int]:
@@ -118,21 +121,18 @@ def _by_definition(graph: JoinGraph, texts: Sequence[str]) -> list[int]:
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-def _residual(part: ast.Expr, positions: tuple[int, ...], constants: list[str | float]) -> ast.Expr:
-    """A residual with positions for nodes and parameters for constants."""
+def _residual(part: ir.Expr, positions: tuple[int, ...], parameters: list[int]) -> ir.Expr:
+    """A residual with positions for nodes and the template's own parameters for the query's."""
 
-    def change(leaf: ast.Expr) -> ast.Expr:
-        if isinstance(leaf, ast.String | ast.Number):
-            sigil = "$" if isinstance(leaf, ast.String) else "%"
-            reference = ast.Path(f"{sigil}{len(constants)}", (), span=NOWHERE)
-            constants.append(leaf.value)
-            # A number stays one by its form, so that comparisons know.
-            return reference if sigil == "$" else ast.Call("number", (reference,), span=NOWHERE)
-        if isinstance(leaf, ast.Path) and leaf.variable and leaf.variable[0] == "#":
-            return ast.Path(f"#{positions[int(leaf.variable[1:])]}", leaf.steps, span=NOWHERE)
+    def change(leaf: ir.Leaf) -> ir.Leaf:
+        if isinstance(leaf, ir.Parameter):
+            parameters.append(leaf.index)
+            return ir.Parameter(len(parameters) - 1, leaf.numeric)
+        if isinstance(leaf, ir.NodeValue):
+            return ir.NodeValue(positions[leaf.node], leaf.numeric)
         return leaf
 
-    return map_leaves(part, change)
+    return ir.map_leaves(part, change)
 
 
 _Canonical = tuple[tuple[tuple[int, int | None], ...], tuple[tuple[int, int], ...], tuple[int, ...]]
@@ -183,7 +183,7 @@ def _canonical(
         if tied is None:
             visited += 1
             candidate = _numbered(shape, joins, colours)
-            if not best or repr(candidate[:2]) < repr(best[0][:2]):
+            if not best or _order(candidate) < _order(best[0]):
                 best[:] = [candidate]
             return
         for node in tied:
@@ -197,6 +197,12 @@ def _canonical(
     rank = {key: i for i, key in enumerate(sorted(set(start)))}
     search(refine([rank[key] for key in start]))
     return best[0]
+
+
+def _order(candidate: _Canonical) -> tuple[list[tuple[int, int]], tuple[tuple[int, int], ...]]:
+    """What the smallest candidate is the smallest by; no parent is less than any."""
+    nodes, joins, _ = candidate
+    return [(block, -1 if parent is None else parent) for block, parent in nodes], joins
 
 
 def _numbered(

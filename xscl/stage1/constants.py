@@ -15,85 +15,111 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
-from xscl import ast
 from xscl.functions.table import FUNCTIONS, to_number
+from xscl.normal import ir
 from xscl.stage1.document import string_value
 from xscl.stage1.filters import Node, as_text, compile_value, element_tag, text_of
 from xscl.stage1.runs import Bounds, Keywords
 
-_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_SEARCHES = ("contains", "starts-with", "ends-with")
-_PREFERENCE = ("=", "contains", "starts-with", "ends-with", ">", ">=", "<", "<=")
+
+class Search(Enum):
+    """Functions that look for a constant in a text; the value of a member is the function's name."""
+
+    CONTAINS = "contains"
+    STARTS_WITH = "starts-with"
+    ENDS_WITH = "ends-with"
+
+    __hash__ = object.__hash__  # members are single
+
+
+_Comparator = ir.Comparator
+_MIRRORED = {
+    _Comparator.EQUAL: _Comparator.EQUAL,
+    _Comparator.LESS: _Comparator.GREATER,
+    _Comparator.AT_MOST: _Comparator.AT_LEAST,
+    _Comparator.GREATER: _Comparator.LESS,
+    _Comparator.AT_LEAST: _Comparator.AT_MOST,
+}
+_SEARCHES = {search.value: search for search in Search}
+
+Test = ir.Comparator | Search
+"""How an indexed value is tested against a constant."""
+
+_PREFERENCE: tuple[Test, ...] = (
+    *(_Comparator.EQUAL, Search.CONTAINS, Search.STARTS_WITH, Search.ENDS_WITH),
+    *(_Comparator.GREATER, _Comparator.AT_LEAST, _Comparator.LESS, _Comparator.AT_MOST),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is compared with constants: an expression over a node, of all nodes or of the first."""
 
-    expr: ast.Expr
+    expr: ir.Expr
     first: bool
     numeric: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """`op` is a comparison, or `contains`, `starts-with`, `ends-with`; the constant is on the right."""
+    """A subject on the left, a constant on the right."""
 
     subject: Subject
-    op: str
+    test: Test
     constant: str | float
 
     def selectivity(self) -> tuple[int, int]:
         """Smaller is better as the one filter that decides whether the others are looked at."""
         length = len(self.constant) if isinstance(self.constant, str) else 0
-        return (_PREFERENCE.index(self.op), -length)
+        return (_PREFERENCE.index(self.test), -length)
 
 
-def atom_of(part: ast.Expr) -> Atom | None:
+def atom_of(part: ir.Expr) -> Atom | None:
     """The atom that a filter is, or None where it is none that an index serves."""
     match part:
-        case ast.Comparison(op=op, left=left, right=right) if op in _MIRRORED:
-            if isinstance(left, ast.String | ast.Number):
-                left, right, op = right, left, _MIRRORED[op]  # type: ignore[assignment]
-            if not isinstance(right, ast.String | ast.Number) or not _is_subject(left):
+        case ir.Comparison(comparator=test, left=left, right=right) if test in _MIRRORED:
+            if isinstance(left, ir.String | ir.Number):
+                left, right, test = right, left, _MIRRORED[test]
+            if not isinstance(right, ir.String | ir.Number) or not _is_subject(left):
                 return None
-            numeric = op != "=" or isinstance(right, ast.Number) or _gives_number(left)
+            numeric = test.relational or isinstance(right, ir.Number) or _gives_number(left)
             constant = to_number(right.value) if numeric else right.value
             if constant != constant:
                 return None
-            return Atom(Subject(left, not isinstance(left, ast.Path), numeric), op, constant)
-        case ast.Call(name=name, args=(subject, ast.String(value=text))) if name in _SEARCHES:
+            return Atom(Subject(left, not isinstance(left, ir.Path), numeric), test, constant)
+        case ir.Call(name=name, args=(subject, ir.String(value=text))) if name in _SEARCHES:
             if not text or not _is_subject(subject):
                 return None
-            return Atom(Subject(subject, True, False), name, text)
-        case ast.Path(variable=None, steps=(*above, last)) if len(last.filters) == 1:
+            return Atom(Subject(subject, True, False), _SEARCHES[name], text)
+        case ir.Path(steps=(*above, last)) if len(last.filters) == 1:
             # ./author[. = 'X'] is an author that equals X; ./a[contains(., 'X')] any that contains.
             inner = atom_of(last.filters[0])
             if inner is None or not _only_here(inner.subject.expr):
                 return None
-            path = ast.Path(None, (*above, replace(last, filters=())), span=part.span)
-            if isinstance(inner.subject.expr, ast.Path):
-                return Atom(Subject(path, False, inner.subject.numeric), inner.op, inner.constant)
+            path = ir.Path((*above, replace(last, filters=())))
+            if isinstance(inner.subject.expr, ir.Path):
+                return Atom(Subject(path, False, inner.subject.numeric), inner.test, inner.constant)
     return None
 
 
-def _is_subject(expr: ast.Expr) -> bool:
+def _is_subject(expr: ir.Expr) -> bool:
     """A path, or functions of one path and constants."""
-    if isinstance(expr, ast.Call):
+    if isinstance(expr, ir.Call):
         if FUNCTIONS[expr.name].result == "boolean":
             return False
-        return all(_is_subject(a) or isinstance(a, ast.String | ast.Number) for a in expr.args)
-    return isinstance(expr, ast.Path)
+        return all(_is_subject(a) or isinstance(a, ir.String | ir.Number) for a in expr.args)
+    return isinstance(expr, ir.Path)
 
 
-def _only_here(expr: ast.Expr) -> bool:
-    return isinstance(expr, ast.Path) and not expr.steps
+def _only_here(expr: ir.Expr) -> bool:
+    return isinstance(expr, ir.Path) and not expr.steps
 
 
-def _gives_number(expr: ast.Expr) -> bool:
-    return isinstance(expr, ast.Call) and FUNCTIONS[expr.name].result == "number"
+def _gives_number(expr: ir.Expr) -> bool:
+    return isinstance(expr, ir.Call) and FUNCTIONS[expr.name].result == "number"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,25 +127,25 @@ class Check:
     """An atom that is tried by itself; `index` computes its subject."""
 
     index: ConstantIndex
-    op: str
+    test: Test
     constant: str | float
 
 
-_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "contains": operator.contains,
-    "starts-with": str.startswith,
-    "ends-with": str.endswith,
+_HOLDS: dict[Test, Callable[[Any, Any], bool]] = {
+    _Comparator.EQUAL: operator.eq,
+    _Comparator.LESS: operator.lt,
+    _Comparator.AT_MOST: operator.le,
+    _Comparator.GREATER: operator.gt,
+    _Comparator.AT_LEAST: operator.ge,
+    Search.CONTAINS: operator.contains,
+    Search.STARTS_WITH: str.startswith,
+    Search.ENDS_WITH: str.endswith,
 }
 
 
 def holds(check: Check, values: Sequence[str | float]) -> bool:
     """Whether an atom holds for what its subject is at a node."""
-    test, constant = _HOLDS[check.op], check.constant
+    test, constant = _HOLDS[check.test], check.constant
     return any(test(value, constant) for value in values)
 
 
@@ -128,7 +154,7 @@ def reader(subject: Subject) -> Callable[[Node], Sequence[str | float]]:
     first, numeric = subject.first, subject.numeric
     compute = compile_value(subject.expr)
     match subject.expr:
-        case ast.Path(steps=(ast.Step(axis="/", test=test, filters=()),)) if test.kind == "element":
+        case ir.Path(steps=(ir.Step(axis="/", test=test, filters=()),)) if test.kind == "element":
             # Most subjects are a child: a shorter way to the same.
             tag = element_tag(test)
 
@@ -170,65 +196,68 @@ class ConstantIndex:
         self.subject = subject
         self.values = reader(subject)
         self._next = 0
-        self._numbers: dict[str, dict[str | float, int]] = {}
-        """By operator and constant."""
+        self._numbers: dict[Test, dict[str | float, int]] = {}
+        """By test and constant."""
         self._uses: dict[int, int] = {}
         """By number, the uses of a constant, for those used more than once."""
-        self._lengths: dict[str, Counter[int]] = {}
-        self._bounds: dict[str, Bounds] = {}
+        self._lengths: dict[Test, Counter[int]] = {}
+        self._bounds: dict[Test, Bounds] = {}
         self._keywords: Keywords | None = None
 
-    def add(self, op: str, constant: str | float) -> int:
-        """The number of a constant under an operator."""
-        numbers = self._numbers.setdefault(op, {})
+    def add(self, test: Test, constant: str | float) -> int:
+        """The number of a constant under a test."""
+        numbers = self._numbers.setdefault(test, {})
         number = numbers.get(constant)
         if number is not None:
             self._uses[number] = self._uses.get(number, 1) + 1
             return number
         number = numbers[constant] = self._next
         self._next += 1
-        if op == "contains":
+        if test is Search.CONTAINS:
             if self._keywords is None:
                 self._keywords = Keywords(numbers)
             self._keywords.add(str(constant))
-        elif op in _SEARCHES:
-            self._lengths.setdefault(op, Counter())[len(str(constant))] += 1
-        elif op != "=":
-            self._bounds.setdefault(op, Bounds()).add(float(constant), number)
+        elif isinstance(test, Search):
+            self._lengths.setdefault(test, Counter())[len(str(constant))] += 1
+        elif test is not _Comparator.EQUAL:
+            bounds = self._bounds.get(test)
+            if bounds is None:
+                bounds = self._bounds[test] = Bounds(test)
+            bounds.add(float(constant), number)
         return number
 
-    def remove(self, op: str, constant: str | float) -> int:
+    def remove(self, test: Test, constant: str | float) -> int:
         """Take back one `add`; the number that it gave."""
-        number = self._numbers[op][constant]
+        number = self._numbers[test][constant]
         uses = self._uses.pop(number, 1) - 1
         if uses > 1:
             self._uses[number] = uses
         if uses:
             return number
-        del self._numbers[op][constant]
-        if self._keywords is not None and op == "contains":
+        del self._numbers[test][constant]
+        if self._keywords is not None and test is Search.CONTAINS:
             self._keywords.remove()
-        elif op in _SEARCHES:
-            self._lengths[op] -= Counter([len(str(constant))])
-        elif op != "=":
-            self._bounds[op].remove(float(constant), number)
+        elif isinstance(test, Search):
+            self._lengths[test] -= Counter([len(str(constant))])
+        elif test is not _Comparator.EQUAL:
+            self._bounds[test].remove(float(constant), number)
         return number
 
     def satisfied(self, values: Sequence[str | float]) -> set[int]:
         """The numbers of the constants that some of these values satisfy."""
         found: set[int] = set()
-        equal = self._numbers.get("=")
+        equal = self._numbers.get(_Comparator.EQUAL)
         for value in values:
             if equal is not None and value in equal:
                 found.add(equal[value])
             if isinstance(value, float):
-                for op, bounds in self._bounds.items():
-                    bounds.find(op, value, found)
+                for bounds in self._bounds.values():
+                    bounds.find(value, found)
                 continue
-            for op, lengths in self._lengths.items():
-                affixes = self._numbers[op]
+            for test, lengths in self._lengths.items():
+                affixes = self._numbers[test]
                 for length in lengths:
-                    part = value[:length] if op == "starts-with" else value[-length:]
+                    part = value[:length] if test is Search.STARTS_WITH else value[-length:]
                     number = affixes.get(part)
                     if number is not None:
                         found.add(number)

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from lxml import etree
 
-from xscl import ast
 from xscl.functions.table import FUNCTIONS, convert, to_number, to_string
+from xscl.normal import ir
 from xscl.stage1.document import string_value, text_children
 
 Node = etree._Element | str
@@ -26,31 +26,31 @@ Context = Any
 Evaluator = Callable[[Context], Value]
 Kind = Literal["string", "number", "any"]
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+_COMPARE: dict[ir.Comparator, Callable[[Any, Any], bool]] = {
+    ir.Comparator.EQUAL: operator.eq,
+    ir.Comparator.UNEQUAL: operator.ne,
+    ir.Comparator.LESS: operator.lt,
+    ir.Comparator.AT_MOST: operator.le,
+    ir.Comparator.GREATER: operator.gt,
+    ir.Comparator.AT_LEAST: operator.ge,
 }
 
 
-def compile_filter(expr: ast.Expr) -> Callable[[Node], bool]:
+def compile_filter(expr: ir.Expr) -> Callable[[Node], bool]:
     """A function that says whether a node passes the filter. It never raises."""
     match expr:
-        case ast.And(parts=parts):
+        case ir.And(parts=parts):
             every = [compile_filter(p) for p in parts]
             return lambda node: all(test(node) for test in every)
-        case ast.Or(parts=parts):
+        case ir.Or(parts=parts):
             some = [compile_filter(p) for p in parts]
             return lambda node: any(test(node) for test in some)
-        case ast.Not(part=part):
+        case ir.Not(part=part):
             inner = compile_filter(part)
             return lambda node: not inner(node)
-        case ast.Comparison(op=op, left=left, right=right):
-            return _comparison(op, left, right)
-        case ast.Path(steps=steps):
+        case ir.Comparison():
+            return _comparison(expr)
+        case ir.Path(steps=steps):
             found = compile_path(steps)
             return lambda node: bool(found(node))
         case _:
@@ -58,42 +58,46 @@ def compile_filter(expr: ast.Expr) -> Callable[[Node], bool]:
             return lambda node: bool(value(node))
 
 
-def compile_value(expr: ast.Expr) -> Evaluator:
+def compile_value(expr: ir.Expr) -> Evaluator:
     """A function from a node to the expression's value: a string, number, boolean or node list."""
     match expr:
-        case ast.String(value=text):
+        case ir.String(value=text):
             return lambda node: text
-        case ast.Number(value=number):
+        case ir.Number(value=number):
             return lambda node: number
-        case ast.Path(variable=str(variable)):
-            from_variable = compile_path(expr.steps)
+        case ir.VariablePath(variable=variable, steps=()):
+            return lambda env: [env[variable]]
+        case ir.VariablePath(variable=variable, steps=steps):
+            from_variable = compile_path(steps)
             return lambda env: from_variable(env[variable])
-        case ast.Path(steps=()):
+        case ir.Path(steps=()):
             return lambda node: [node]
-        case ast.Path(steps=steps):
+        case ir.Path(steps=steps):
             return compile_path(steps)
-        case ast.Call(name=name, args=args):
+        case ir.Call(name=name, args=args):
             function = FUNCTIONS[name]
             arguments = [_argument(arg, function.parameter(i)) for i, arg in enumerate(args)]
             call = function.call
             return lambda node: call(*[argument(node) for argument in arguments])
-        case ast.Arithmetic(op=op, left=left, right=right):
+        case ir.Arithmetic(calculation=calculation, left=left, right=right):
             a, b = _numeric(left), _numeric(right)
-            return lambda node: arithmetic(op, a(node), b(node))
+            return lambda node: calculate(calculation, a(node), b(node))
+        case ir.Parameter() | ir.NodeValue() | ir.SomeNode():
+            raise TypeError(f"{type(expr).__name__} has no value at a node")
         case _:
             return compile_filter(expr)
 
 
-def arithmetic(op: str, a: float, b: float) -> float:
+def calculate(calculation: ir.Calculation, a: float, b: float) -> float:
     """XPath 1.0 arithmetic on doubles: division by zero is infinite or NaN, `mod` keeps the sign."""
-    match op:
-        case "+":
+    match calculation:
+        case ir.Calculation.PLUS:
             return a + b
-        case "-":
+        case ir.Calculation.MINUS:
             return a - b
-        case "*":
+        case ir.Calculation.TIMES:
             return a * b
-        case "div":
+        case ir.Calculation.DIVIDED:
             if b == 0:
                 if a == 0 or a != a:
                     return float("nan")
@@ -119,7 +123,7 @@ def as_text(value: Value) -> str:
     return to_string(value)
 
 
-def _argument(expr: ast.Expr, kind: Kind) -> Callable[[Context], str | float]:
+def _argument(expr: ir.Expr, kind: Kind) -> Callable[[Context], str | float]:
     value = compile_value(expr)
 
     def converted(node: Context) -> str | float:
@@ -131,7 +135,7 @@ def _argument(expr: ast.Expr, kind: Kind) -> Callable[[Context], str | float]:
     return converted
 
 
-def _numeric(expr: ast.Expr) -> Callable[[Context], float]:
+def _numeric(expr: ir.Expr) -> Callable[[Context], float]:
     value = compile_value(expr)
 
     def number(node: Context) -> float:
@@ -141,10 +145,10 @@ def _numeric(expr: ast.Expr) -> Callable[[Context], float]:
     return number
 
 
-def _comparison(op: str, left: ast.Expr, right: ast.Expr) -> Callable[[Node], bool]:
-    compare = _COMPARE[op]
-    a, b = compile_value(left), compile_value(right)
-    relational = op not in ("=", "!=")
+def _comparison(expr: ir.Comparison) -> Callable[[Node], bool]:
+    compare = _COMPARE[expr.comparator]
+    a, b = compile_value(expr.left), compile_value(expr.right)
+    relational = expr.comparator.relational
 
     def holds(node: Node) -> bool:
         x, y = a(node), b(node)
@@ -170,7 +174,7 @@ def _items(value: Value) -> Iterable[str | float]:
 # -- paths -----------------------------------------------------------------------------------
 
 
-def compile_path(steps: tuple[ast.Step, ...]) -> Callable[[Node], list[Node]]:
+def compile_path(steps: tuple[ir.Step, ...]) -> Callable[[Node], list[Node]]:
     """A function from a node to the nodes its relative path reaches, in document order, no twice."""
     moves = [(step, _step(step)) for step in steps]
     if len(moves) == 1:
@@ -235,7 +239,7 @@ def _texts(nodes: list[Node]) -> list[Node]:
     return found
 
 
-def _step(step: ast.Step) -> Callable[[Node], list[Node]]:
+def _step(step: ir.Step) -> Callable[[Node], list[Node]]:
     reach = _reach(step)
     tests = [compile_filter(f) for f in step.filters]
     if not tests:
@@ -243,7 +247,7 @@ def _step(step: ast.Step) -> Callable[[Node], list[Node]]:
     return lambda node: [n for n in reach(node) if all(test(n) for test in tests)]
 
 
-def _reach(step: ast.Step) -> Callable[[Node], list[Node]]:
+def _reach(step: ir.Step) -> Callable[[Node], list[Node]]:
     test, below = step.test, step.axis == "//"
     if test.kind == "self":
         if not below:
@@ -270,14 +274,14 @@ def _reach(step: ast.Step) -> Callable[[Node], list[Node]]:
     return lambda node: [] if isinstance(node, str) else [*own(node)]
 
 
-def element_tag(test: ast.Test) -> str:
+def element_tag(test: ir.Test) -> str:
     """The tag filter of lxml for a name test; `{*}` also matches names in no namespace."""
-    namespace = "*" if test.prefix is None else test.prefix
-    return f"{{{namespace}}}{test.name or '*'}" if test.name or test.prefix else "*"
+    namespace = "*" if test.namespace is None else test.namespace
+    return f"{{{namespace}}}{test.name or '*'}" if test.name or test.namespace else "*"
 
 
-def _attributes(test: ast.Test) -> Callable[[etree._Element], list[str]]:
-    name, namespace = test.name, test.prefix
+def _attributes(test: ir.Test) -> Callable[[etree._Element], list[str]]:
+    name, namespace = test.name, test.namespace
     if name is None and namespace is None:
         return lambda element: [str(v) for v in element.attrib.values()]
 
@@ -287,11 +291,11 @@ def _attributes(test: ast.Test) -> Callable[[etree._Element], list[str]]:
     return values
 
 
-def name_matches(label: str, test: ast.Test) -> bool:
+def name_matches(label: str, test: ir.Test) -> bool:
     """Whether a name in Clark notation (`{uri}local`) passes a name test."""
     uri, _, local = label.rpartition("}")
     return (test.name is None or test.name == local) and (
-        test.prefix is None or test.prefix == uri[1:]
+        test.namespace is None or test.namespace == uri[1:]
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xscl import ast
-from xscl.stage1.constants import Check, ConstantIndex
+from xscl.normal import ir
+from xscl.stage1.constants import Check, ConstantIndex, Test
 from xscl.stage1.filters import Node, Value, compile_filter, compile_value, text_of
 from xscl.stage1.states import Row, State, StateSet
 from xscl.stage1.witness import Edge
@@ -16,7 +16,7 @@ class Tried:
 
     __slots__ = ("__weakref__", "holds")
 
-    def __init__(self, expr: ast.Expr) -> None:
+    def __init__(self, expr: ir.Expr) -> None:
         self.holds = compile_filter(expr)
 
 
@@ -31,7 +31,7 @@ class Entry:
     __slots__ = ("atom", "group", "id", "tests", "var1", "var2")
 
     def __init__(
-        self, edge: Edge, group: Group, tests: Tests, atom: tuple[str, str | float] | None
+        self, edge: Edge, group: Group, tests: Tests, atom: tuple[Test, str | float] | None
     ) -> None:
         self.id = edge.id
         self.var1 = edge.var1

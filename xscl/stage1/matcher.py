@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from lxml import etree
 
-from xscl import ast
+from xscl.normal import ir
 from xscl.stage1.constants import Atom, Check, ConstantIndex, Subject, atom_of
 from xscl.stage1.groups import Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
@@ -31,7 +31,7 @@ class Matcher:
         self.edges: dict[int, Entry] = {}
         self.standing: Standing = {}
         """Where var1 of a group that is not fixed stands on a label path; `Walk` fills it."""
-        self._tests: WeakValueDictionary[ast.Expr, Tried] = WeakValueDictionary()
+        self._tests: WeakValueDictionary[ir.Expr, Tried] = WeakValueDictionary()
         self._indexes: WeakValueDictionary[Subject, ConstantIndex] = WeakValueDictionary()
         for edge in edges:
             self.add(edge)
@@ -59,10 +59,10 @@ class Matcher:
             trigger = None if index is None else (step, index)
             group = Group(edge, key, state, fixed, bool(filters), trigger)
             self.automaton.accept(state, key, group)
-        entry = Entry(edge, group, tests, None if atom is None else (atom.op, atom.constant))
+        entry = Entry(edge, group, tests, None if atom is None else (atom.test, atom.constant))
         self.edges[edge.id] = entry
         if atom is not None and index is not None:
-            number = index.add(atom.op, atom.constant)
+            number = index.add(atom.test, atom.constant)
             _put(group.by_constant, number, entry)
             return
         group.entries[edge.id] = entry
@@ -107,16 +107,16 @@ class Matcher:
             found = self._indexes[subject] = ConstantIndex(subject)
         return found
 
-    def _test(self, expr: ast.Expr, atom: Atom | None) -> Tried | Check:
+    def _test(self, expr: ir.Expr, atom: Atom | None) -> Tried | Check:
         if atom is not None:
-            return Check(self._index(atom.subject), atom.op, atom.constant)
+            return Check(self._index(atom.subject), atom.test, atom.constant)
         found = self._tests.get(expr)
         if found is None:
             found = self._tests[expr] = Tried(expr)
         return found
 
 
-def _fixed(steps: tuple[ast.Step, ...], places: Iterable[int]) -> bool:
+def _fixed(steps: tuple[ir.Step, ...], places: Iterable[int]) -> bool:
     """Whether all these places, apart from 0, are a fixed number of nodes above the path's end."""
     lowest = min((place for place in places if place), default=len(steps))
     return all(step.axis == "/" for step in steps[lowest:]) and all(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from xscl import ast
+from xscl.normal import ir
 from xscl.stage1.states import Accept, State, StateSet, label_keys, moves_of
 
 _PATCHED = 1_000
@@ -42,7 +42,7 @@ class Automaton:
 
     # -- patterns ----------------------------------------------------------------------------
 
-    def reach(self, stream: str, steps: Iterable[ast.Step]) -> State:
+    def reach(self, stream: str, steps: Iterable[ir.Step]) -> State:
         """The state after a path, made where it is new."""
         state = self.starts.get(stream)
         if state is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xscl import ast
+from xscl.normal import ir
 from xscl.stage1.filters import name_matches
 
 
@@ -15,7 +15,7 @@ def always(step: int, depth: int) -> bool:
 
 def positions(
     labels: Sequence[str],
-    steps: Sequence[ast.Step],
+    steps: Sequence[ir.Step],
     depth: int,
     passes: Callable[[int, int], bool] = always,
 ) -> set[int]:
@@ -55,7 +55,7 @@ def positions(
     return backward
 
 
-def label_matches(label: str, test: ast.Test) -> bool:
+def label_matches(label: str, test: ir.Test) -> bool:
     match test.kind:
         case "self":
             return True

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 
 import ahocorasick_rs
 
+from xscl.normal.ir import Comparator
+
 _SHORT = 512
 _FACTOR = 8
 _LONGEST = 1 << 17
@@ -23,11 +25,14 @@ _WORTH = 5
 
 
 class Bounds:
-    """Numbers with which values are compared, each with the number of its constant."""
+    """Numbers with which values are compared by one comparator that is no equality, each with the
+    number of its constant."""
 
-    __slots__ = ("_long", "_short")
+    __slots__ = ("_above", "_behind_equal", "_long", "_short")
 
-    def __init__(self) -> None:
+    def __init__(self, comparator: Comparator) -> None:
+        self._above = comparator in (Comparator.GREATER, Comparator.AT_LEAST)
+        self._behind_equal = comparator in (Comparator.AT_LEAST, Comparator.LESS)
         self._long: list[tuple[float, int]] = []
         self._short: list[tuple[float, int]] = []
 
@@ -44,16 +49,16 @@ class Bounds:
             if run[at : at + 1] == [(bound, number)]:
                 del run[at]
 
-    def find(self, op: str, value: float, found: set[int]) -> None:
-        """Adds the constants to which a value stands in this relation."""
+    def find(self, value: float, found: set[int]) -> None:
+        """Adds the constants to which a value compares so."""
         if value != value:
             return
         for run in (self._long, self._short):
-            if op in (">=", "<"):
+            if self._behind_equal:
                 at = bisect_right(run, (value, math.inf))
             else:
                 at = bisect_left(run, (value, -1))
-            found.update(n for _, n in (run[:at] if op[0] == ">" else run[at:]))
+            found.update(n for _, n in (run[:at] if self._above else run[at:]))
 
 
 class Keywords:

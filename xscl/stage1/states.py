@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Any, Protocol
 
-from xscl import ast
+from xscl.normal import ir
 
 Row = tuple[int, int, int, bool]
 """A witness row for every node of a state set: where var1 stands in a list of the open nodes, var1,
@@ -79,7 +79,7 @@ class State:
         )
 
 
-def moves_of(step: ast.Step) -> Iterator[tuple[str, str]]:
+def moves_of(step: ir.Step) -> Iterator[tuple[str, str]]:
     """The moves that a step is: kind and key."""
     if step.axis == "//":
         yield "loop", ""
@@ -94,10 +94,10 @@ def moves_of(step: ast.Step) -> Iterator[tuple[str, str]]:
             yield "attributes", name_key(step.test)
 
 
-def name_key(test: ast.Test) -> str:
-    if test.prefix is None:
+def name_key(test: ir.Test) -> str:
+    if test.namespace is None:
         return test.name or "*"
-    return f"{{{test.prefix}}}{test.name or '*'}"
+    return f"{{{test.namespace}}}{test.name or '*'}"
 
 
 def label_keys(label: str) -> tuple[str, ...]:

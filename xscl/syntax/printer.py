@@ -4,6 +4,8 @@ Goes in: a tree as `parse` makes it. Comes out: text that parses to an equal tre
 and what the grammar lets one leave out (`S`, `./`, `AS` for `->`, the comma in braces, needless
 parentheses, the case of keywords) are written one way; names of variables, the order of things and
 LET are the writer's own.
+
+Inside, each literal stands between marks, so that the text can be taken apart at its literals (`cut_query`).
 """
 
 from __future__ import annotations
@@ -17,28 +19,71 @@ _ARITHMETIC = {"+": 5, "-": 5, "*": 6, "div": 6, "mod": 6}
 _OR, _AND, _NOT, _COMPARISON, _ATOM = 1, 2, 3, 4, 7
 
 
+_MARK = "\0"
+"""Stands before and after a literal; no query holds it. Behind the first stands the literal's kind:
+`s` for a string, `n` for a number, `w` for a window."""
+
+
 def format_file(file: ast.File) -> str:
     """The file in canonical form, a statement and a clause a line; comments are lost."""
-    return "".join(_statement(statement) + ";\n" for statement in file.statements)
+    return "".join(_plain(_statement(statement)) + ";\n" for statement in file.statements)
 
 
 def format_query(query: ast.Query, newline: str = " ") -> str:
     """The query in canonical form without its label, its clauses parted by `newline`."""
-    if query.select is None:
-        text = _pattern(query.pattern, newline)
-    else:
-        text = f"SELECT {_select(query.select)}{newline}FROM {_pattern(query.pattern, newline)}"
-    return text + _clauses(query, newline)
+    return _plain(_query(query, newline) + _publish(query, newline))
+
+
+def cut_query(query: ast.Query) -> tuple[str, str, tuple[str, ...]]:
+    """The query in canonical form on one line, without label and PUBLISH; its *form*, which is that of
+    all queries that differ from it in literals only; and its literals as they are written, in order.
+    Literals of a query in FROM belong to the form."""
+    pieces = _query(query, " ").split(_MARK)
+    marked = pieces[1::2]
+    literals = tuple([each[1:] for each in marked])
+    form = _MARK.join(["".join([each[0] for each in marked]), *pieces[::2]])
+    pieces[1::2] = literals
+    return "".join(pieces), form, literals
 
 
 def format_pattern(pattern: ast.Pattern) -> str:
     """A pattern on one line."""
-    return _pattern(pattern, " ")
+    return _plain(_pattern(pattern, " "))
 
 
 def format_expression(expression: ast.Expr, in_filter: bool = False) -> str:
     """A predicate, or with `in_filter` a filter, on one line."""
-    return _expression(expression, 0, in_filter)
+    return _plain(_expression(expression, 0, in_filter))
+
+
+def marked_expression(expression: ast.Expr) -> list[str]:
+    """A predicate on one line, taken apart: every second piece is a literal."""
+    pieces = _expression(expression, 0, False).split(_MARK)
+    pieces[1::2] = [each[1:] for each in pieces[1::2]]
+    return pieces
+
+
+def _plain(marked: str) -> str:
+    if _MARK not in marked:
+        return marked
+    pieces = marked.split(_MARK)
+    pieces[1::2] = [each[1:] for each in pieces[1::2]]
+    return "".join(pieces)
+
+
+def _query(query: ast.Query, newline: str) -> str:
+    if query.select is None:
+        text = _pattern(query.pattern, newline)
+    else:
+        text = f"SELECT {_select(query.select)}{newline}FROM {_pattern(query.pattern, newline)}"
+    return text + _bounds(query, newline)
+
+
+def _window(duration: ast.Duration) -> str:
+    text = format_duration(duration)
+    if duration.name is not None or duration.microseconds is None:
+        return text
+    return f"{_MARK}w{text}{_MARK}"
 
 
 def format_duration(duration: ast.Duration) -> str:
@@ -51,19 +96,22 @@ def _statement(statement: ast.Statement) -> str:
     if isinstance(statement, ast.LetNamespace):
         return f"LET NAMESPACE {statement.prefix} = {quoted(statement.uri)}"
     if statement.label is None:
-        return format_query(statement, "\n")
-    return f"{statement.label}: {format_query(statement, chr(10) + '    ')}"
+        return _query(statement, "\n") + _publish(statement, "\n")
+    newline = "\n    "
+    return f"{statement.label}: {_query(statement, newline)}{_publish(statement, newline)}"
 
 
-def _clauses(query: ast.Query, newline: str) -> str:
+def _bounds(query: ast.Query, newline: str) -> str:
     text = ""
     if query.where is not None:
         text += f"{newline}WHERE {_expression(query.where, 0, False)}"
     if query.within is not None:
-        text += f"{newline}WITHIN {format_duration(query.within)}"
-    if query.publish is not None:
-        text += f"{newline}PUBLISH {query.publish}"
+        text += f"{newline}WITHIN {_window(query.within)}"
     return text
+
+
+def _publish(query: ast.Query, newline: str) -> str:
+    return "" if query.publish is None else f"{newline}PUBLISH {query.publish}"
 
 
 # -- patterns --------------------------------------------------------------------------------
@@ -75,8 +123,9 @@ def _pattern(pattern: ast.Pattern, newline: str) -> str:
     if isinstance(pattern, ast.Nested):
         query = pattern.query
         select = "*" if query.select is None else _select(query.select)
-        inner = f"SELECT {select} FROM {_pattern(query.pattern, ' ')}{_clauses(query, ' ')}"
-        return f"({inner}){_steps(pattern.steps)}"
+        inner = f"SELECT {select} FROM {_pattern(query.pattern, ' ')}{_bounds(query, ' ')}"
+        # A stream is named by what it says, so its literals tell it from others.
+        return f"({_plain(inner + _publish(query, ' '))}){_steps(pattern.steps)}"
     right = _pattern(pattern.right, newline)
     if isinstance(pattern.right, ast.Join):
         right = f"({right})"
@@ -87,7 +136,7 @@ def _pattern(pattern: ast.Pattern, newline: str) -> str:
         lone = isinstance(pattern.predicate, ast.Path | ast.Number)
         braces.append(f"({text})" if lone else text)
     if pattern.window is not None:
-        braces.append(format_duration(pattern.window))
+        braces.append(_window(pattern.window))
     operator = f"{pattern.kind} {{{', '.join(braces)}}}" if braces else pattern.kind
     return f"{_pattern(pattern.left, newline)}{newline}{operator} {right}"
 
@@ -150,9 +199,9 @@ def _operator(expression: ast.Expr, in_filter: bool) -> tuple[str, int]:
         right = _expression(expression.right, _COMPARISON, in_filter)
         return f"{left} {expression.op} {right}", _COMPARISON
     if isinstance(expression, ast.String):
-        return quoted(expression.value), _ATOM
+        return f"{_MARK}s{quoted(expression.value)}{_MARK}", _ATOM
     if isinstance(expression, ast.Number):
-        return format_number(expression.value), _ATOM
+        return f"{_MARK}n{format_number(expression.value)}{_MARK}", _ATOM
     if isinstance(expression, ast.Call):
         arguments = ", ".join(_expression(part, 0, in_filter) for part in expression.args)
         return f"{expression.name}({arguments})", _ATOM

@@ -1,0 +1,77 @@
+"""Compiled shapes as text, for the state: what a restart needs to read no query again.
+
+The text is JSON: an object of one key is a dataclass by its name and fields in order, an enumeration
+by its name and value, a set or a mapping; an array is a tuple. It says nothing without the classes
+that it was made of, so a state stores beside it the version of the compiler (`COMPILER`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from broker.query.prepared import Blueprint, Delivery, Inner
+from xscl.normal import ir
+from xscl.normal.operators import FollowedBy, Join
+from xscl.normal.template import Template
+from xscl.normal.treepattern import Definition
+
+_CLASSES: dict[str, Any] = {
+    each.__name__: each
+    for each in (
+        *(Blueprint, Delivery, Inner, Definition, Template, Join, FollowedBy),
+        *(ir.Comparator, ir.Calculation, ir.Test, ir.Step, ir.String, ir.Number, ir.Parameter),
+        *(ir.Path, ir.VariablePath, ir.NodeValue, ir.SomeNode, ir.Call, ir.Arithmetic),
+        *(ir.Comparison, ir.And, ir.Or, ir.Not, ir.Item, ir.Element),
+    )
+}
+_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def dumps(blueprint: Blueprint) -> str:
+    return _write(_encoded(blueprint))
+
+
+def loads(text: str) -> Blueprint:
+    found: Blueprint = _decoded(json.loads(text))
+    return found
+
+
+def _encoded(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, tuple):
+        return [*map(_encoded, value)]
+    if isinstance(value, frozenset):
+        return {"set": [*map(_encoded, sorted(value))]}
+    if isinstance(value, Mapping):
+        return {"map": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
+    kind = type(value)
+    assert _CLASSES[kind.__name__] is kind
+    if isinstance(value, Enum):
+        return {kind.__name__: value.value}
+    assert is_dataclass(value)
+    return {kind.__name__: [_encoded(getattr(value, name)) for name in _fields(kind)]}
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple([_decoded(part) for part in value])
+    if not isinstance(value, dict):
+        return value
+    ((name, content),) = value.items()
+    if name == "set":
+        return frozenset(map(_decoded, content))
+    if name == "map":
+        return {_decoded(key): _decoded(item) for key, item in content}
+    kind = _CLASSES[name]
+    return kind(*map(_decoded, content)) if isinstance(content, list) else kind(content)
+
+
+@lru_cache(maxsize=64)
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple([each.name for each in fields(kind)])

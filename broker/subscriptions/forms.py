@@ -1,0 +1,141 @@
+"""The shapes of all subscriptions, in the store: what a restart takes instead of reading queries.
+
+Of another compiler's shape one query is read again. Where it has the same form, so have all others,
+and their literals are what they were; where it has not, each is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+
+from broker.query.catalog import Subscription
+from broker.query.prepared import COMPILER, Compiled, Shape, compile_text, shape_of
+from broker.query.stored_shapes import dumps, loads
+from broker.state.store import Store
+
+_SPARE = 1_000
+"""Shapes that were written are looked through for those that no subscription has any more when they
+are so many more than those in memory."""
+
+Row = Sequence[Any]
+"""Of a subscription: its number, id and text; its shape's number, its literals, what it publishes."""
+
+
+class Forms:
+    """Numbers of shapes. `pending` are those that are not in the store yet."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._numbers: WeakKeyDictionary[Shape, int] = WeakKeyDictionary()
+        self._known: dict[int, Shape] = {}
+        """By number; while subscriptions are read."""
+        self._other: dict[int, str] = {}
+        """The forms of shapes that another compiler made; while subscriptions are read."""
+        self._last = 0
+        self._written = 0
+        self.pending: list[tuple[int, Shape]] = []
+        self.renewed: list[tuple[int, Compiled]] = []
+        """Subscriptions whose rows say something else, by number."""
+
+    def load(self) -> None:
+        """Read all shapes, before the subscriptions that have them."""
+        rows = self._store.rows("SELECT number, compiler, form, compiled FROM shapes")
+        for number, compiler, form, compiled in rows:
+            self._last = max(self._last, number)
+            if compiler == COMPILER:
+                shape = self._known[number] = shape_of(loads(compiled))
+                self._numbers[shape] = number
+            else:
+                self._other[number] = form
+        self._written = len(rows)
+
+    def compiled(self, row: Row) -> Compiled:
+        """A subscription from its row; from its text where the row does not say all."""
+        number, id, text, shape, literals, publish = row
+        if shape is not None and literals is not None:
+            known = self._known.get(shape)
+            if known is not None:
+                return Compiled(id, text, publish, known, tuple(literals))
+        made = compile_text(id, text)
+        if shape is not None and self._other.get(shape) == made.shape.blueprint.form:
+            # Only the shape is made anew, under its number: the other rows are as they were.
+            self._known[shape] = made.shape
+            self._numbers[made.shape] = shape
+            self._store_later(shape, made.shape)
+        else:
+            self.renewed.append((number, made))
+        return made
+
+    def loaded(self) -> None:
+        """All subscriptions are there: write what was made anew, and forget what nobody has."""
+        self._known.clear()
+        if self.renewed:
+            rows = [compiled for _, compiled in self.renewed]
+            columns = {
+                "number": pa.array([number for number, _ in self.renewed], pa.int64()),
+                **{name: pa.array(v, kind) for name, (kind, v) in self.columns(rows).items()},
+            }
+            self._store.run(
+                "CREATE TEMP TABLE renewed (number BIGINT, shape INTEGER, literals VARCHAR[],"
+                " publish VARCHAR)"
+            )
+            self._store.insert("renewed", pa.table(columns))
+            self._store.run(
+                "UPDATE subscriptions SET shape = n.shape, literals = n.literals,"
+                " publish = n.publish FROM renewed n WHERE subscriptions.number = n.number"
+            )
+            self._store.run("DROP TABLE renewed")
+            self.renewed = []
+        self.write()
+        if self._other or self._written > len(self._numbers):
+            self._clean()
+        self._other.clear()
+
+    def columns(
+        self, rows: Sequence[Compiled | Subscription]
+    ) -> dict[str, tuple[pa.DataType, list[Any]]]:
+        """What the rows of subscriptions say of their shapes."""
+        return {
+            "shape": (pa.int32(), [self._number(each.shape) for each in rows]),
+            "literals": (pa.list_(pa.string()), [[*each.literals] for each in rows]),
+            "publish": (pa.string(), [each.publish for each in rows]),
+        }
+
+    def _number(self, shape: Shape) -> int:
+        number = self._numbers.get(shape)
+        if number is None:
+            number = self._last = self._numbers[shape] = self._last + 1
+            self._store_later(number, shape)
+        return number
+
+    def _store_later(self, number: int, shape: Shape) -> None:
+        self.pending.append((number, shape))
+
+    def write(self) -> None:
+        """Write what is pending, in the transaction of now."""
+        new, self.pending = self.pending, []
+        if not new:
+            return
+        self._store.undo(lambda: self.pending.extend(new))
+        self._store.delete("shapes", "number", [number for number, _ in new])
+        table = {
+            "number": pa.array([number for number, _ in new], pa.int32()),
+            "compiler": pa.array([COMPILER] * len(new), pa.int32()),
+            "form": pa.array([shape.blueprint.form for _, shape in new], pa.string()),
+            "compiled": pa.array([dumps(shape.blueprint) for _, shape in new], pa.string()),
+        }
+        self._store.insert("shapes", pa.table(table))
+        self._written += len(new)
+        if self._written > _SPARE + 2 * len(self._numbers):
+            self._clean()
+
+    def _clean(self) -> None:
+        self._store.run(
+            "DELETE FROM shapes WHERE number NOT IN"
+            " (SELECT shape FROM subscriptions WHERE shape IS NOT NULL)"
+        )
+        ((self._written,),) = self._store.rows("SELECT count(*) FROM shapes")

@@ -1,0 +1,46 @@
+"""The one order in which the filters of a step stand, whatever order they were written in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from xscl.normal import ir
+from xscl.normal.text import plain, written
+
+
+def canonical_filters(filters: Iterable[ir.Expr]) -> tuple[ir.Expr, ...]:
+    """A conjunction has no order and no repetition: filters stand in the order of their texts."""
+    distinct = set(filters)
+    if len(distinct) < 2:
+        return tuple(distinct)
+    return tuple(sorted(distinct, key=lambda part: plain(written(part))))
+
+
+def settled(filters: Sequence[ir.Expr]) -> bool:
+    """Whether filters in canonical order stand in it whatever their literals are, and are as many:
+    where their texts differ before the first parameter of either."""
+    heads = []
+    for part in filters:
+        head, *rest = (*written(part), "")
+        if isinstance(head, ir.Parameter):
+            return len(filters) < 2
+        heads.append((head, rest != [""]))
+    return not any(
+        (one_open and other.startswith(one)) or (other_open and one.startswith(other))
+        for (one, one_open), (other, other_open) in pairwise(heads)
+    )
+
+
+def settled_throughout(steps: Iterable[ir.Step]) -> bool:
+    """Whether that holds of all steps, those in filters too."""
+    return all(
+        settled(step.filters)
+        and all(
+            settled_throughout(leaf.steps)
+            for part in step.filters
+            for leaf in ir.leaves(part)
+            if isinstance(leaf, ir.Path)
+        )
+        for step in steps
+    )

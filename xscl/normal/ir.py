@@ -1,0 +1,271 @@
+"""The intermediate form: what stands in tree patterns, predicates and SELECT once names are resolved.
+
+It has no places and no prefixes, and no variable but where a path begins at one. A literal of the
+query is a `Parameter`: queries that differ in literals only have one tree. `bind` puts constants in
+the place of parameters; only what stage 1 evaluates and what a result is made of is ever bound.
+
+A predicate over several nodes speaks of them by `NodeValue` and `SomeNode`. Their number is what
+the pass that owns the tree counts: operands after `normalize`, nodes of the join graph after
+`join_graph`, positions after `template`. What a later language says of a node (the one before, a
+sum over a group) is a node class beside these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal as Choice
+
+from xscl.functions.table import FUNCTIONS
+
+
+class _Symbol(Enum):
+    __hash__ = object.__hash__  # members are single, and are keys where documents are matched
+
+
+class Comparator(_Symbol):
+    """How two values are compared; the value of a member is its symbol in the language."""
+
+    EQUAL = "="
+    UNEQUAL = "!="
+    LESS = "<"
+    AT_MOST = "<="
+    GREATER = ">"
+    AT_LEAST = ">="
+
+    @property
+    def relational(self) -> bool:
+        """Whether both sides are numbers, whatever they are written as."""
+        return self not in (Comparator.EQUAL, Comparator.UNEQUAL)
+
+
+class Calculation(_Symbol):
+    """What arithmetic does; the value of a member is its symbol in the language."""
+
+    PLUS = "+"
+    MINUS = "-"
+    TIMES = "*"
+    DIVIDED = "div"
+    MODULO = "mod"
+
+
+# -- paths -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """What a step asks of a node; `name` and `namespace` are None where any will do."""
+
+    kind: Choice["element", "attribute", "text", "self"]
+    name: str | None = None
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One location step: "/" is a child, an attribute or the node itself, "//" one anywhere below."""
+
+    axis: Choice["/", "//"]
+    test: Test
+    filters: tuple[Expr, ...] = ()
+
+
+# -- leaves ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    value: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """A number; -0 is another than 0, as it is in a division."""
+
+    value: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash(repr(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A literal, by its number among those of the query; `numeric`, or else a string."""
+
+    index: int
+    numeric: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The nodes that steps lead to from the node that is looked at; no steps: that node."""
+
+    steps: tuple[Step, ...] = ()
+
+
+HERE = Path()
+"""The node that is looked at."""
+
+Written = tuple[str | Parameter, ...]
+"""Text, with parameters for the literals in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariablePath:
+    """The nodes that steps lead to from a variable; `written` is the path as in the query."""
+
+    variable: str
+    steps: tuple[Step, ...] = ()
+    written: Written = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeValue:
+    """The value at a node. `numeric`: computed and a number, so that comparisons are of numbers."""
+
+    node: int
+    numeric: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SomeNode:
+    """The value of a node that a path under NOT or OR leads to: there is some for which it holds."""
+
+    path: int
+    numeric: bool = False
+
+
+# -- operators -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    name: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    calculation: Calculation
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    comparator: Comparator
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    part: Expr
+
+
+Leaf = String | Number | Parameter | Path | VariablePath | NodeValue | SomeNode
+Expr = Leaf | Call | Arithmetic | Comparison | And | Or | Not
+
+
+# -- SELECT ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    expr: Expr
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An XML element of a constructor; names in it have prefixes as they were written."""
+
+    name: str
+    attributes: tuple[tuple[str, tuple[str | Expr, ...]], ...]
+    content: tuple[str | Expr | Element, ...]
+
+
+Select = tuple[Item, ...] | Element | None
+"""None is `*`."""
+
+
+# -- walking ---------------------------------------------------------------------------------
+
+
+def leaves(expr: Expr) -> Iterator[Leaf]:
+    """The leaves of an expression in order, not those inside filters of their steps."""
+    match expr:
+        case Call(args=parts) | And(parts=parts) | Or(parts=parts):
+            for part in parts:
+                yield from leaves(part)
+        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
+            yield from leaves(left)
+            yield from leaves(right)
+        case Not(part=part):
+            yield from leaves(part)
+        case _:
+            yield expr
+
+
+def map_leaves(expr: Expr, change: Callable[[Leaf], Expr]) -> Expr:
+    """The expression with every leaf replaced."""
+    match expr:
+        case Call():
+            return Call(expr.name, tuple([map_leaves(a, change) for a in expr.args]))
+        case Comparison():
+            left, right = map_leaves(expr.left, change), map_leaves(expr.right, change)
+            return Comparison(expr.comparator, left, right)
+        case Arithmetic():
+            left, right = map_leaves(expr.left, change), map_leaves(expr.right, change)
+            return Arithmetic(expr.calculation, left, right)
+        case And():
+            return And(tuple([map_leaves(p, change) for p in expr.parts]))
+        case Or():
+            return Or(tuple([map_leaves(p, change) for p in expr.parts]))
+        case Not():
+            return Not(map_leaves(expr.part, change))
+        case _:
+            return change(expr)
+
+
+def variable_paths(expr: Expr) -> list[VariablePath]:
+    """The paths from variables in an expression, in order."""
+    return [leaf for leaf in leaves(expr) if isinstance(leaf, VariablePath)]
+
+
+def conjuncts(expr: Expr) -> list[Expr]:
+    if isinstance(expr, And):
+        return [part for whole in expr.parts for part in conjuncts(whole)]
+    return [expr]
+
+
+def is_number(expr: Expr) -> bool:
+    """Whether an expression's value is a number by its form, so that a comparison is numeric."""
+    match expr:
+        case Number() | Arithmetic():
+            return True
+        case Parameter() | NodeValue() | SomeNode():
+            return expr.numeric
+        case Call():
+            return FUNCTIONS[expr.name].result == "number"
+        case _:
+            return False
+
+
+def is_condition(expr: Expr) -> bool:
+    """Whether an expression is a call of a boolean function."""
+    return isinstance(expr, Call) and FUNCTIONS[expr.name].result == "boolean"

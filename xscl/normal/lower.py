@@ -1,0 +1,173 @@
+"""From the syntax tree to the intermediate form: namespaces for prefixes, parameters for literals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from xscl import ast
+from xscl.normal import ir
+from xscl.normal.canonical import canonical_filters
+from xscl.syntax.printer import marked_expression
+
+_COMPARATORS = {each.value: each for each in ir.Comparator}
+_CALCULATIONS = {each.value: each for each in ir.Calculation}
+
+Literal = ast.String | ast.Number | ast.Duration
+
+
+class Lowering:
+    """Makes intermediate form of the parts of one query.
+
+    `namespaces` maps prefixes to namespace names. Literals that `query` has become parameters;
+    without a query they stay constants.
+    """
+
+    def __init__(self, namespaces: Mapping[str, str], query: ast.Query | None = None) -> None:
+        self._namespaces = namespaces
+        found = () if query is None else literals_of(query)
+        # By identity: what is equal may stand in several places.
+        self._numbers = {id(literal): index for index, literal in enumerate(found)}
+
+    def window(self, duration: ast.Duration | None) -> int | None:
+        """The number of a window among the literals; None: no bound."""
+        return None if duration is None else self._numbers.get(id(duration))
+
+    def test(self, test: ast.Test) -> ir.Test:
+        namespace = None if test.prefix is None else self._namespaces[test.prefix]
+        return ir.Test(test.kind, test.name, namespace)
+
+    def steps(self, steps: Sequence[ast.Step]) -> tuple[ir.Step, ...]:
+        """Steps that bind nothing."""
+        return tuple([ir.Step(s.axis, self.test(s.test), self._filters(s)) for s in steps])
+
+    def _filters(self, step: ast.Step) -> tuple[ir.Expr, ...]:
+        return canonical_filters(map(self.expression, step.filters)) if step.filters else ()
+
+    def expression(self, expr: ast.Expr) -> ir.Expr:
+        match expr:
+            case ast.String() | ast.Number():
+                return self._literal(expr)
+            case ast.Path():
+                return self._path(expr)
+            case ast.Call():
+                return ir.Call(expr.name, self._all(expr.args))
+            case ast.Comparison():
+                left, right = self.expression(expr.left), self.expression(expr.right)
+                return ir.Comparison(_COMPARATORS[expr.op], left, right)
+            case ast.Arithmetic():
+                left, right = self.expression(expr.left), self.expression(expr.right)
+                return ir.Arithmetic(_CALCULATIONS[expr.op], left, right)
+            case ast.And():
+                return ir.And(self._all(expr.parts))
+            case ast.Or():
+                return ir.Or(self._all(expr.parts))
+            case ast.Not():
+                return ir.Not(self.expression(expr.part))
+
+    def _all(self, parts: Sequence[ast.Expr]) -> tuple[ir.Expr, ...]:
+        return tuple([self.expression(part) for part in parts])
+
+    def _literal(self, literal: ast.String | ast.Number) -> ir.Expr:
+        index = self._numbers.get(id(literal))
+        if index is not None:
+            return ir.Parameter(index, isinstance(literal, ast.Number))
+        if isinstance(literal, ast.String):
+            return ir.String(literal.value)
+        return ir.Number(literal.value)
+
+    def _path(self, path: ast.Path) -> ir.Expr:
+        steps = self.steps(path.steps)
+        if path.variable is None:
+            return ir.Path(steps)
+        return ir.VariablePath(path.variable, steps, self._written(path))
+
+    def _written(self, path: ast.Path) -> ir.Written:
+        """A path as the printer writes it, which parts the text at literals."""
+        pieces: list[str | ir.Parameter] = [*marked_expression(path)]
+        for place, literal in zip(range(1, len(pieces), 2), _expression(path), strict=True):
+            lowered = self._literal(literal) if not isinstance(literal, ast.Duration) else None
+            if isinstance(lowered, ir.Parameter):
+                pieces[place] = lowered
+        return tuple(pieces)
+
+    def select(self, select: tuple[ast.SelectItem, ...] | ast.Element | None) -> ir.Select:
+        if isinstance(select, ast.Element):
+            return self._element(select)
+        if select is None:
+            return None
+        return tuple([ir.Item(self.expression(item.expr), item.name) for item in select])
+
+    def _element(self, element: ast.Element) -> ir.Element:
+        attributes = tuple(
+            (name, tuple([p if isinstance(p, str) else self.expression(p) for p in parts]))
+            for name, parts in element.attributes
+        )
+        content = tuple(
+            part
+            if isinstance(part, str)
+            else self._element(part)
+            if isinstance(part, ast.Element)
+            else self.expression(part)
+            for part in element.content
+        )
+        return ir.Element(element.name, attributes, content)
+
+
+# -- literals, in the order of the canonical text --------------------------------------------
+
+
+def literals_of(query: ast.Query) -> Iterator[Literal]:
+    """The literals of a query as its canonical text has them, but for those of queries in its FROM:
+    by these a stream is named."""
+    if isinstance(query.select, ast.Element):
+        yield from _constructor(query.select)
+    for item in query.select or () if not isinstance(query.select, ast.Element) else ():
+        yield from _expression(item.expr)
+    yield from _pattern(query.pattern)
+    if query.where is not None:
+        yield from _expression(query.where)
+    yield from _window(query.within)
+
+
+def _constructor(element: ast.Element) -> Iterator[Literal]:
+    for part in [*(p for _, parts in element.attributes for p in parts), *element.content]:
+        if isinstance(part, ast.Element):
+            yield from _constructor(part)
+        elif not isinstance(part, str):
+            yield from _expression(part)
+
+
+def _pattern(pattern: ast.Pattern) -> Iterator[Literal]:
+    if isinstance(pattern, ast.Join):
+        yield from _pattern(pattern.left)
+        if pattern.predicate is not None:
+            yield from _expression(pattern.predicate)
+        yield from _window(pattern.window)
+        yield from _pattern(pattern.right)
+        return
+    for step in pattern.steps:
+        for part in step.filters:
+            yield from _expression(part)
+
+
+def _window(duration: ast.Duration | None) -> Iterator[Literal]:
+    if duration is not None and duration.microseconds is not None:
+        yield duration
+
+
+def _expression(expr: ast.Expr) -> Iterator[Literal]:
+    match expr:
+        case ast.String() | ast.Number():
+            yield expr
+        case ast.Path(steps=steps):
+            for step in steps:
+                for part in step.filters:
+                    yield from _expression(part)
+        case ast.Call(args=parts) | ast.And(parts=parts) | ast.Or(parts=parts):
+            for part in parts:
+                yield from _expression(part)
+        case ast.Arithmetic(left=left, right=right) | ast.Comparison(left=left, right=right):
+            yield from _expression(left)
+            yield from _expression(right)
+        case ast.Not(part=part):
+            yield from _expression(part)
