@@ -179,7 +179,7 @@ class Mailbox(Log):
         )[0]
         return None if found is None else int(found)
 
-    def hurry(self, beyond: int) -> None:
+    def retry_now(self, beyond: int) -> None:
         """Try at once what waits until after this time: the clock that set that was wrong."""
         with self.db.transaction() as db:
             late = "next_try = 0 WHERE next_try > ?"
@@ -387,11 +387,11 @@ class Mailbox(Log):
         """A consistent copy, while everything goes on. The file must not be there yet."""
         upkeep.backup(self.db, Path(path))
 
-    def leap(self) -> None:
+    def skip_numbers(self) -> None:
         """Go on with numbers far behind the last. To be called where what the log gave out since may
         be known to others: who reads on behind such a number then misses nothing."""
         with self.db.transaction() as db:
-            last = upkeep.leap(db)
+            last = upkeep.skip_numbers(db)
         self._last = last
 
     def check(self) -> None:

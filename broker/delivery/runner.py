@@ -210,7 +210,7 @@ class Runner:
             if sent.reason is None:
                 self._succeeded(channel, attempt, sent, current)
             else:
-                self._did_not(channel, attempt, sent, current)
+                self._failed(channel, attempt, sent, current)
             self._landed(channel, numbers)
             if attempt.again or sent.state is not None or sent.reason is not None:
                 # What the mailbox says of these must be true before it is asked again.
@@ -273,7 +273,7 @@ class Runner:
         if sent.state and "refused" in sent.state:
             self._event("mail.refused", f"{channel.name}: {sent.state['refused']}")
 
-    def _did_not(self, channel: Channel, attempt: Attempt, sent: Sent, current: bool) -> None:
+    def _failed(self, channel: Channel, attempt: Attempt, sent: Sent, current: bool) -> None:
         now = self._clock()
         assert sent.reason is not None
         self._failures += 1

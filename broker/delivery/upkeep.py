@@ -25,7 +25,7 @@ _PAGES = 500
 """Pages that one step of compaction gives back."""
 _COUNTED = 10_000
 """A backlog is counted up to this; a larger one is told by places in the log."""
-_LEAP = 10**9
+_SKIPPED = 10**9
 """More matches than a log gets between a backup and the next."""
 
 EVENTS_KEPT = 10_000
@@ -312,12 +312,12 @@ def backup(db: Database, path: Path) -> None:
     sync(path.parent)
 
 
-def leap(db: sqlite3.Connection) -> int:
+def skip_numbers(db: sqlite3.Connection) -> int:
     """Leave out very many numbers of matches and of events; returns the last one of matches."""
     for table in ("event", "match"):
         ((last,),) = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,))
         db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
-        last = (last or 0) + _LEAP
+        last = (last or 0) + _SKIPPED
         db.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, last))
     return int(last)
 

@@ -75,7 +75,7 @@ class DeliveryWorker:
         assert self._thread is None, "started already"
         stretched = max(self._settings.schedule, default=0.0) * (1 + self._settings.jitter)
         longest = round(max(_LONGEST, stretched) * MICROSECONDS)
-        self._mailbox.hurry(self._now() + longest + _SET_BACK)
+        self._mailbox.retry_now(self._now() + longest + _SET_BACK)
         _allow_connections(_FILES_PER_PLACE * self._settings.in_flight)
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
         self._thread.start()
@@ -229,13 +229,13 @@ class DeliveryWorker:
         before, self._latest = self._latest, now
         if now < before - _SET_BACK and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._hurry, now)
+                self._loop.call_soon_threadsafe(self._retry_now, now)
         return now
 
-    def _hurry(self, now: int) -> None:
+    def _retry_now(self, now: int) -> None:
         _log.warning("the clock was set back: what is to be tried again is tried at once")
         try:
-            self._mailbox.hurry(now)
+            self._mailbox.retry_now(now)
         except MailboxError as error:
             self._trouble(str(error))
 

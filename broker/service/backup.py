@@ -122,7 +122,7 @@ def _grow(directory: Path, growing: Path, names: Iterable[str]) -> None:
         sync(growing / name)
     # Clients know numbers that the log gave out after the copy.
     with Mailbox(growing / "mailbox.sqlite") as mailbox:
-        mailbox.leap()
+        mailbox.skip_numbers()
     sync(growing)
 
 
