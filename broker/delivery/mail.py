@@ -23,6 +23,7 @@ from aiosmtplib import (
     SMTPDataError,
     SMTPException,
     SMTPRecipientsRefused,
+    SMTPResponse,
     SMTPResponseException,
 )
 
@@ -79,32 +80,39 @@ class MailSender:
         return await self._deliver(self._smtp, message)
 
     async def _deliver(self, smtp: Smtp, message: EmailMessage) -> Sent:
-        trusted = partial(ssl.create_default_context, cafile=smtp.ca_file)
-        session = SMTP(
-            hostname=smtp.host,
-            port=smtp.port,
-            username=smtp.user,
-            password=smtp.password,
-            timeout=smtp.timeout,
-            use_tls=smtp.tls == "ssl",
-            start_tls=smtp.tls == "starttls",
-            tls_context=await asyncio.to_thread(trusted),
-        )
         async with self._places:
             try:
-                async with asyncio.timeout(smtp.timeout):
-                    await session.connect()
-                    refused, _ = await session.send_message(message)
-                with suppress(SMTPException):  # the mail is with the server already
-                    await session.quit(timeout=_FAREWELL)
+                refused = await _hand_over(smtp, message)
             except TimeoutError:
                 return Sent(f"{smtp.host}: not done within {smtp.timeout:g} s")
             except (OSError, SMTPException) as error:
                 return Sent(f"{smtp.host}: {_reason(error)}", hopeless=_is_hopeless(error))
-            finally:
-                session.close()
         answers = [f"{to}: {_text(code, text)}" for to, (code, text) in refused.items()]
         return Sent(state={"refused": "; ".join(answers)} if answers else {})
+
+
+async def _hand_over(smtp: Smtp, message: EmailMessage) -> dict[str, SMTPResponse]:
+    """Give a mail to the server; what it said of those to whom it does not bring it."""
+    trusted = partial(ssl.create_default_context, cafile=smtp.ca_file)
+    session = SMTP(
+        hostname=smtp.host,
+        port=smtp.port,
+        username=smtp.user,
+        password=smtp.password,
+        timeout=smtp.timeout,
+        use_tls=smtp.tls == "ssl",
+        start_tls=smtp.tls == "starttls",
+        tls_context=None if smtp.tls == "none" else await asyncio.to_thread(trusted),
+    )
+    try:
+        async with asyncio.timeout(smtp.timeout):
+            await session.connect()
+            refused, _ = await session.send_message(message)
+        with suppress(SMTPException):  # the mail is with the server already
+            await session.quit(timeout=_FAREWELL)
+    finally:
+        session.close()
+    return refused
 
 
 def _target(channel: Channel) -> MailTarget:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import email
 import email.policy
 import socket
+import socketserver
 import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import EmailMessage
@@ -235,6 +237,54 @@ def test_a_server_that_trickles_is_left_in_time(mailbox: Mailbox, clock: Clock) 
             worker.poke()
             until(lambda: mailbox.channel("mail").attempts == 1)
             assert "not done within 1 s" in (mailbox.channel("mail").last_error or "")
+
+
+@contextmanager
+def never_says_goodbye() -> Iterator[tuple[int, list[bytes]]]:
+    """A server that takes mails and does not answer QUIT; its port, and the mails."""
+    mails: list[bytes] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"220 here\r\n")
+            while line := self.rfile.readline().strip():
+                if line == b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                    mails.append(b"".join(iter(self.rfile.readline, b".\r\n")))
+                if line != b"QUIT":
+                    self.wfile.write(b"250 well\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as taking:
+        taking.daemon_threads = True
+        threading.Thread(target=taking.serve_forever, daemon=True).start()
+        yield taking.server_address[1], mails
+        taking.shutdown()
+
+
+def test_a_mail_that_was_taken_is_not_sent_again_for_want_of_a_goodbye(
+    mailbox: Mailbox, clock: Clock
+) -> None:
+    with never_says_goodbye() as (port, mails):
+        with delivering(mailbox, clock, smtp=Smtp("127.0.0.1", port, timeout=30.0)) as worker:
+            put(mailbox)
+            mailbox.take([match(0)])
+            clock.seconds += HOUR
+            worker.poke()
+            until(lambda: mailbox.channel("mail").cursor == 1)
+        assert len(mails) == 1
+        assert mailbox.figures().failed == {}
+
+
+def test_authorities_that_cannot_be_read_are_told(mailbox: Mailbox, clock: Clock) -> None:
+    smtp = Smtp("127.0.0.1", 9, "ssl", ca_file="/nowhere/ca.pem")
+    with delivering(mailbox, clock, smtp=smtp) as worker:
+        put(mailbox)
+        mailbox.take([match(0)])
+        clock.seconds += HOUR
+        worker.poke()
+        until(lambda: mailbox.channel("mail").attempts == 1)
+        assert "127.0.0.1: " in (mailbox.channel("mail").last_error or "")
+        assert "No such file" in (mailbox.channel("mail").last_error or "")
 
 
 def test_without_a_server_it_waits(mailbox: Mailbox, clock: Clock) -> None:
