@@ -1,7 +1,7 @@
 """The feed edge: from addresses of feeds to numbered documents that survive a crash.
 
     addresses (`opml`), what is known of each feed (`state`), and when it is due (`schedule`)
-      | fetch.Fetcher        polite, conditional, bounded HTTP (`network`, `crew`); or local files
+      | fetch.Fetcher        polite, conditional, bounded HTTP (`network`, `host_pool`); or local files
       v
     Fetched                  bytes and headers, or a problem
       | adapter.parse_feed   feedparser, driven by `parser`; any RSS or Atom, any bytes

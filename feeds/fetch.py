@@ -23,7 +23,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import httpcore
 import httpx
 
-from feeds.crew import Crew
+from feeds.host_pool import HostPool
 from feeds.item import one_line
 from feeds.login import Login, NoLogin, split_login
 from feeds.network import BlockedAddress, Bounds, OutOfTime, Transport
@@ -150,7 +150,7 @@ class Fetcher(AbstractContextManager["Fetcher"]):
         self._hosts_lock = threading.Lock()
         self._bounds = Bounds()
         self._allow_private = allow_private
-        self._crew: Crew[tuple[object, Fetched]] = Crew(connections, "fetch")
+        self._crew: HostPool[tuple[object, Fetched]] = HostPool(connections, "fetch")
         no_cookies = http.cookiejar.DefaultCookiePolicy(allowed_domains=())
         self._client = httpx.Client(
             transport=Transport(self._bounds, connections, proxies),

@@ -15,10 +15,17 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpcore
 import httpx
+
+from feeds.host_pool import HostPool
+
+LOOK_UP = 5.0
+"""Seconds that names have to be looked up before a feed is taken as it is."""
 
 _PEER = "address_connected_to"
 
@@ -293,3 +300,40 @@ class _Stream(httpcore.NetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return self._address if info == _PEER else self._stream.get_extra_info(info)
+
+
+def host_of(url: str) -> str:
+    """The host of a web address, "" where it has none."""
+    try:
+        parts = urlsplit(url)
+        return (parts.hostname or "") if parts.scheme.lower() in ("http", "https") else ""
+    except ValueError:
+        return ""
+
+
+def private_hosts(hosts: Iterable[str], seconds: float = LOOK_UP) -> dict[str, str]:
+    """Those hosts that have private addresses alone, each with one of them.
+
+    A name that cannot be looked up within some seconds is not among them; a fetch asks again.
+    """
+    waiting = set(hosts)
+    found: dict[str, str] = {}
+    pool: HostPool[tuple[str, str]] = HostPool(16, "look-up")
+    for host in waiting:
+        pool.submit(host, partial(_private_address, host))
+    end = time.monotonic() + seconds
+    while waiting and (answer := pool.next(max(0.0, end - time.monotonic()))) is not None:
+        host, address = answer
+        waiting.discard(host)
+        if address:
+            found[host] = address
+    pool.close()
+    return found
+
+
+def _private_address(host: str) -> tuple[str, str]:
+    try:
+        addresses = resolve(host, 80)
+        return host, "" if any(map(is_public, addresses)) else addresses[0]
+    except (httpcore.ConnectError, ValueError, IndexError):
+        return host, ""

@@ -24,6 +24,9 @@ from feeds.websub import Subscriber, discover
 SECOND = 1_000_000
 REFRESH = 7 * 86_400 * SECOND
 """Microseconds for which "not modified" is believed before the whole document is asked for."""
+INTERVAL = 900.0
+"""Seconds between two fetches of a feed where nobody says otherwise; a feed that brings little, or asks
+for it, is asked less often."""
 WAVE_FEEDS = 500
 WAVE_BYTES = 32 * 1024 * 1024
 
@@ -47,11 +50,13 @@ class Wave:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms a feed is fetched: whether it may be on a private address, and since when
-    (microseconds since the epoch) the items of its first document are news; `ALL` by default."""
+    """On what terms a feed is fetched: whether it may be on a private address, since when
+    (microseconds since the epoch) the items of its first document are news, `ALL` by default, and the
+    `interval` between two fetches in seconds, if the user has said one for this feed."""
 
     private: bool = True
     since: int = ALL
+    interval: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class Poller:
 
     `feeds` are addresses as the user typed them, perhaps with a login; None means all that are in
     the spool. `interval` is the shortest time in seconds between two fetches of a feed; `schedule`
-    says how much longer it gets. A feed that is gone (410) is not asked again. `subscriber` has the
+    says how much longer it gets, unless the interval is to be kept `exact`. A feed that is gone (410) is not asked again. `subscriber` has the
     feeds that name a hub pushed, `observe` adds documents about the feeds themselves, and `terms`
     gives each feed's. `now` gives seconds since the epoch, `chance` a number from 0 to 1.
     """
@@ -80,7 +85,8 @@ class Poller:
         fetcher: Fetcher,
         feeds: Sequence[str] | None = None,
         *,
-        interval: float = 900.0,
+        interval: float = INTERVAL,
+        exact: bool = False,
         subscriber: Subscriber | None = None,
         observe: Observer | None = None,
         terms: Callable[[str], Terms] = lambda url: Terms(),
@@ -90,6 +96,7 @@ class Poller:
         self._spool = spool
         self._fetcher = fetcher
         self._interval = interval
+        self._exact = exact
         self._subscriber = subscriber
         self._observe = observe
         self._terms = terms
@@ -141,16 +148,24 @@ class Poller:
         for next_fetch, url in self._spool.schedule():
             if self._feeds is None or url in self._feeds:
                 left = next_fetch / SECOND - self._now()
-                return 0.0 if left > longest_wait(self._interval) else max(0.0, left)
+                return 0.0 if self._is_too_far(left, url) else max(0.0, left)
         return None
+
+    def _is_too_far(self, seconds: float, url: str) -> bool:
+        """Whether a feed's next fetch is further off than any wait, so that a wrong clock has set it."""
+        if seconds <= longest_wait(self._interval):
+            return False
+        return seconds > longest_wait(self._terms(url).interval or 0.0)
 
     def _start_due(self) -> None:
         now = int(self._now() * SECOND)
         # What the clock put far ahead while it was wrong is due now, or it would be for good.
         beyond = now + int(longest_wait(self._interval) * SECOND)
-        for _, url in self._spool.schedule(until=now, beyond=beyond):
+        for due, url in self._spool.schedule(until=now, beyond=beyond):
             subscribed = self._feeds is None or url in self._feeds
             if not subscribed or url in self._flying:
+                continue
+            if due > now and not self._is_too_far((due - now) / SECOND, url):
                 continue
             state = self._spool.state(url)
             known = bool(state.etag or state.last_modified)
@@ -170,7 +185,16 @@ class Poller:
         state = flight.state
         arrival = int(self._now() * SECOND)
         pushed = state.url in self._pushed
-        batch = digest(state, fetched, arrival, self._interval, self._chance(), pushed=pushed)
+        own = flight.terms.interval
+        batch = digest(
+            state,
+            fetched,
+            arrival,
+            own or self._interval,
+            self._chance(),
+            pushed=pushed,
+            exact=self._exact or own is not None,
+        )
         observed = self._observe(state, batch.state, arrival) if self._observe else ()
         since = flight.terms.since
         return replace(batch, withheld=flight.withheld, since=since, rows=tuple(observed))
@@ -190,10 +214,12 @@ def digest(
     chance: float = 0.0,
     *,
     pushed: bool = False,
+    exact: bool = False,
 ) -> Batch:
     """What a fetch means: the feed's new state, and the channel if a document came.
 
     `arrival` is in microseconds since the epoch, `interval` in seconds; `chance` is from 0 to 1.
+    An `exact` interval is kept, whatever the feed brings or asks for.
     """
     if fetched.outcome == "busy" and fetched.status is None:
         # It was not asked at all. Feeds of one host do not all come back at once.
@@ -246,7 +272,7 @@ def digest(
         rate = first_rate(dates, arrival / SECOND) if dates else None
     if local_path(state.address) is not None:
         rate = None  # a file of this machine costs nobody anything
-    wait = regular_wait(interval, rate, wish, chance, pushed=pushed)
+    wait = interval if exact else regular_wait(interval, rate, wish, chance, pushed=pushed)
     hub = discover(fetched, hints, state.url)
     return Batch(_later(well, arrival, wait), arrival, channel, hub=hub)
 

@@ -32,6 +32,7 @@ from pathlib import Path
 from feeds import hubs, log, seen
 from feeds import state as states
 from feeds.adapter import Channel
+from feeds.fair_lock import FairLock
 from feeds.hubs import Subscription
 from feeds.identity import ALL
 from feeds.log import SpoolError as SpoolError
@@ -45,7 +46,6 @@ from feeds.rows import DocumentRow, dead_row
 from feeds.schedule import first_rate, next_rate
 from feeds.state import FeedState as FeedState
 from feeds.state import Status
-from feeds.turns import TurnLock
 
 _TABLES = ";".join((log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE)).split(";")
 _LOG_LIMIT = 64 << 20
@@ -106,7 +106,7 @@ class Spool(AbstractContextManager["Spool"]):
         self.path = Path(path)
         self.on_rows = on_rows
         self._now = now
-        self._lock = TurnLock()
+        self._lock = FairLock()
         self._waiting: deque[_Group] = deque()
         log.create(self.path)
         try:
@@ -302,6 +302,14 @@ class Spool(AbstractContextManager["Spool"]):
         with self._transaction():
             self._db.execute("DELETE FROM hub WHERE url = ?", (url,))
             return self._db.execute("DELETE FROM feed WHERE url = ?", (url,)).rowcount > 0
+
+    def refresh(self, url: str) -> FeedState | None:
+        """Make an active feed due at once; how it stands, None if it is not there."""
+        with self._transaction():
+            self._db.execute(
+                "UPDATE feed SET next_fetch = 0 WHERE url = ? AND status = 'active'", (url,)
+            )
+            return self._known(url)
 
     def set_status(self, url: str, status: Status) -> bool:
         """Pause a feed, or make it active and due at once, also one that was gone. Is it there?"""

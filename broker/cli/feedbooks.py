@@ -20,8 +20,8 @@ from broker.service.books import BadFeed, Books
 from feeds.adapter import Channel, parse_feed
 from feeds.events import is_dead
 from feeds.fetch import Fetched, Fetcher, Request
-from feeds.listing import Listing, Listings
 from feeds.login import Login, split_login
+from feeds.preferences import Preferences, PreferenceTable
 from feeds.spool import FeedState, Spool, SpoolError
 
 Fetch = Callable[[str], Fetched]
@@ -32,7 +32,7 @@ class Entry:
     """A feed as the list shows it."""
 
     state: FeedState
-    listing: Listing
+    preferences: Preferences
 
     @property
     def address(self) -> str:
@@ -42,7 +42,7 @@ class Entry:
 
     @property
     def title(self) -> str:
-        return self.listing.title or self.state.title
+        return self.preferences.title or self.state.title
 
     def status(self, now: int) -> str:
         if self.state.status != "active":
@@ -65,6 +65,7 @@ class Entry:
             rate,
             self.title,
             state.url,
+            state.problem or "",
         )
 
     def to_json(self) -> dict[str, object]:
@@ -73,15 +74,21 @@ class Entry:
             state.pop(secret, None)
         for name in ("next_fetch", "last_fetch", "last_success", "last_full"):
             state[name] = moment(state[name]) or None
-        named = {"title": self.title, "folder": self.listing.folder, "typed": self.listing.typed}
+        named = {
+            "title": self.title,
+            "folder": self.preferences.folder,
+            "allow_private": self.preferences.private,
+            "typed": self.preferences.private,  # what it was called before
+            "interval": self.preferences.interval,
+        }
         return state | named
 
 
 def entries(books: Books) -> list[Entry]:
     """All feeds there are."""
-    listings = books.listings.all()
+    said = books.preferences.all()
     return [
-        Entry(state, listings.get(state.url, Listing(state.url))) for state in books.spool.feeds()
+        Entry(state, said.get(state.url, Preferences(state.url))) for state in books.spool.feeds()
     ]
 
 
@@ -92,8 +99,8 @@ def open_books(state: Path, *, create: bool = False) -> Iterator[Books]:
     if not create and not path.exists():
         raise Failed(f"--state {state}: no feeds there; add some with broker feeds add")
     try:
-        with Spool(path) as spool, Listings(path) as listings:
-            yield Books(spool, listings)
+        with Spool(path) as spool, PreferenceTable(path) as preferences:
+            yield Books(spool, preferences)
     except SpoolError as error:
         raise Failed(str(error)) from None
     except sqlite3.Error as error:
@@ -135,12 +142,25 @@ def with_login(url: str, login: str | None) -> str:
     return url if login is None else f"{scheme}://{login}@{rest}"
 
 
-def must_be_fetchable(typed: str) -> None:
-    """Raises Failed for what the user typed and is no address: no file, or no http(s) URL."""
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raises Failed for what is no feed, or not allowed to be one."""
     try:
-        service_books.must_be_fetchable(typed)
+        yield
     except BadFeed as error:
         raise Failed(str(error)) from None
+
+
+def add_one(books: Books, preferences: Preferences, login: str | None, allow_private: bool) -> bool:
+    """Add a feed; whether it is new. Raises Failed for one that is not allowed."""
+    with refusals():
+        return books.add_one(preferences, login, allow_private=allow_private)
+
+
+def must_be_fetchable(typed: str) -> None:
+    """Raises Failed for what the user typed and is no address: no file, or no http(s) URL."""
+    with refusals():
+        service_books.must_be_fetchable(typed)
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

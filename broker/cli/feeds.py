@@ -12,6 +12,7 @@ from typing import BinaryIO
 import click
 
 from broker.cli.feedbooks import (
+    add_one,
     entries,
     fetching,
     must_be_fetchable,
@@ -19,9 +20,19 @@ from broker.cli.feedbooks import (
     open_books,
     origin,
     read_feed,
+    refusals,
     with_login,
 )
-from broker.cli.shared import DURATION, Failed, StateType, console, for_each, plural
+from broker.cli.shared import (
+    DURATION,
+    INTERVAL,
+    Failed,
+    StateType,
+    allow_private_option,
+    console,
+    for_each,
+    plural,
+)
 from broker.cli.tables import table
 from broker.model import UNBOUNDED
 from broker.service.books import Books, address_of, listed_in
@@ -32,14 +43,14 @@ from feeds.discovery import with_scheme
 from feeds.events import event_rows
 from feeds.fetch import local_path
 from feeds.identity import ALL, twins
-from feeds.listing import Listing
 from feeds.login import split_login
 from feeds.opml import OpmlError, Subscription, write_opml
 from feeds.paging import with_history
+from feeds.poll import INTERVAL as INTERVAL_SECONDS
 from feeds.poll import digest
+from feeds.preferences import Preferences
 from feeds.state import Status
 
-INTERVAL = 900.0
 CONNECTIONS = 8
 
 state_option = click.option(
@@ -76,13 +87,21 @@ def feeds() -> None:
 @state_option
 @folder_option
 @since_option
+@allow_private_option
 @click.option(
     "--history",
     is_flag=True,
     help="Fetch the feeds at once, with all older pages that they have (RFC 5005), and publish all "
     "of it, unless --since says less.",
 )
-def add(urls: Sequence[str], state: Path, folder: str, since: int | None, history: bool) -> None:
+def add(
+    urls: Sequence[str],
+    state: Path,
+    folder: str,
+    since: int | None,
+    allow_private: bool,
+    history: bool,
+) -> None:
     """Watch feeds, given by URL or by file.
 
     A feed that needs a login is given as https://user:password@host/…; write $NAME for either part
@@ -91,13 +110,15 @@ def add(urls: Sequence[str], state: Path, folder: str, since: int | None, histor
     now = now_in_microseconds()
     begin = ALL if history and since is None else _since(since, now)
     asked = history or since is not None or folder
-    kept = " (as it was: to change that, remove it first)" if asked else ""
+    kept = " (as it was: see broker feeds edit)" if asked else ""
 
     def one(typed: str) -> None:
         must_be_fetchable(typed)
         url, login = split_login(address_of(typed))
         with open_books(state, create=True) as books:
-            new = books.add([(Listing(url, "", folder, typed=True, since=begin), login)])
+            # A file that the user names is one to be read.
+            one_feed = Preferences(url, "", folder, local_path(url) is not None, begin)
+            new = add_one(books, one_feed, login, allow_private)
             console.print(f"added: {url}" if new else f"already there: {url}{kept}", markup=False)
             if history and new:
                 _read_history(books, url, now, begin)
@@ -115,10 +136,76 @@ def remove(urls: Sequence[str], state: Path) -> None:
         def one(typed: str) -> str:
             url, _ = split_login(address_of(typed))
             _must_be_watched(typed, books.spool.remove(url))
-            books.listings.remove([url])
+            books.preferences.remove([url])
             return f"removed: {url}"
 
         for_each(urls, one)
+
+
+@feeds.command()
+@click.argument("urls", metavar="URL|FILE...", nargs=-1, required=True)
+@state_option
+@click.option("--title", help="What to call them; '': as they call themselves.")
+@click.option("--folder", help="Folder to put them in, as a/b; '': none.")
+@click.option(
+    "--interval",
+    type=INTERVAL,
+    help="Time between two fetches; 'auto': as for all feeds.",
+)
+@click.option(
+    "--allow-private/--no-allow-private",
+    default=None,
+    help="Whether they may be on this machine or in its network.",
+)
+def edit(
+    urls: Sequence[str],
+    state: Path,
+    title: str | None,
+    folder: str | None,
+    interval: int | None,
+    allow_private: bool | None,
+) -> None:
+    """Change what is said of feeds: title, folder, interval, what they may reach."""
+    if title is None and folder is None and interval is None and allow_private is None:
+        raise click.UsageError("nothing to change: see the options")
+    with open_books(state) as books:
+
+        def one(typed: str) -> str:
+            url, _ = split_login(address_of(typed))
+            with refusals():
+                there = books.edit(
+                    url,
+                    title=title,
+                    folder=folder,
+                    interval=None if interval is None else interval / 1_000_000,
+                    private=allow_private,
+                )
+            _must_be_watched(typed, there)
+            return f"changed: {url}"
+
+        for_each(urls, one)
+
+
+@feeds.command()
+@click.argument("urls", metavar="URL|FILE...", nargs=-1)
+@state_option
+@click.option("--all", "everything", is_flag=True, help="All feeds that are not paused or gone.")
+def refresh(urls: Sequence[str], state: Path, everything: bool) -> None:
+    """Have feeds fetched now: by the broker that runs on them, within seconds, or once it does."""
+    if bool(urls) == everything:
+        raise click.UsageError("say which feeds, or --all")
+    with open_books(state) as books:
+
+        def one(typed: str) -> str:
+            url, _ = split_login(address_of(typed))
+            found = books.spool.refresh(url)
+            _must_be_watched(typed, found is not None)
+            if found is not None and found.status != "active":
+                raise Failed(f"{url}: it is {found.status} (see broker feeds resume)")
+            return f"due now: {url}"
+
+        active = [feed.url for feed in books.spool.feeds() if feed.status == "active"]
+        for_each(active if everything else urls, one)
 
 
 @feeds.command()
@@ -158,7 +245,8 @@ def _must_be_watched(typed: str, there: bool) -> None:
 @state_option
 @format_option
 def list_feeds(state: Path, form: str) -> None:
-    """Show the feeds and how they are: last success, next fetch, errors in a row, items per day."""
+    """Show the feeds and how they are: last success, next fetch, errors in a row, items per day, and
+    for which reason the last fetch failed."""
     with open_books(state) as books:
         watched = entries(books)
     if form == "jsonl":
@@ -166,12 +254,8 @@ def list_feeds(state: Path, form: str) -> None:
             click.echo(json.dumps(entry.to_json(), ensure_ascii=False))
         return
     now = now_in_microseconds()
-    header = ("STATUS", "LAST SUCCESS", "NEXT FETCH", "ERRORS", "ITEMS/DAY", "TITLE", "URL")
-    rows = [entry.cells(now) for entry in watched]
-    table(header, rows)
-    for entry in watched:
-        if entry.state.problem:
-            console.print(f"{entry.state.url}: {entry.state.problem}", markup=False)
+    columns = ("STATUS", "LAST SUCCESS", "NEXT FETCH", "ERRORS", "ITEMS/DAY", "TITLE", "URL")
+    table((*columns, "REASON"), [entry.cells(now) for entry in watched])
 
 
 @feeds.command("import")
@@ -179,12 +263,14 @@ def list_feeds(state: Path, form: str) -> None:
 @state_option
 @folder_option
 @since_option
-def import_feeds(files: Sequence[str], state: Path, folder: str, since: int | None) -> None:
+@allow_private_option
+def import_feeds(
+    files: Sequence[str], state: Path, folder: str, since: int | None, allow_private: bool
+) -> None:
     """Watch what OPML files list, as feed readers export it, folders included.
 
     Files that are not quite well-formed are read as far as they go. Feeds on private addresses are
-    left to `broker feeds add`: a list that others wrote does not say what is fetched from your
-    network.
+    left out unless they are allowed.
     """
     begin = _since(since, now_in_microseconds())
     with open_books(state, create=True) as books:
@@ -195,9 +281,9 @@ def import_feeds(files: Sequence[str], state: Path, folder: str, since: int | No
                 wanted, left_out = listed_in(data, base, begin, folder)
             except OpmlError as error:
                 raise Failed(f"{file}: {error}") from None
-            for each in left_out:
+            new, refused = books.add(wanted, allow_private=allow_private)
+            for each in left_out + refused:
                 console.print(f"left out: {each}", markup=False)
-            new = books.add(wanted)
             count = len(wanted) + len(left_out)
             return f"{file}: {plural(count, 'feed')}, {new:,} of them new"
 
@@ -211,7 +297,9 @@ def export(file: BinaryIO, state: Path) -> None:
     """Write the feeds to FILE (or standard output) as OPML, folders included, logins not."""
     with open_books(state) as books:
         watched = entries(books)
-    listed = [Subscription(entry.state.url, entry.title, entry.listing.folder) for entry in watched]
+    listed = [
+        Subscription(entry.state.url, entry.title, entry.preferences.folder) for entry in watched
+    ]
     file.write(write_opml(listed))
 
 
@@ -236,7 +324,7 @@ def check(urls: Sequence[str], state: Path | None) -> None:
         with open_books(state) as books:
             for entry in entries(books):
                 addresses.setdefault(entry.state.url, entry.address)
-                typed += [entry.address] if entry.listing.typed else []
+                typed += [entry.address] if entry.preferences.private else []
     if not addresses:
         raise click.UsageError("nothing to check: give feeds, or --state")
     with fetching(typed) as fetch, ThreadPoolExecutor(CONNECTIONS) as pool:
@@ -272,7 +360,10 @@ def _checked(url: str, channel: Channel) -> tuple[str, ...]:
     help="The state directory of the broker to add it to.",
 )
 @since_option
-def discover(site: str, adding: bool, state: Path | None, since: int | None) -> None:
+@allow_private_option
+def discover(
+    site: str, adding: bool, state: Path | None, since: int | None, allow_private: bool
+) -> None:
     """Find the feeds of a SITE: declared by its page, linked from it, or at well-known paths.
 
     The addresses go to standard output, the best first; exit code 1 if there is none.
@@ -298,10 +389,10 @@ def discover(site: str, adding: bool, state: Path | None, since: int | None) -> 
         )
     if adding and state is not None:
         best = found.feeds[0].url
-        # What was typed is the site; a feed elsewhere is the page's word.
-        typed = origin(best) == origin(url)
+        # What was named is the site; a feed elsewhere is the page's word.
+        allowed = allow_private and origin(best) == origin(url)
         with open_books(state, create=True) as books:
-            new = books.add([(Listing(best, typed=typed, since=_since(since, now)), None)])
+            new = add_one(books, Preferences(best, since=_since(since, now)), None, allowed)
         console.print(f"{'added' if new else 'already there'}: {best}", markup=False)
 
 
@@ -313,7 +404,7 @@ def _read_history(books: Books, url: str, now: int, since: int) -> None:
     before = books.spool.state(url)
     with fetching([url]) as fetch:
         fetched = fetch(with_login(url, before.login))
-        batch = digest(before, fetched, now, INTERVAL)
+        batch = digest(before, fetched, now, INTERVAL_SECONDS)
         pages = 0
         if batch.channel is not None and batch.channel.error is None:
             channel, pages = with_history(

@@ -34,18 +34,21 @@ def parse_push(callback: str, listen: str) -> Push:
 class Polling:
     """Fetches feeds into the spool of a state directory: at once, or in a thread of its own.
 
-    Goes over the feeds named here and those that the state has already. `interval` is the shortest
-    time between two fetches of a feed, in microseconds. With `push`, feeds that name a WebSub hub are
-    pushed by it; `proxies` are those of the environment, none by default.
+    Goes over the feeds named here and those that the state has already. `interval` is the time between
+    two fetches of a feed, in microseconds; None: 15 minutes, or more. With `push`, feeds that name a
+    WebSub hub are pushed by it; `proxies` are those of the environment, none by default. Feeds on
+    private addresses are refused unless they are allowed.
     """
 
     def __init__(
         self,
         directory: Path,
         feeds: Sequence[str],
-        interval: int,
+        interval: int | None,
         push: Push | None = None,
         proxies: Mapping[str, str] | None = None,
+        *,
+        allow_private: bool = False,
     ) -> None:
         self._stack = ExitStack()
         books = self._stack.enter_context(open_books(directory, create=True))
@@ -53,7 +56,7 @@ class Polling:
         try:
             for feed in feeds:
                 try:
-                    listed = books.name(feed)
+                    listed = books.name(feed, allow_private=allow_private)
                 except BadFeed as error:
                     raise Failed(str(error)) from None
                 if listed is not None:

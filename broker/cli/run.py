@@ -19,6 +19,7 @@ from broker.cli.shared import (
     Delivery,
     Failed,
     Stopped,
+    allow_private_option,
     console,
     format_option,
     lateness_option,
@@ -83,10 +84,10 @@ def _xpath(context: click.Context, parameter: click.Parameter, xpath: str | None
 @click.option(
     "--interval",
     type=DURATION,
-    default="15 min",
-    show_default=True,
-    help="Shortest time between two fetches of a feed; one that brings little is asked less often.",
+    help="Time between two fetches of a feed. Unless it is said: 15 minutes, and more for feeds that "
+    "bring little or ask for more.",
 )
+@allow_private_option
 @click.option(
     "--websub",
     metavar="URL",
@@ -121,7 +122,8 @@ def run(
     stream: str,
     timestamp: str | None,
     split: str | None,
-    interval: int,
+    interval: int | None,
+    allow_private: bool,
     websub: str | None,
     websub_listen: str,
     lateness: int,
@@ -156,7 +158,9 @@ def run(
         delivery.pending()
         poll = None
         if feeds or watched:
-            poll = stack.enter_context(Polling(directory, feeds, interval, push, getproxies()))
+            poll = stack.enter_context(
+                Polling(directory, feeds, interval, push, getproxies(), allow_private=allow_private)
+            )
         before = len(broker.dead_letters())
         pipe(
             broker,

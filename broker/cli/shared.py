@@ -118,6 +118,9 @@ class _Measure(click.ParamType[int]):
 DURATION = _Measure("duration", parse_duration)
 """A duration as XSCL writes it, in microseconds."""
 
+INTERVAL = _Measure("duration|auto", lambda text: 0 if text == "auto" else parse_duration(text))
+"""A duration in microseconds, or "auto", which is 0."""
+
 SIZE = _Measure("size", parse_size)
 """A size as 100 MB, in bytes."""
 
@@ -136,6 +139,11 @@ lateness_option = click.option(
     default="7 days",
     show_default=True,
     help="How much older than the newest document one may arrive; older ones are kept aside.",
+)
+allow_private_option = click.option(
+    "--allow-private",
+    is_flag=True,
+    help="Fetch feeds also from this machine and its network; else such addresses are refused.",
 )
 revisions_option = click.option(
     "--revisions",

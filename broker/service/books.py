@@ -9,14 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from feeds.fetch import local_path
 from feeds.identity import ALL
-from feeds.listing import Listing, Listings
 from feeds.login import split_login
+from feeds.network import host_of, private_hosts
 from feeds.opml import OpmlError, read_opml, refusal
+from feeds.preferences import Preferences, PreferenceTable
 from feeds.spool import Spool
+
+_PRIVATE = (
+    "is a private address ({}); to have it fetched all the same, say --allow-private"
+    " (allow_private in settings and over the API)"
+)
 
 
 class BadFeed(ValueError):
@@ -26,33 +33,51 @@ class BadFeed(ValueError):
 class Books:
     """The two tables of feeds in the spool of a state directory, kept in step."""
 
-    def __init__(self, spool: Spool, listings: Listings) -> None:
+    def __init__(self, spool: Spool, preferences: PreferenceTable) -> None:
         self.spool = spool
-        self.listings = listings
+        self.preferences = preferences
 
-    def add(self, wanted: Iterable[tuple[Listing, str | None]]) -> int:
-        """Add feeds with their logins; how many are new.
+    def add(
+        self, wanted: Iterable[tuple[Preferences, str | None]], *, allow_private: bool = False
+    ) -> tuple[int, list[str]]:
+        """Add feeds with their logins: how many are new, and which are left out and why.
 
-        A known one keeps its listing, except that what is now typed by the user stays so.
+        A host that has private addresses alone is left out unless such are allowed, whoever names it.
+        A known feed keeps its preferences, except that it may be private from now on.
         """
-        known = self.listings.all()
-        changed: dict[str, Listing] = {}
+        listed = list(wanted)
+        known = self.preferences.all()
+        private: dict[str, str] = {}
+        if not allow_private:
+            fresh = [each.url for each, _ in listed if not known.get(each.url, each).private]
+            private = private_hosts(filter(None, map(host_of, fresh)))
+        left_out: list[str] = []
+        changed: dict[str, Preferences] = {}
         logins: dict[str, str | None] = {}
-        for listing, login in wanted:
-            before = known.get(listing.url)
-            if before is None or (listing.typed and not before.typed):
-                after = replace(before or listing, typed=listing.typed)
-                known[listing.url] = changed[listing.url] = after
-            logins[listing.url] = login or logins.get(listing.url)
-        self.listings.save(changed.values())
-        return self.spool.add_all(logins)
+        for each, login in listed:
+            before = known.get(each.url)
+            host = host_of(each.url)
+            if host in private and not (before or each).private:
+                left_out.append(f"{each.url}: {host} {_PRIVATE.format(private[host])}")
+                continue
+            allowed = each.private or allow_private
+            if before is None or (allowed and not before.private):
+                after = replace(before or each, private=allowed)
+                known[each.url] = changed[each.url] = after
+            logins[each.url] = login or logins.get(each.url)
+        self.preferences.save(changed.values())
+        return self.spool.add_all(logins), left_out
 
-    def typed(self, addresses: Iterable[str], since: int, folder: str = "") -> int:
-        """Add feeds that the user typed; how many are new."""
-        split = map(split_login, addresses)
-        return self.add((Listing(url, "", folder, True, since), login) for url, login in split)
+    def add_one(
+        self, preferences: Preferences, login: str | None, *, allow_private: bool = False
+    ) -> bool:
+        """Add a feed; whether it is new. Raises BadFeed for one that is not allowed."""
+        new, left_out = self.add([(preferences, login)], allow_private=allow_private)
+        if left_out:
+            raise BadFeed(left_out[0])
+        return new > 0
 
-    def name(self, feed: str) -> tuple[int, list[str]] | None:
+    def name(self, feed: str, *, allow_private: bool = False) -> tuple[int, list[str]] | None:
         """Add what a setting names, a feed or an OPML file of them; all that they show is news.
 
         Of a list: how many feeds it has, and what of it is left out and why. Raises BadFeed.
@@ -66,30 +91,58 @@ class Books:
             except OSError as error:
                 raise BadFeed(f"{feed}: {error.strerror}") from None
         if path is None or b"<opml" not in data[:4096].lower():
-            self.typed([address_of(feed)], ALL)
+            url, login = split_login(address_of(feed))
+            one = Preferences(url, private=path is not None, since=ALL)
+            self.add_one(one, login, allow_private=allow_private)
             return None
         try:
             wanted, left_out = listed_in(data, path.absolute().as_uri(), ALL)
         except OpmlError as error:
             raise BadFeed(f"{feed}: {error}") from None
-        self.add(wanted)
-        return len(wanted), left_out
+        _, refused = self.add(wanted, allow_private=allow_private)
+        return len(wanted) - len(refused), left_out + refused
+
+    def edit(
+        self,
+        url: str,
+        *,
+        title: str | None = None,
+        folder: str | None = None,
+        interval: float | None = None,
+        private: bool | None = None,
+    ) -> bool:
+        """Change what is said of a feed, where it is not None; an `interval` of 0 takes the feed's own
+        away. Whether the feed is there. Raises BadFeed where its host is private and may not be."""
+        if all(url != each.url for each in self.spool.feeds()):
+            return False
+        known = self.preferences.of(url) or Preferences(url, private=True, since=ALL)
+        if private is False and (found := private_hosts(filter(None, [host_of(url)]))):
+            ((host, address),) = found.items()
+            raise BadFeed(f"{url}: {host} {_PRIVATE.format(address)}; pause or remove it instead")
+        changes: dict[str, Any] = {"title": title, "folder": folder, "private": private}
+        after = replace(known, **{name: v for name, v in changes.items() if v is not None})
+        if interval is not None:
+            after = replace(after, interval=interval or None)
+        self.preferences.save([after])
+        if private or interval is not None:
+            self.spool.refresh(url)
+        return True
 
     def remove(self, url: str) -> bool:
         """Watch a feed no more; whether it was."""
         removed = self.spool.remove(url)
-        self.listings.remove([url])
+        self.preferences.remove([url])
         return removed
 
 
 def listed_in(
     data: bytes, base: str, since: int, folder: str = ""
-) -> tuple[list[tuple[Listing, str | None]], list[str]]:
+) -> tuple[list[tuple[Preferences, str | None]], list[str]]:
     """The feeds that an OPML file lists, with their logins, and what is left out and why.
 
-    Files that lie beside the list count as typed by who named it. Raises OpmlError.
+    Files that lie beside the list are allowed as the list is. Raises OpmlError.
     """
-    wanted: list[tuple[Listing, str | None]] = []
+    wanted: list[tuple[Preferences, str | None]] = []
     left_out: list[str] = []
     for entry in read_opml(data, base):
         reason = refusal(entry.url, base)
@@ -98,7 +151,8 @@ def listed_in(
             continue
         url, login = split_login(entry.url)
         path = "/".join(filter(None, (folder, entry.folder)))
-        wanted.append((Listing(url, entry.title, path, local_path(url) is not None, since), login))
+        private = local_path(url) is not None
+        wanted.append((Preferences(url, entry.title, path, private, since), login))
     return wanted, left_out
 
 

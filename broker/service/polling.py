@@ -1,8 +1,8 @@
 """Fetching the feeds of a state into its spool, in a thread of its own.
 
 In: the feeds that the spool has, also those that are added meanwhile. Out: rows in the spool, and what
-went wrong. What the user typed may be on this machine or its network, and is fetched from there; what
-a list names, and where a public server redirects to, is not.
+went wrong. What is on this machine or its network is fetched where the user has allowed it; where a
+public server redirects to is not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from broker.service.books import BadFeed, Books, must_be_fetchable
 from broker.service.core.background import Background
 from feeds.events import event_rows
 from feeds.fetch import Fetcher, local_path
-from feeds.poll import Poller, Wave
+from feeds.poll import INTERVAL, Poller, Wave
 from feeds.spool import Spool
 from feeds.websub import Subscriber
 
@@ -74,7 +74,8 @@ class Push:
 class Polling(Background, AbstractContextManager["Polling"]):
     """Fetches what is due of the feeds in `books`.
 
-    `interval` is the shortest time between two fetches of a feed, in microseconds. With `push`, feeds
+    `interval` is the time between two fetches of a feed, in microseconds; None: 15 minutes, or as much
+    longer as a feed brings little or asks for. With `push`, feeds
     that name a WebSub hub are pushed by it; `proxies` are those of the environment, none by default.
     `tell` is told of each round that did something, `none_left` when no feed is left to fetch; while
     `ready` says no, none is fetched. Raises ValueError for a proxy or an address that cannot be used.
@@ -83,7 +84,7 @@ class Polling(Background, AbstractContextManager["Polling"]):
     def __init__(
         self,
         books: Books,
-        interval: int,
+        interval: int | None,
         push: Push | None = None,
         proxies: Mapping[str, str] | None = None,
         *,
@@ -112,10 +113,11 @@ class Polling(Background, AbstractContextManager["Polling"]):
         self.poller = Poller(
             self.spool,
             fetcher,
-            interval=max(1.0, interval / 1_000_000),
+            interval=INTERVAL if interval is None else max(1.0, interval / 1_000_000),
+            exact=interval is not None,
             subscriber=subscriber,
             observe=event_rows,
-            terms=books.listings.terms,
+            terms=books.preferences.terms,
         )
         self.failure: str | None = None
 

@@ -48,8 +48,8 @@ from broker.service.subscriptions import Subscriptions
 from broker.settings.schema import Settings
 from broker.state.disk import free, write_private
 from broker.state.store import DatabaseError, StateError
+from feeds.fair_lock import FairLock
 from feeds.spool import Spool, SpoolError, taken
-from feeds.turns import TurnLock
 
 _log = structlog.get_logger(__name__)
 
@@ -238,7 +238,7 @@ class Service:
         return self.core.engine
 
     @property
-    def lock(self) -> TurnLock:
+    def lock(self) -> FairLock:
         return self.core.lock
 
     @property

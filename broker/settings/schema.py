@@ -196,8 +196,11 @@ class Feeds(Section):
     """addresses of feeds; all that they show at first is news, unlike with `broker feeds add`"""
     opml: tuple[Path, ...] = ()
     """OPML files that list feeds"""
-    interval: Duration = 15 * _MINUTE
-    """shortest time between two fetches of a feed"""
+    interval: Duration | None = None
+    """time between two fetches of a feed; by default 15 minutes, and more for feeds that bring little
+    or ask for more"""
+    allow_private: bool = False
+    """whether `urls` and `opml` may name feeds on this machine and in its network"""
     websub: str | None = Field(default=None, pattern="^https?://[^/]")
     """address under which WebSub hubs reach `websub_listen`; no hub is asked unless it is set"""
     websub_listen: str = Field(default="127.0.0.1:8087", pattern=r"^\S+:\d{1,5}$")

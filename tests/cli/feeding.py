@@ -13,6 +13,7 @@ import pytest
 from broker.cli import main
 from feeds.fetch import Fetcher
 from feeds.poll import Poller
+from feeds.preferences import PreferenceTable
 from feeds.spool import Spool
 
 
@@ -20,10 +21,12 @@ def broker(*args: object) -> subprocess.CompletedProcess[str]:
     """The command within this process, which takes a tenth of the time."""
     command = ["broker", *map(str, args)]
     out, err = io.BytesIO(), io.BytesIO()
+    # Held, because the command wraps them anew, and one that is let go closes what it wraps.
+    shown, told = (io.TextIOWrapper(each, "utf-8", write_through=True) for each in (out, err))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", command)
-        patch.setattr(sys, "stdout", io.TextIOWrapper(out, "utf-8", write_through=True))
-        patch.setattr(sys, "stderr", io.TextIOWrapper(err, "utf-8", write_through=True))
+        patch.setattr(sys, "stdout", shown)
+        patch.setattr(sys, "stderr", told)
         with pytest.raises(SystemExit) as end:
             main()
         return subprocess.CompletedProcess(
@@ -32,12 +35,17 @@ def broker(*args: object) -> subprocess.CompletedProcess[str]:
 
 
 class Broker:
-    """`broker feeds` with a state directory."""
+    """`broker feeds` with a state directory. The sites of the tests are on this machine, so commands
+    that add feeds say that they may be, unless a test asks otherwise."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
 
-    def __call__(self, command: str, *args: object) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, command: str, *args: object, private: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        if private and command in ("add", "import", "discover"):
+            args += ("--allow-private",)
         return broker("feeds", command, *args, "--state", self.state)
 
     def listed(self) -> list[dict[str, object]]:
@@ -45,6 +53,15 @@ class Broker:
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def poll(self) -> None:
-        with Spool(self.state / "spool.sqlite") as spool, Fetcher(allow_private=True) as fetcher:
-            Poller(spool, fetcher).wave()
+    def poll(self, interval: float | None = None) -> None:
+        path = self.state / "spool.sqlite"
+        with (
+            Spool(path) as spool,
+            PreferenceTable(path) as said,
+            Fetcher(allow_private=True) as fetcher,
+        ):
+            exact = interval is not None
+            poller = Poller(
+                spool, fetcher, interval=interval or 900.0, exact=exact, terms=said.terms
+            )
+            poller.wave()

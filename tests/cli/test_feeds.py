@@ -6,14 +6,15 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from feeds.identity import ALL
-from feeds.listing import Listings
 from feeds.opml import read_opml
+from feeds.preferences import PreferenceTable
 from feeds.spool import Spool
 from tests.cli.feeding import Broker, broker
 from tests.cli.test_queries import broker as process
@@ -64,7 +65,7 @@ def test_add_list_and_remove(mine: Broker, site: Site) -> None:
 
 def test_as_a_process_of_its_own(mine: Broker, site: Site) -> None:
     state = ("--state", mine.state)
-    assert process("feeds", "add", site.url("/news.rss"), *state).returncode == 0
+    assert process("feeds", "add", "--allow-private", site.url("/news.rss"), *state).returncode == 0
     done = process("feeds", "list", "--format", "jsonl", *state)
     assert [json.loads(line) for line in done.stdout.splitlines()] == mine.listed()
     assert process("feeds", "remove", "http://a.example/", *state).returncode == 1
@@ -86,15 +87,17 @@ def test_the_list_shows_how_feeds_are(mine: Broker, site: Site) -> None:
     done = mine("list")
     header, *lines = done.stdout.splitlines()
     assert re.split("  +", header) == [
-        *("STATUS", "LAST SUCCESS", "NEXT FETCH", "ERRORS", "ITEMS/DAY", "TITLE", "URL"),
+        *("STATUS", "LAST SUCCESS", "NEXT FETCH", "ERRORS", "ITEMS/DAY", "TITLE", "URL", "REASON"),
     ]
-    assert {line.split()[-1]: line.split()[0] for line in lines} == {
+    address = re.compile(r"http://\S+")
+    assert {address.findall(line)[0]: line.split()[0] for line in lines} == {
         well: "ok",
         ill: "failing",
         odd: "paused",
     }
     assert len({line.index("http://") for line in lines}) == 1  # columns line up
-    assert done.stderr == f"{ill}: fetch: not found (404)\n"
+    assert re.search(f"{ill} +fetch: not found .404.$", "\n".join(lines), re.MULTILINE)
+    assert done.stderr == ""
     assert mine("resume", odd).returncode == 0
     mine.poll()
     assert {feed["status"] for feed in mine.listed()} == {"active"}
@@ -169,7 +172,7 @@ def test_one_of_several_feeds_that_fails_holds_up_none_of_the_others(
 def test_what_is_not_changed_of_a_feed_that_is_there_is_said(mine: Broker) -> None:
     mine("add", "http://a.example/f")
     done = mine("add", "http://a.example/f", "--folder", "News")
-    assert "as it was: to change that, remove it first" in done.stderr
+    assert "as it was: see broker feeds edit" in done.stderr
     assert [feed["folder"] for feed in mine.listed()] == [""]
 
 
@@ -214,6 +217,84 @@ def test_a_file_that_is_no_spool(mine: Broker) -> None:
         assert "spool.sqlite" in done.stderr
 
 
+# -- what may be fetched, and how often -------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "192.168.7.7", "2130706433"])
+def test_a_private_address_is_refused_at_once_with_the_way_out(host: str, mine: Broker) -> None:
+    url = f"http://{host}:9/feed"
+    done = mine("add", url, "http://a.example/f", private=False)
+    assert done.returncode == 1
+    assert "is a private address (" in done.stderr
+    assert "to have it fetched all the same, say --allow-private" in done.stderr
+    assert [feed["url"] for feed in mine.listed()] == ["http://a.example/f"]
+    assert mine("add", url).returncode == 0
+    assert url in [feed["url"] for feed in mine.listed()]
+
+
+def test_what_a_page_names_is_no_more_private_than_the_page_may_be(
+    mine: Broker, site: Site
+) -> None:
+    done = mine("discover", site.url("/"), "--add", private=False)
+    assert done.returncode == 1
+    assert "--allow-private" in done.stderr
+    assert mine.listed() == []
+
+
+def test_what_is_said_of_a_feed_can_be_changed(mine: Broker, site: Site) -> None:
+    url = site.url("/news.rss")
+    mine("add", url)
+    mine.poll()
+    done = mine("edit", url, "--title", "Mine", "--folder", "A/B", "--interval", "3 days")
+    assert (done.returncode, done.stderr) == (0, f"changed: {url}\n")
+    (feed,) = mine.listed()
+    assert (feed["title"], feed["folder"], feed["interval"]) == ("Mine", "A/B", 259_200.0)
+    assert feed["next_fetch"] is None, "due at once, and from then on in its new interval"
+    mine("edit", url, "--title", "", "--interval", "auto")
+    (feed,) = mine.listed()
+    assert (feed["title"], feed["folder"], feed["interval"]) == ("News", "A/B", None)
+    done = mine("edit", url, "--no-allow-private")
+    assert (done.returncode, done.stderr.count("private address")) == (1, 1)
+    assert mine("edit", url).returncode == 2
+    assert mine("edit", "http://b.example/", "--title", "x").returncode == 1
+
+
+def test_a_feed_is_fetched_as_often_as_the_user_says(mine: Broker, site: Site) -> None:
+    url, other = site.url("/news.rss"), site.url("/news.atom")
+    mine("add", url, other)
+    mine("edit", url, "--interval", "3 days")
+    for interval, wanted in ((None, 900.0), (60.0, 60.0)):
+        mine("refresh", "--all")
+        before = time.time()
+        mine.poll(interval)
+        with Spool(mine.state / "spool.sqlite") as spool:
+            waits = {each.url: each.next_fetch / 1e6 - before for each in spool.feeds()}
+        assert waits[url] == pytest.approx(259_200, abs=60)
+        assert waits[other] >= wanted - 1
+        assert (waits[other] < 120) == (interval is not None)
+        mine.poll(interval)
+        assert site.asked.count("/news.rss") == (1 if interval is None else 2), "not due yet"
+
+
+def test_a_refreshed_feed_is_due(mine: Broker, site: Site) -> None:
+    url = site.url("/news.rss")
+    mine("add", url)
+    mine.poll()
+    mine.poll()
+    assert site.asked == ["/news.rss"]
+    assert mine("refresh", url).stderr == f"due now: {url}\n"
+    mine.poll()
+    assert site.asked == ["/news.rss"] * 2
+    mine("pause", url)
+    done = mine("refresh", url)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"broker: {url}: it is paused (see broker feeds resume)\n",
+    )
+    assert mine("refresh", "http://b.example/").returncode == 1
+    assert mine("refresh").returncode == mine("refresh", url, "--all").returncode == 2
+
+
 # -- OPML ------------------------------------------------------------------------------------
 
 
@@ -240,20 +321,20 @@ def test_a_list_does_not_open_private_addresses_or_files(
         '<outline xmlUrl="mine.rss"/><outline xmlUrl="gopher://a.example/"/>'
         '<outline xmlUrl="http://[bad/feed"/></opml>'
     )
-    done = mine("import", tmp_path / "l.opml", "--folder", "Theirs")
+    done = mine("import", tmp_path / "l.opml", "--folder", "Theirs", private=False)
+    news = site.url("/news.rss")
+    assert f"left out: {news}: 127.0.0.1 is a private address (127.0.0.1); to have" in done.stderr
+    assert "--allow-private" in done.stderr
+    assert done.stderr.endswith("5 feeds, 1 of them new\n")
     assert "left out: /etc/passwd: a file outside the folder of the list" in done.stderr
     assert "left out: gopher://a.example/: a 'gopher:' address is not fetched" in done.stderr
     assert "left out: http://[bad/feed: not an address" in done.stderr
     assert [(feed["url"], feed["typed"], feed["folder"]) for feed in mine.listed()] == [
         ((tmp_path / "mine.rss").as_uri(), True, "Theirs"),
-        (site.url("/news.rss"), False, "Theirs"),
     ]
-    checked = mine("check")
-    assert checked.returncode == 1
-    assert "private address" in checked.stderr
+    assert mine("import", tmp_path / "l.opml", "--folder", "Theirs").returncode == 0
+    assert [(feed["url"], feed["typed"]) for feed in mine.listed()][1:] == [(news, True)]
     assert site.asked == []
-    # Who types it, means it.
-    mine("add", site.url("/news.rss"))
     assert mine("check").returncode == 0
     assert site.asked == ["/news.rss"]
 
@@ -263,9 +344,7 @@ def test_a_list_from_the_network(mine: Broker, site: Site) -> None:
     done = mine("import", site.url("/list.opml"))
     assert done.returncode == 0, done.stderr
     assert "left out: file:///x: a file, named by a list from elsewhere" in done.stderr
-    assert [(feed["url"], feed["typed"]) for feed in mine.listed()] == [
-        (site.url("/news.rss"), False)
-    ]
+    assert [feed["url"] for feed in mine.listed()] == [site.url("/news.rss")]
 
 
 def test_what_is_no_list(mine: Broker, tmp_path: Path, site: Site) -> None:
@@ -361,7 +440,7 @@ def test_since_when_items_are_news(
 ) -> None:
     mine("add", "http://a.example/now")
     mine("add", "http://a.example/f", *option)
-    with Listings(mine.state / "spool.sqlite") as listings:
+    with PreferenceTable(mine.state / "spool.sqlite") as listings:
         now, then = (listings.all()[f"http://a.example/{name}"].since for name in ("now", "f"))
     if seconds is None:
         assert then == ALL

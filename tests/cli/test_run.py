@@ -111,7 +111,9 @@ def test_a_signal_while_feeds_are_fetched(
     drip = dribble(b"HTTP/1.1 200 OK\r\n\r\n", b" ", round(PATIENCE), 1.0)
     with (
         OddServer({"/f": drip}) as server,
-        running("run", queries, "--feeds", server.url("/f"), "--once") as started,
+        running(
+            "run", queries, "--feeds", server.url("/f"), "--once", "--allow-private"
+        ) as started,
     ):
         until(lambda: server.requests or started.poll() is not None)
         started.send_signal(number)
@@ -147,10 +149,10 @@ def test_standard_output_that_is_closed_is_said_before_spark_starts(queries: Pat
 
 def test_once_says_that_nothing_is_due(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Site({"/f": rss("<title>a</title>")}) as site:
-        with Polling(tmp_path, [site.url("/f")], HOUR) as poll:
+        with Polling(tmp_path, [site.url("/f")], HOUR, allow_private=True) as poll:
             poll.once()
             assert capsys.readouterr().err == "fetched 1 feed: 1 new item\n"
-        with Polling(tmp_path, [site.url("/f")], HOUR) as poll:
+        with Polling(tmp_path, [site.url("/f")], HOUR, allow_private=True) as poll:
             poll.once()
             said = capsys.readouterr().err
             assert said.startswith("no feed is due to be fetched: the next one is at 2")
@@ -169,17 +171,20 @@ def test_feeds_that_are_added_or_resumed_meanwhile_are_noticed(tmp_path: Path) -
             until(lambda: len(site.asked) >= len(paths))
             assert site.asked == list(paths)
 
+        here = ("--allow-private", "--state", state)
         with Polling(state, [path], HOUR) as poll:
             poll.spool.set_status(path, "paused")  # nothing is left to fetch
             poll.start()
-            assert process("feeds", "add", site.url("/f"), "--state", state).returncode == 0
+            assert process("feeds", "add", site.url("/f"), *here).returncode == 0
             until_asked("/f")
             process("feeds", "pause", site.url("/f"), "--state", state)
-            process("feeds", "add", site.url("/g"), "--state", state)
+            process("feeds", "add", site.url("/g"), *here)
             until_asked("/f", "/g")
 
 
-@pytest.mark.parametrize("feed", ["http://[a/", "ftp://a.example/", "none.rss"])
+@pytest.mark.parametrize(
+    "feed", ["http://[a/", "ftp://a.example/", "none.rss", "http://10.0.0.1/f"]
+)
 def test_what_is_no_feed_is_refused_and_not_kept(feed: str, tmp_path: Path, queries: Path) -> None:
     done = process("run", queries, "--feeds", feed, "--state", tmp_path / "state", "--once")
     assert done.returncode == 1

@@ -273,7 +273,9 @@ def test_a_backup_goes_into_a_directory_of_its_own(running: Running, tmp_path: P
 
 def test_feeds_are_added_and_removed(running: Running) -> None:
     url = "http://127.0.0.1:9/feed.xml"
-    added = running.http.post("/v1/feeds", json={"url": url})
+    refused = running.http.post("/v1/feeds", json={"url": url})
+    assert "allow_private" in problem(refused, 422, "invalid")["detail"]
+    added = running.http.post("/v1/feeds", json={"url": url, "allow_private": True})
     assert (added.status_code, added.json()["url"]) == (201, url)
     assert [feed["url"] for feed in running.http.get("/v1/feeds").json()] == [url]
     problem(running.http.post("/v1/feeds", json={"url": "/etc/passwd"}), 422, "invalid")
@@ -283,13 +285,36 @@ def test_feeds_are_added_and_removed(running: Running) -> None:
 
 def test_a_feed_is_meant_by_its_address_as_it_was_added(running: Running) -> None:
     typed, url = " http://me:secret@127.0.0.1:9/feed.xml ", "http://127.0.0.1:9/feed.xml"
-    added = running.http.post("/v1/feeds", json={"url": typed})
+    added = running.http.post("/v1/feeds", json={"url": typed, "allow_private": True})
     assert (added.status_code, added.json()["url"]) == (201, url)
     assert running.service.feeds.pause(typed).status == "paused"
     assert running.service.feeds.resume(typed).status == "active"
     assert running.http.delete("/v1/feeds", params={"url": typed}).status_code == 204
     again = running.http.delete("/v1/feeds", params={"url": typed})
     assert "secret" not in problem(again, 404, "not-found")["detail"]
+
+
+def test_a_feed_is_edited_paused_and_refreshed(running: Running) -> None:
+    url = "http://127.0.0.1:9/feed.xml"
+    running.http.post("/v1/feeds", json={"url": url, "allow_private": True})
+    this = {"url": url}
+    edited = running.http.patch(
+        "/v1/feeds", json={"title": "Mine", "folder": "a/b", "interval": "2 h"}, params=this
+    ).json()
+    assert (edited["title"], edited["folder"], edited["interval"]) == ("Mine", "a/b", "2 h")
+    edited = running.http.patch("/v1/feeds", json={"interval": "auto"}, params=this).json()
+    assert (edited["title"], edited["interval"], edited["allow_private"]) == ("Mine", None, True)
+    problem(running.http.patch("/v1/feeds", json={"interval": "soon"}, params=this), 422, "invalid")
+    refused = running.http.patch("/v1/feeds", json={"allow_private": False}, params=this)
+    problem(refused, 422, "invalid")
+    until(lambda: running.http.get("/v1/feeds").json()[0]["problem"] is not None)
+    assert running.http.post("/v1/feeds/pause", params=this).json()["status"] == "paused"
+    problem(running.http.post("/v1/feeds/refresh", params=this), 409, "conflict")
+    assert running.http.post("/v1/feeds/resume", params=this).json()["status"] == "active"
+    assert running.http.post("/v1/feeds/refresh", params=this).json()["status"] == "active"
+    for action in ("pause", "resume", "refresh"):
+        none = running.http.post(f"/v1/feeds/{action}", params={"url": "http://b.example/"})
+        problem(none, 404, "not-found")
 
 
 def test_a_file_where_none_can_be(running: Running, tmp_path: Path) -> None:

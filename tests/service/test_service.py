@@ -399,19 +399,27 @@ def test_dead_letters_can_be_sent_on_their_way_again(tmp_path: Path) -> None:
 def test_feeds_are_fetched_and_can_be_changed(tmp_path: Path) -> None:
     with (
         Site({"/f": rss("<title>a</title>"), "/g": rss("<title>b</title>")}) as site,
-        serving(tmp_path / "state", feeds={"urls": [site.url("/f")]}) as service,
+        serving(
+            tmp_path / "state", feeds={"urls": [site.url("/f")], "allow_private": True}
+        ) as service,
     ):
         service.subscriptions.subscribe("items: SELECT t FROM S//item[./title->t];", backfill=HOUR)
         until(lambda: service.figures().spool.last == 1)
         assert [feed.url for feed in service.feeds.all()] == [site.url("/f")]
-        assert service.feeds.add(site.url("/g")).status == "active"
+        with pytest.raises(Invalid, match=r"private address .*allow_private"):
+            service.feeds.add(site.url("/g"))
+        assert service.feeds.add(site.url("/g"), allow_private=True).status == "active"
         until(lambda: service.figures().spool.applied == 2)
         assert service.feeds.pause(site.url("/f")).status == "paused"
         figures = service.figures().feeds
         assert (figures.active, figures.paused, figures.failing, figures.failure) == (1, 1, 0, None)
         assert service.feeds.resume(site.url("/f")).status == "active"
+        asked = len(site.asked)
+        assert service.feeds.refresh(site.url("/g")).status == "active"
+        until(lambda: len(site.asked) > asked)
         service.feeds.remove(site.url("/g"))
-        for call in (service.feeds.remove, service.feeds.pause, service.feeds.resume):
+        feeds = service.feeds
+        for call in (feeds.remove, feeds.pause, feeds.resume, feeds.refresh, feeds.edit):
             with pytest.raises(NotFound):
                 call(site.url("/g"))
         for wrong in ("ftp://a.example/", str(tmp_path / "state" / "token"), "file:///etc/hosts"):
@@ -421,9 +429,10 @@ def test_feeds_are_fetched_and_can_be_changed(tmp_path: Path) -> None:
 
 
 def test_settings_that_cannot_be_are_told_at_the_start(tmp_path: Path) -> None:
-    service = Service(settings(tmp_path / "state", feeds={"urls": ["gopher://a.example/"]}))
-    with pytest.raises(ValueError, match="gopher"):
-        service.start()
+    for url, said in (("gopher://a.example/", "gopher"), ("http://10.0.0.1/f", "allow_private")):
+        service = Service(settings(tmp_path / "state", feeds={"urls": [url]}))
+        with pytest.raises(ValueError, match=said):
+            service.start()
     with serving(tmp_path / "state"):
         pass  # nothing of it stayed open
 

@@ -20,12 +20,28 @@ from broker.service.api.replies import (
     FeedReply,
     LetterReply,
 )
-from broker.service.api.schemas import LARGEST, BackupBody, FeedBody, Numbers, split_numbers
+from broker.service.api.schemas import (
+    LARGEST,
+    BackupBody,
+    FeedBody,
+    FeedEditBody,
+    Numbers,
+    split_numbers,
+)
 from broker.service.api.status import StatusReply, status_reply
-from broker.service.core.answers import Accepted, BackedUp
+from broker.service.core.answers import Accepted, BackedUp, WatchedFeed
 from broker.service.core.errors import Invalid
 from broker.spark.documents import microseconds
-from feeds.state import FeedState
+from broker.text.units import parse_duration
+
+FeedUrl = Annotated[
+    str,
+    Query(
+        max_length=4_000,
+        description="the feed as it was added",
+        examples=["https://example.org/feed.xml"],
+    ),
+]
 
 router = APIRouter(prefix="/v1")
 
@@ -168,7 +184,7 @@ async def resubmit(
     responses=problems(),
     response_description="The feeds, by address.",
 )
-async def feeds(api: ApiContext) -> list[FeedState]:
+async def feeds(api: ApiContext) -> list[WatchedFeed]:
     """All feeds that are fetched, with what went wrong last."""
     return await api.change(api.service.feeds.all)
 
@@ -183,9 +199,81 @@ async def feeds(api: ApiContext) -> list[FeedState]:
     responses=problems("conflict", "too-large", "unsupported-media-type"),
     response_description="The feed; it is fetched at once.",
 )
-async def add(api: ApiContext, body: FeedBody) -> FeedState:
+async def add(api: ApiContext, body: FeedBody) -> WatchedFeed:
     """Fetch a feed from now on. One that is known already stays as it is."""
-    return await api.change(partial(api.service.feeds.add, body.url))
+    return await api.change(
+        partial(api.service.feeds.add, body.url, allow_private=body.allow_private)
+    )
+
+
+@router.patch(
+    "/feeds",
+    operation_id="editFeed",
+    summary="Edit a feed",
+    tags=["feeds"],
+    response_model=FeedReply,
+    responses=problems("not-found", "too-large", "unsupported-media-type"),
+    response_description="The feed as it is now.",
+)
+async def edit(api: ApiContext, url: FeedUrl, body: FeedEditBody) -> WatchedFeed:
+    """Change its title, folder, interval, or whether it may be on a private address."""
+    interval = None
+    if body.interval is not None:
+        try:
+            interval = 0 if body.interval == "auto" else parse_duration(body.interval) / 1_000_000
+        except ValueError as error:
+            raise Invalid(str(error), "interval") from None
+    change = partial(
+        api.service.feeds.edit,
+        url,
+        title=body.title,
+        folder=body.folder,
+        interval=interval,
+        private=body.allow_private,
+    )
+    return await api.change(change)
+
+
+@router.post(
+    "/feeds/pause",
+    operation_id="pauseFeed",
+    summary="Pause a feed",
+    tags=["feeds"],
+    response_model=FeedReply,
+    responses=problems("not-found"),
+    response_description="The feed as it is now.",
+)
+async def pause(api: ApiContext, url: FeedUrl) -> WatchedFeed:
+    """Fetch a feed no more until it is resumed."""
+    return await api.change(partial(api.service.feeds.pause, url))
+
+
+@router.post(
+    "/feeds/resume",
+    operation_id="resumeFeed",
+    summary="Resume a feed",
+    tags=["feeds"],
+    response_model=FeedReply,
+    responses=problems("not-found"),
+    response_description="The feed as it is now; it is fetched at once.",
+)
+async def resume(api: ApiContext, url: FeedUrl) -> WatchedFeed:
+    """Fetch a feed again that was paused, or that was gone."""
+    return await api.change(partial(api.service.feeds.resume, url))
+
+
+@router.post(
+    "/feeds/refresh",
+    operation_id="refreshFeed",
+    summary="Refresh a feed",
+    tags=["feeds"],
+    response_model=FeedReply,
+    responses=problems("not-found", "conflict"),
+    response_description="The feed; it is fetched at once.",
+)
+async def refresh(api: ApiContext, url: FeedUrl) -> WatchedFeed:
+    """Fetch a feed now, whenever it would be due."""
+    return await api.change(partial(api.service.feeds.refresh, url))
 
 
 @router.delete(
@@ -199,14 +287,7 @@ async def add(api: ApiContext, body: FeedBody) -> FeedState:
 )
 async def remove(
     api: ApiContext,
-    url: Annotated[
-        str,
-        Query(
-            max_length=4_000,
-            description="the feed as it was added",
-            examples=["https://example.org/feed.xml"],
-        ),
-    ],
+    url: FeedUrl,
 ) -> Response:
     """Fetch a feed no more. Its items stay known: added again it brings only what is new."""
     await api.change(partial(api.service.feeds.remove, url))

@@ -271,11 +271,14 @@ class FeedReply(Reply):
     title: str
     status: Literal["active", "paused", "gone"]
     errors: int = Field(description="failures in a row")
-    problem: str | None
+    problem: str | None = Field(description="why the last fetch failed")
     last_fetch: Time | None
     last_success: Time | None
     next_fetch: Due
     items_per_day: float | None
+    folder: str
+    interval: Duration | None = Field(description="its own; null: as for all feeds")
+    allow_private: bool = Field(description="whether it may be on a private address")
 
 
 class HealthReply(Reply):

@@ -219,3 +219,26 @@ class FeedBody(Body):
     """A feed to fetch."""
 
     url: Text = Field(min_length=1, max_length=4_000, examples=["https://example.org/feed.xml"])
+    allow_private: bool = Field(
+        default=False, description="whether it may be on this machine or in its network"
+    )
+
+
+class FeedEditBody(Body):
+    """What is to be changed of a feed; what is left out, or null, stays as it is."""
+
+    title: Text | None = Field(
+        default=None, max_length=1_000, description="what to call it; empty: as it calls itself"
+    )
+    folder: Text | None = Field(
+        default=None, max_length=1_000, description="as a/b; empty: none", examples=["news/local"]
+    )
+    interval: Text | None = Field(
+        default=None,
+        max_length=100,
+        description="time between two fetches; auto: as for all feeds",
+        examples=["5 min"],
+    )
+    allow_private: bool | None = Field(
+        default=None, description="whether it may be on this machine or in its network"
+    )

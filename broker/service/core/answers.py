@@ -53,6 +53,26 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchedFeed:
+    """A feed: what is known of it (`feeds.state.FeedState`) and what the user says of it
+    (`feeds.preferences.Preferences`). `interval` is None where it has none of its own."""
+
+    url: str
+    address: str
+    title: str
+    folder: str
+    status: Literal["active", "gone", "paused"]
+    errors: int
+    problem: str | None
+    last_fetch: int | None
+    last_success: int | None
+    next_fetch: int
+    items_per_day: float | None
+    interval: int | None
+    allow_private: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelSpec:
     """A channel as it is asked for. Without a name it is called by its subscription and kind."""
 

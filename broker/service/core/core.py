@@ -26,9 +26,9 @@ from broker.engine import Engine, steady_time
 from broker.model import Limit, Match
 from broker.settings.schema import Settings
 from broker.state.store import DatabaseError, StateError, Store
+from feeds.fair_lock import FairLock
 from feeds.rows import DocumentRow
 from feeds.spool import Spool, seq_after, sources
-from feeds.turns import TurnLock
 
 _log = structlog.get_logger(__name__)
 
@@ -66,7 +66,7 @@ class Core:
         self.clock = clock
         self._steady = steady
         self.state: Path = settings.state
-        self.lock = TurnLock()
+        self.lock = FairLock()
         self.news = threading.Event()
         self.position = 0
         """The number of the last row of the spool that the engine has committed."""

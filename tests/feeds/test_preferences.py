@@ -7,27 +7,27 @@ import pytest
 
 from feeds.fetch import Fetcher
 from feeds.identity import ALL
-from feeds.listing import Listing, Listings
 from feeds.poll import Poller, Terms
+from feeds.preferences import Preferences, PreferenceTable
 from feeds.spool import Spool
 from tests.feeds.data import rss
 from tests.feeds.site import Site
 
-A = Listing("http://a.example/f", "Mine", "News/City", typed=True, since=5)
-B = Listing("http://b.example/f", since=ALL)
+A = Preferences("http://a.example/f", "Mine", "News/City", private=True, since=5)
+B = Preferences("http://b.example/f", since=ALL)
 
 
 def test_listings_are_kept_beside_the_spool(tmp_path: Path) -> None:
     path = tmp_path / "spool.sqlite"
     with Spool(path) as spool:
         spool.add(A.url)
-        with Listings(path) as listings:
+        with PreferenceTable(path) as listings:
             listings.save([A, B])
-        with Listings(path) as again:
+        with PreferenceTable(path) as again:
             assert again.all() == {A.url: A, B.url: B}
-            again.save([Listing(A.url, "Other")])
+            again.save([Preferences(A.url, "Other")])
             again.remove([B.url, "http://never.example/"])
-            assert again.all() == {A.url: Listing(A.url, "Other")}
+            assert again.all() == {A.url: Preferences(A.url, "Other")}
         assert spool.add(A.url) is False
     with Spool(path) as spool:
         assert [feed.url for feed in spool.feeds()] == [A.url]
@@ -36,16 +36,16 @@ def test_listings_are_kept_beside_the_spool(tmp_path: Path) -> None:
 def test_all_or_none_are_saved(tmp_path: Path) -> None:
     path = tmp_path / "spool.sqlite"
     Spool(path).close()
-    with Listings(path) as listings:
+    with PreferenceTable(path) as listings:
         with pytest.raises(sqlite3.Error):
-            listings.save([A, Listing("x", title=None)])  # type: ignore[arg-type]
+            listings.save([A, Preferences("x", title=None)])  # type: ignore[arg-type]
         assert listings.all() == {}
 
 
 def test_terms_of_listed_feeds_and_of_others(tmp_path: Path) -> None:
     path = tmp_path / "spool.sqlite"
     Spool(path).close()
-    with Listings(path) as listings:
+    with PreferenceTable(path) as listings:
         listings.save([A, B])
         assert listings.terms(A.url) == Terms(private=True, since=5)
         assert listings.terms(B.url) == Terms(private=False, since=ALL)
@@ -64,10 +64,10 @@ def test_the_poller_keeps_to_the_terms(tmp_path: Path) -> None:
         Site({"/typed": rss(old, new), "/listed": rss(old)}) as site,
         Fetcher(allow_private=True) as fetcher,
         Spool(tmp_path / "spool.sqlite") as spool,
-        Listings(spool.path) as listings,
+        PreferenceTable(spool.path) as listings,
     ):
         typed, listed = site.url("/typed"), site.url("/listed")
-        listings.save([Listing(typed, typed=True, since=day_ago), Listing(listed)])
+        listings.save([Preferences(typed, private=True, since=day_ago), Preferences(listed)])
         poller = Poller(spool, fetcher, [typed, listed], terms=listings.terms, now=lambda: clock[0])
         poller.wave()
         assert "private address" in str(spool.state(listed).problem)
@@ -86,5 +86,5 @@ def test_the_poller_keeps_to_the_terms(tmp_path: Path) -> None:
 
 def test_there_must_be_a_spool(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.Error):
-        Listings(tmp_path / "none")
+        PreferenceTable(tmp_path / "none")
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class TurnLock:
+class FairLock:
     """A reentrant lock, first come first served; use it with `with`."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class TurnLock:
             self._depth = 1
             gate.release()
 
-    def __enter__(self) -> TurnLock:
+    def __enter__(self) -> FairLock:
         self.acquire()
         return self
 

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Crew(Generic[T]):
+class HostPool(Generic[T]):
     """`threads` at most, started when needed. Close it; jobs under way are then left to end alone.
 
     Results wait to be taken, no more than twice as many as there are threads: whoever submits jobs

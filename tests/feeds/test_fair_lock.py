@@ -7,17 +7,17 @@ import threading
 
 import pytest
 
-from feeds.turns import TurnLock
+from feeds.fair_lock import FairLock
 from tests.waiting import PATIENCE, until
 
 
-def waiting(lock: TurnLock, count: int) -> None:
+def waiting(lock: FairLock, count: int) -> None:
     """Until so many threads wait for the lock."""
     until(lambda: len(lock._queue) >= count)
 
 
 def test_it_goes_to_who_waits_longest_and_not_to_who_lets_it_go() -> None:
-    lock = TurnLock()
+    lock = FairLock()
     order: list[str] = []
 
     def turn(name: str) -> None:
@@ -38,7 +38,7 @@ def test_it_goes_to_who_waits_longest_and_not_to_who_lets_it_go() -> None:
 
 
 def test_one_thread_may_hold_it_several_times() -> None:
-    lock = TurnLock()
+    lock = FairLock()
     got: list[bool] = []
     with lock, lock:
         lock.acquire()
@@ -54,7 +54,7 @@ def test_one_thread_may_hold_it_several_times() -> None:
 
 
 def test_who_gives_up_loses_its_turn_only() -> None:
-    lock = TurnLock()
+    lock = FairLock()
     order: list[str] = []
 
     def patient() -> None:
@@ -79,7 +79,7 @@ def test_who_gives_up_loses_its_turn_only() -> None:
 
 
 def test_many_threads_count_together() -> None:
-    lock = TurnLock()
+    lock = FairLock()
     total = 0
 
     def count() -> None:
@@ -98,7 +98,7 @@ def test_many_threads_count_together() -> None:
 
 
 def test_who_is_interrupted_gives_up_its_turn() -> None:
-    lock = TurnLock()
+    lock = FairLock()
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:

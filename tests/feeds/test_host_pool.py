@@ -4,12 +4,12 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 
-from feeds.crew import Crew
+from feeds.host_pool import HostPool
 from tests.waiting import PATIENCE, pause, until
 
 
 def test_jobs_of_a_host_run_in_order_and_one_at_a_time() -> None:
-    crew: Crew[tuple[str, int]] = Crew(4, "test")
+    crew: HostPool[tuple[str, int]] = HostPool(4, "test")
     running: defaultdict[str, int] = defaultdict(int)
     lock = threading.Lock()
 
@@ -40,7 +40,7 @@ def test_jobs_of_a_host_run_in_order_and_one_at_a_time() -> None:
 
 
 def test_threads_start_when_needed_and_no_more_than_allowed() -> None:
-    crew: Crew[int] = Crew(3, "counted")
+    crew: HostPool[int] = HostPool(3, "counted")
 
     def threads() -> int:
         return sum(thread.name.startswith("counted-") for thread in threading.enumerate())
@@ -59,7 +59,7 @@ def test_threads_start_when_needed_and_no_more_than_allowed() -> None:
 
 
 def test_results_that_nobody_takes_stop_the_work() -> None:
-    crew: Crew[int] = Crew(2, "test")
+    crew: HostPool[int] = HostPool(2, "test")
     done: list[int] = []
 
     def job(number: int) -> Callable[[], int]:
@@ -80,7 +80,7 @@ def test_results_that_nobody_takes_stop_the_work() -> None:
 
 
 def test_closing_ends_the_threads_and_drops_what_waits() -> None:
-    crew: Crew[None] = Crew(2, "closing")
+    crew: HostPool[None] = HostPool(2, "closing")
     gate, done = threading.Event(), list[bool]()
     for _ in range(10):
         crew.submit("a", lambda: done.append(gate.wait(PATIENCE)))
