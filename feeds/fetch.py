@@ -26,8 +26,8 @@ import httpx
 from feeds.host_pool import HostPool
 from feeds.item import one_line
 from feeds.login import Login, NoLogin, split_login
-from feeds.network import BlockedAddress, Bounds, OutOfTime, Transport
 from feeds.schedule import retry_after
+from feeds.transport import BlockedAddress, Bounds, OutOfTime, Transport
 from feeds.unpack import ACCEPTED, BadEncoding, TooLarge, gunzip, unpack
 
 Outcome = Literal["ok", "not modified", "gone", "missing", "busy", "failed"]

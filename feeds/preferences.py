@@ -2,7 +2,7 @@
 it is news.
 
 In: the file of a spool. Out: `Preferences` by the feed's url; a table of the spool's database, beside
-what is known of the fetches (`state`). Any process may write it.
+what is known of the fetches (`feed_state`). Any process may write it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: waves, the batches of feeds that were fetched together, and rows that are published. Out:
 numbered document rows, in order, to any process. One SQLite file (write-ahead log, every commit
-synced) holds the rows (`log`), the items that were `seen`, the `state` of each feed, and the `hubs`
+synced) holds the rows (`row_log`), the items that were `seen`, the `feed_state` of each, and the `hubs`
 that push it.
 
 Guarantees, also when the process is killed or the power fails at any moment:
@@ -29,25 +29,25 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from feeds import hubs, log, seen
-from feeds import state as states
+from feeds import feed_state as states
+from feeds import hubs, row_log, seen
 from feeds.adapter import Channel
 from feeds.fair_lock import FairLock
+from feeds.feed_state import FeedState as FeedState
+from feeds.feed_state import Status
 from feeds.hubs import Subscription
 from feeds.identity import ALL
-from feeds.log import SpoolError as SpoolError
-from feeds.log import SpoolFull as SpoolFull
-from feeds.log import last_seq as last_seq
-from feeds.log import read_rows as read_rows
-from feeds.log import seq_after as seq_after
-from feeds.log import sources as sources
-from feeds.log import taken as taken
+from feeds.row_log import SpoolError as SpoolError
+from feeds.row_log import SpoolFull as SpoolFull
+from feeds.row_log import last_seq as last_seq
+from feeds.row_log import read_rows as read_rows
+from feeds.row_log import seq_after as seq_after
+from feeds.row_log import sources as sources
+from feeds.row_log import taken as taken
 from feeds.rows import DocumentRow, dead_row
 from feeds.schedule import first_rate, next_rate
-from feeds.state import FeedState as FeedState
-from feeds.state import Status
 
-_TABLES = ";".join((log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE)).split(";")
+_TABLES = ";".join((row_log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE)).split(";")
 _LOG_LIMIT = 64 << 20
 """Bytes to which SQLite's own log is cut back."""
 _SLACK = 4_096
@@ -83,7 +83,7 @@ class Batch:
 class _Group:
     """Rows that one call publishes, and what became of them."""
 
-    rows: list[log.Values]
+    rows: list[row_log.Values]
     numbers: range = range(0)
     done: bool = False
     error: BaseException | None = None
@@ -108,13 +108,13 @@ class Spool(AbstractContextManager["Spool"]):
         self._now = now
         self._lock = FairLock()
         self._waiting: deque[_Group] = deque()
-        log.create(self.path)
+        row_log.create(self.path)
         try:
             self._db = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, timeout=30
             )
-            old = log.version(self._db, self.path)
-            if old < log.VERSION:
+            old = row_log.version(self._db, self.path)
+            if old < row_log.VERSION:
                 # What is let go can then be given back to the file system, some at a time.
                 self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 self._db.execute("VACUUM")
@@ -126,13 +126,13 @@ class Spool(AbstractContextManager["Spool"]):
                     states.migrate(self._db)
                     seen.migrate(self._db)
                 if old in (1, 2):
-                    log.migrate(self._db)
+                    row_log.migrate(self._db)
                 for statement in _TABLES:
                     self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {log.VERSION}")
-                self._last = log.newest(self._db)
+                self._db.execute(f"PRAGMA user_version = {row_log.VERSION}")
+                self._last = row_log.newest(self._db)
         except sqlite3.Error as error:
-            raise log.problem(self.path, error) from error
+            raise row_log.problem(self.path, error) from error
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -162,7 +162,7 @@ class Spool(AbstractContextManager["Spool"]):
                 rows += batch.rows
             rows.sort(key=lambda row: row.timestamp)  # stable: ties stay oldest first per feed
             now = self._microseconds()
-            numbers = log.insert(self._db, [log.values(row, now) for row in rows])
+            numbers = row_log.insert(self._db, [row_log.values(row, now) for row in rows])
         if rows:
             self._last = numbers[-1]
             self.on_rows()
@@ -176,14 +176,14 @@ class Spool(AbstractContextManager["Spool"]):
         SpoolError for another failure of the file.
         """
         now = self._microseconds()
-        group = _Group([log.values(row, now) for row in rows])
+        group = _Group([row_log.values(row, now) for row in rows])
         self._waiting.append(group)
         with self._lock:
             # Whoever comes first writes for all that have come meanwhile.
             if not group.done:
                 self._write_waiting()
         if group.error is not None:
-            raise log.problem(self.path, group.error) from group.error
+            raise row_log.problem(self.path, group.error) from group.error
         return group.numbers
 
     def _write_waiting(self) -> None:
@@ -192,7 +192,7 @@ class Spool(AbstractContextManager["Spool"]):
         try:
             with self._transaction():
                 for group in groups:
-                    group.numbers = log.insert(self._db, group.rows)
+                    group.numbers = row_log.insert(self._db, group.rows)
         except BaseException as raised:
             error = raised
             if not isinstance(raised, sqlite3.Error):
@@ -211,14 +211,14 @@ class Spool(AbstractContextManager["Spool"]):
     def last_seq(self) -> int:
         """The highest number given so far, 0 if none."""
         with self._lock:
-            self._last = log.newest(self._db)
+            self._last = row_log.newest(self._db)
             return self._last
 
     def skip_to(self, seq: int) -> None:
         """Number the rows to come above `seq`: where the file was lost, no number comes again."""
         with self._transaction():
-            log.skip(self._db, seq)
-            self._last = log.newest(self._db)
+            row_log.skip(self._db, seq)
+            self._last = row_log.newest(self._db)
 
     def backlog(self, applied: int) -> int:
         """How many numbers this process knows of after `applied`; it waits for nobody."""
@@ -232,7 +232,7 @@ class Spool(AbstractContextManager["Spool"]):
         total = 0
         while True:
             with self._transaction():
-                gone = log.delete(self._db, up_to_seq)
+                gone = row_log.delete(self._db, up_to_seq)
             if not gone:
                 return total
             total += gone
@@ -251,7 +251,7 @@ class Spool(AbstractContextManager["Spool"]):
     def backup(self, path: Path) -> None:
         """Write a consistent copy to `path`, which must not exist, while all goes on. SpoolError."""
         try:
-            with log.reading(self.path) as db:
+            with row_log.reading(self.path) as db:
                 assert db is not None
                 db.execute("VACUUM INTO ?", (str(path),))
             with path.open("rb") as copy:

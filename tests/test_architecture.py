@@ -255,3 +255,12 @@ def test_the_language_has_no_clock_and_nobody_imports_the_tests() -> None:
         or (target == "time" and module.startswith("xscl"))
     ]
     assert not wrong
+
+
+def test_no_file_of_feeds_has_the_name_of_one_of_the_broker() -> None:
+    """Else a name in a trace or an editor says nothing."""
+    names = {
+        package: {file.name for module, file in MODULES.items() if module.startswith(f"{package}.")}
+        for package in ("feeds", "broker")
+    }
+    assert names["feeds"] & names["broker"] <= {"__init__.py"}

@@ -18,7 +18,7 @@ from broker.cli.run import pipe
 from broker.cli.shared import Delivery, StateType, console, open_broker, plural
 from broker.model import UNBOUNDED, Match
 from feeds.opml import read_opml
-from feeds.server import FeedServer
+from feeds.sample_server import FeedServer
 
 SAMPLES = Path(feeds.__file__).parent / "samples"
 

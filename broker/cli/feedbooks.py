@@ -18,7 +18,7 @@ from broker.cli.shared import Failed
 from broker.service import books as service_books
 from broker.service.books import BadFeed, Books
 from feeds.adapter import Channel, parse_feed
-from feeds.events import is_dead
+from feeds.feed_events import is_dead
 from feeds.fetch import Fetched, Fetcher, Request
 from feeds.login import Login, split_login
 from feeds.preferences import Preferences, PreferenceTable

@@ -40,7 +40,8 @@ from broker.text.printable import visible
 from feeds.adapter import Channel
 from feeds.discovery import discover as find_feeds
 from feeds.discovery import with_scheme
-from feeds.events import event_rows
+from feeds.feed_events import event_rows
+from feeds.feed_state import Status
 from feeds.fetch import local_path
 from feeds.identity import ALL, twins
 from feeds.login import split_login
@@ -49,7 +50,6 @@ from feeds.paging import with_history
 from feeds.poll import INTERVAL as INTERVAL_SECONDS
 from feeds.poll import digest
 from feeds.preferences import Preferences
-from feeds.state import Status
 
 CONNECTIONS = 8
 

@@ -1,6 +1,6 @@
 """The network under webhooks: public addresses only, unless told otherwise.
 
-The rule is that of the fetcher (`feeds.network.reachable`). A name is resolved here, what is not
+The rule is that of the fetcher (`feeds.transport.reachable`). A name is resolved here, what is not
 public is refused, and the connection is made to the very address that was looked at: a name that
 resolves differently the next time gains nothing. Redirects are not followed at all.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import httpcore
 import httpx
 
-from feeds.network import BlockedAddress, reachable, resolve
+from feeds.transport import BlockedAddress, reachable, resolve
 
 _ADVICE = "; delivery.allow_private allows them"
 _RESOLVERS = 32

@@ -27,8 +27,8 @@ from broker.delivery.sending import Sent
 from broker.delivery.settings import DAY, DeliverySettings
 from broker.delivery.targets import MATCH, WebhookTarget, target
 from broker.model import MICROSECONDS, iso_time
-from feeds.network import BlockedAddress
 from feeds.schedule import retry_after
+from feeds.transport import BlockedAddress
 
 _BODY_SECONDS = 2.0
 """Who has answered, but whose body trickles, has answered; the connection is closed."""

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from feeds.fetch import local_path
 from feeds.identity import ALL
 from feeds.login import split_login
-from feeds.network import host_of, private_hosts
 from feeds.opml import OpmlError, read_opml, refusal
 from feeds.preferences import Preferences, PreferenceTable
 from feeds.spool import Spool
+from feeds.transport import host_of, private_hosts
 
 _PRIVATE = (
     "is a private address ({}); to have it fetched all the same, say --allow-private"

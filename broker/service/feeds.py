@@ -14,12 +14,12 @@ from broker.service.core.answers import FeedFigures, WatchedFeed
 from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, Invalid, NotFound
 from broker.service.polling import Polling, Push
+from feeds.feed_state import FeedState, Status
 from feeds.fetch import local_path
 from feeds.identity import ALL
 from feeds.login import split_login
 from feeds.poll import Wave
 from feeds.preferences import Preferences, PreferenceTable
-from feeds.state import FeedState, Status
 
 _log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from broker.service.books import BadFeed, Books, must_be_fetchable
 from broker.service.core.background import Background
-from feeds.events import event_rows
+from feeds.feed_events import event_rows
 from feeds.fetch import Fetcher, local_path
 from feeds.poll import INTERVAL, Poller, Wave
 from feeds.spool import Spool

@@ -34,7 +34,7 @@ def test_the_page_shows_commands_and_options_that_exist() -> None:
 
 
 def test_the_page_shows_the_elements_of_an_event() -> None:
-    from feeds.events import event_rows
+    from feeds.feed_events import event_rows
     from feeds.spool import FeedState
 
     before = FeedState("http://a.example/", "http://a.example/", last_success=1, last_fetch=1)

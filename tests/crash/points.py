@@ -34,7 +34,7 @@ _OFTEN = {
     "fetched": Point("feeds.spool", "Spool.append", "before"),
     "feed stored": Point("feeds.spool", "Spool.append", "after"),
     # A document that is posted.
-    "spool inserted": Point("feeds.log", "insert", "after"),
+    "spool inserted": Point("feeds.row_log", "insert", "after"),
     "spool committing": Point("feeds.spool", "Spool._transaction", "committing"),
     "spool committed": Point("feeds.spool", "Spool._transaction", "committed"),
     "published": Point("feeds.spool", "Spool.publish", "after"),
@@ -79,7 +79,7 @@ SELDOM = {
     # An item that was edited.
     "replaced": Point("broker.join.joiner", "Joiner.replace", "after"),
     # Upkeep.
-    "trimming": Point("feeds.log", "delete", "after"),
+    "trimming": Point("feeds.row_log", "delete", "after"),
     "trimmed": Point("feeds.spool", "Spool.trim", "after"),
     "checkpoint": Point("broker.state.store", "Store.checkpoint", "during"),
     "checkpointed": Point("broker.state.store", "Store.checkpoint", "after"),

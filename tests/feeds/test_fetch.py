@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from feeds.fetch import Fetched, Fetcher, Request, local_path, user_agent
-from feeds.network import is_public
+from feeds.transport import is_public
 from feeds.unpack import ACCEPTED
 from tests.feeds.data import rss
 from tests.feeds.odd_server import Gauge, OddServer, dribble, response
@@ -232,7 +232,7 @@ def test_a_public_server_may_not_redirect_into_the_private_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # 127.0.0.2 answers here like any loopback address; for this test it counts as a public one.
-    monkeypatch.setattr("feeds.network.is_public", lambda address: address == "127.0.0.2")
+    monkeypatch.setattr("feeds.transport.is_public", lambda address: address == "127.0.0.2")
     with (
         OddServer({"/secret": response("200 OK", FEED)}) as private,
         OddServer({}, "127.0.0.2") as public,

@@ -16,7 +16,7 @@ import pytest
 from feeds.fetch import Fetched, Fetcher, Request
 from feeds.login import Login, split_login
 from feeds.poll import Poller
-from feeds.server import FeedServer
+from feeds.sample_server import FeedServer
 from feeds.spool import Spool
 from tests.feeds.data import rss
 from tests.feeds.odd_server import OddServer, response
@@ -104,7 +104,7 @@ def test_a_connection_of_a_private_feed_serves_no_redirect_from_elsewhere(
 ) -> None:
     """A kept-alive connection to a private host is not lent to a public server's redirect."""
     (tmp_path / "feed.rss").write_bytes(FEED)
-    monkeypatch.setattr("feeds.network.is_public", lambda address: address == "127.0.0.2")
+    monkeypatch.setattr("feeds.transport.is_public", lambda address: address == "127.0.0.2")
     with (
         FeedServer(tmp_path) as private,
         OddServer({}, "127.0.0.2") as public,
@@ -142,7 +142,7 @@ def test_a_name_is_checked_again_for_each_connection(monkeypatch: pytest.MonkeyP
         return look_up(address, port, *more, **named)
 
     monkeypatch.setattr("socket.getaddrinfo", resolve)
-    monkeypatch.setattr("feeds.network.is_public", lambda address: address == "127.0.0.2")
+    monkeypatch.setattr("feeds.transport.is_public", lambda address: address == "127.0.0.2")
     with OddServer({"/f": response("200 OK", FEED)}, "127.0.0.2") as server, Fetcher() as fetcher:
         url = server.url("/f", "feeds.example")
         assert fetcher.fetch(Request(url)).outcome == "ok"

@@ -16,8 +16,8 @@ import pytest
 from feeds.fetch import Fetched, Fetcher, Request
 from feeds.poll import SECOND, Poller, Terms, Wave, digest
 from feeds.rows import DocumentRow
+from feeds.sample_server import FeedServer
 from feeds.schedule import LONGEST_WAIT
-from feeds.server import FeedServer
 from feeds.spool import FeedState, Spool
 from tests.feeds.data import SAMPLES, rss
 from tests.feeds.odd_server import OddServer, response

@@ -22,8 +22,8 @@ import pytest
 from feeds.fetch import Fetcher
 from feeds.hubs import Subscription
 from feeds.poll import Poller
+from feeds.sample_server import FeedServer
 from feeds.schedule import PUSHED_WAIT
-from feeds.server import FeedServer
 from feeds.spool import Spool
 from feeds.websub import Subscriber, signed
 from tests.feeds.data import ROOT, rss

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from feeds.server import FeedServer
+from feeds.sample_server import FeedServer
 from tests.crash.process import free_port
 from tests.feeds.data import rss
 from tests.feeds.test_websub import HubProgram

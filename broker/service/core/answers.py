@@ -54,7 +54,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class WatchedFeed:
-    """A feed: what is known of it (`feeds.state.FeedState`) and what the user says of it
+    """A feed: what is known of it (`feeds.feed_state.FeedState`) and what the user says of it
     (`feeds.preferences.Preferences`). `interval` is None where it has none of its own."""
 
     url: str

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from feeds.feed_state import FeedState
 from feeds.item import escape, iso8601, one_line
 from feeds.rows import DocumentRow
-from feeds.state import FeedState
 
 STREAM = "broker.feeds"
 DEAD_AFTER = 14 * 86_400 * 1_000_000

@@ -9,7 +9,7 @@ import pytest
 from lxml import etree
 
 from broker import Broker, Document
-from feeds.events import DEAD_AFTER, DEAD_ERRORS, STREAM, event_rows, is_dead
+from feeds.feed_events import DEAD_AFTER, DEAD_ERRORS, STREAM, event_rows, is_dead
 from feeds.fetch import Fetcher
 from feeds.poll import Poller
 from feeds.spool import FeedState, Spool
