@@ -86,7 +86,7 @@ MAY_IMPORT = {
     "broker.service.api": (
         *("broker.service", "broker.service.core", "broker.spark", "broker.delivery"),
         *("broker.documents", "broker.settings", "broker.state", "broker.text"),
-        *("broker.model", "feeds", "xscl"),
+        *("broker.model", "xscl"),
     ),
     "broker.cli": (
         *("broker.service.api", "broker.service", "broker.broker", "broker.explain"),
