@@ -338,7 +338,7 @@ class Interrupt:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupt())
 """
-    command = [sys.executable, "-c", code + MAIN, "feeds", "list", "--state", "x"]
+    command = [sys.executable, "-c", code + MAIN, "run", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "broker: interrupted\n"
