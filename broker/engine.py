@@ -14,7 +14,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from broker.documents.admission import Admission
+from broker.documents.admission import Admission, Requested
 from broker.documents.admitted import (
     Admitted,
     document_key,
@@ -94,6 +94,7 @@ class Engine:
         self._settings = (lateness, dict(lateness_of or {}), idle, steady)
         self._memory = memory
         self._limit = limit
+        self._requested: Requested | None = None
         with store.loading():
             self._load()
 
@@ -115,9 +116,15 @@ class Engine:
         self.admission = Admission(
             store, relations, self.watermark, self.letters_kept, flow=self._flow
         )
+        self.admission.requested = self._requested
         self.retention = Retention(store, relations, self.catalog, self.joiner, self.admission)
         self._batches = 0
         self._ticked = steady()
+
+    def expect(self, requested: Requested) -> None:
+        """Documents of a log that users asked for, which are never late; while some are still to come
+        nothing expires, so that they join what they belong to."""
+        self._requested = self.admission.requested = requested
 
     def _ready(self) -> None:
         """Go on with the file where DuckDB has given up on it."""

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from feeds import feed_state as states
-from feeds import hubs, row_log, seen
+from feeds import hubs, requested, row_log, seen
 from feeds.adapter import Channel
 from feeds.fair_lock import FairLock
 from feeds.feed_state import FeedState as FeedState
@@ -47,7 +47,9 @@ from feeds.row_log import taken as taken
 from feeds.rows import DocumentRow, dead_row
 from feeds.schedule import first_rate, next_rate
 
-_TABLES = ";".join((row_log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE)).split(";")
+_TABLES = ";".join((row_log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE, requested.TABLE)).split(
+    ";"
+)
 _LOG_LIMIT = 64 << 20
 """Bytes to which SQLite's own log is cut back."""
 _SLACK = 4_096
@@ -145,12 +147,14 @@ class Spool(AbstractContextManager["Spool"]):
         """Store a wave in one transaction; returns how many rows it added.
 
         The rows of all its feeds are in order of time, so that the first fetches of many feeds
-        arrive as their items happened. With `known_only` a feed that was removed while it was
+        arrive as their items happened; those of first documents, which are what was asked for
+        however old they are, come before what is new in the others. With `known_only` a feed that was removed while it was
         being fetched stays removed.
         """
         batches = [wave] if isinstance(wave, Batch) else list(wave)
         with self._transaction():
             rows: list[DocumentRow] = []
+            asked: list[DocumentRow] = []
             for batch in batches:
                 known = self._known(batch.state.url)
                 if known is None and known_only:
@@ -158,11 +162,17 @@ class Spool(AbstractContextManager["Spool"]):
                 new = self._new_rows(batch, known)
                 states.save(self._db, _accounted(batch, known, new))
                 self._note_hub(batch)
-                rows += new
+                first = known is None or not known.was_read
+                for row in new:
+                    (asked if first and row.error is None else rows).append(row)
                 rows += batch.rows
-            rows.sort(key=lambda row: row.timestamp)  # stable: ties stay oldest first per feed
+            for each in (asked, rows):
+                each.sort(key=lambda row: row.timestamp)  # stable: ties stay oldest first per feed
+            rows = asked + rows
             now = self._microseconds()
             numbers = row_log.insert(self._db, [row_log.values(row, now) for row in rows])
+            if asked:
+                requested.note(self._db, {row.source for row in asked}, numbers[: len(asked)])
         if rows:
             self._last = numbers[-1]
             self.on_rows()
@@ -233,6 +243,7 @@ class Spool(AbstractContextManager["Spool"]):
         while True:
             with self._transaction():
                 gone = row_log.delete(self._db, up_to_seq)
+                requested.forget(self._db, up_to_seq)
             if not gone:
                 return total
             total += gone

@@ -4,6 +4,7 @@
       | syntax.parser.parse                 all syntax errors at once
       v
     ast.File  -- format_file -->  canonical text (syntax.printer.format_file)
+              -- format_with_comments -->  the same, with the comments of the text
       | check.program.check                 names, kinds, ids, streams; all static errors at once
       v
     Program of ResolvedQuery
@@ -36,6 +37,7 @@ from xscl import ast
 from xscl.check.program import Program, ResolvedQuery, check
 from xscl.codes import CODES
 from xscl.errors import Diagnostic, Source, Span, XsclError
+from xscl.syntax.comments import format_with_comments
 from xscl.syntax.parser import parse
 from xscl.syntax.printer import format_file
 
@@ -50,5 +52,6 @@ __all__ = [
     "ast",
     "check",
     "format_file",
+    "format_with_comments",
     "parse",
 ]

@@ -112,18 +112,26 @@ def add(
     asked = history or since is not None or folder
     kept = " (as it was: see broker feeds edit)" if asked else ""
 
-    def one(typed: str) -> None:
+    new: list[str] = []
+
+    def one(typed: str) -> str:
         must_be_fetchable(typed)
         url, login = split_login(address_of(typed))
         with open_books(state, create=True) as books:
             # A file that the user names is one to be read.
             one_feed = Preferences(url, "", folder, local_path(url) is not None, begin)
-            new = add_one(books, one_feed, login, allow_private)
-            console.print(f"added: {url}" if new else f"already there: {url}{kept}", markup=False)
-            if history and new:
-                _read_history(books, url, now, begin)
+            if not add_one(books, one_feed, login, allow_private):
+                return f"already there: {url}{kept}"
+        new.append(url)
+        return f"added: {url}"
 
-    for_each(urls, one)
+    try:
+        for_each(urls, one)
+    finally:
+        # All are there before the first is read: nothing expires until the last has been.
+        if history and new:
+            with open_books(state) as books:
+                for_each(new, lambda url: _read_history(books, url, now, begin))
 
 
 @feeds.command()

@@ -57,9 +57,9 @@ def explain(queries: tuple[Path, ...], only: str | None, stage: str | None) -> N
 @query_files
 @click.option("--write", "-w", is_flag=True, help="Rewrite the files in place.")
 def fmt(queries: tuple[Path, ...], write: bool) -> None:
-    """Print query files in canonical form. Comments are lost."""
+    """Print query files in canonical form, with their comments."""
     for path, file in zip(queries, read_queries(queries), strict=True):
-        text = xscl.format_file(file)
+        text = xscl.format_with_comments(file)
         if write:
             path.write_text(text, encoding="utf-8")
         else:

@@ -198,6 +198,7 @@ def pipe(
     from broker.spark.pipeline import Progress, run_pipeline, stop_on_signals
     from broker.spark.session import start_session, stop_session
     from broker.spark.sources import Source
+    from feeds.requested import Requested
     from feeds.source import FeedSpool
 
     if poll is not None and once:
@@ -209,6 +210,7 @@ def pipe(
         sources = [s for path in documents for s in _sources(session, path, xml_options or {})]
         if poll is not None:
             session.dataSource.register(FeedSpool)
+            broker.engine.expect(Requested(poll.spool.path))
             spool = str(poll.spool.path.absolute())
             frame = session.readStream.format("feed_spool").option("path", spool).load()
             sources.append(Source(f"feeds {spool}", frame))

@@ -6,11 +6,15 @@ import os
 import sys
 from contextlib import suppress
 from io import TextIOWrapper
+from typing import TextIO
 
 
 class Messages(TextIOWrapper):
     """Standard error. Where nobody reads it any more, or its disk is full, messages are dropped and the
     command goes on: that they cannot be told is no fault of what it does."""
+
+    under: TextIO
+    """The stream itself, which closes what is under it when it goes."""
 
     def write(self, text: str) -> int:
         with suppress(OSError):
@@ -37,9 +41,11 @@ def prepare() -> None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115 (as Python leaves its own)
     if sys.stdout is None:
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
-    encoding = getattr(sys.stderr, "encoding", None)
-    messages = open(2, "wb", closefd=False) if sys.stderr is None else sys.stderr.buffer  # noqa: SIM115
-    sys.stderr = Messages(messages, encoding, errors="backslashreplace", line_buffering=True)
+    under = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = Messages(
+        under.buffer, under.encoding, errors="backslashreplace", line_buffering=True
+    )
+    sys.stderr.under = under
     if isinstance(sys.stdout, TextIOWrapper):
         encoding = None if sys.stdout.isatty() else "utf-8"
         sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")

@@ -5,6 +5,7 @@ engine's outbox ──take──> Mailbox ──> DeliveryWorker ──> file, w
 """
 
 from broker.delivery.atom import atom
+from broker.delivery.channels import Replaces
 from broker.delivery.mailbox import Mailbox
 from broker.delivery.model import Channel, Dead, Delivered, Event, Figures, Throttle
 from broker.delivery.settings import DeliverySettings, Smtp
@@ -21,6 +22,7 @@ __all__ = [
     "Figures",
     "Mailbox",
     "MailboxError",
+    "Replaces",
     "Smtp",
     "Throttle",
     "atom",

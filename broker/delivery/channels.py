@@ -38,6 +38,14 @@ def get(db: sqlite3.Connection, name: str) -> Channel:
     return found[0]
 
 
+class Replaces(Exception):
+    """A channel of that name is there, and is for something else. `channel`: that one."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel.name)
+        self.channel = channel
+
+
 def put(
     db: sqlite3.Connection,
     name: str,
@@ -47,14 +55,20 @@ def put(
     ordered: bool,
     cursor: int,
     now: int,
-) -> None:
+    replace: bool,
+) -> Channel | None:
     """Make a channel, or change one: that keeps its place in the log, its status and its failures.
 
     One of another kind takes its place anew. With another subscription, what was to be tried again of
-    the former goes. ValueError says which setting is wrong.
+    the former goes. ValueError says which setting is wrong. Unless it may `replace`, one that leads
+    elsewhere, or has another subscription, is left as it is: raises `Replaces`. Returns what was there.
     """
     check_name(name)
-    old = next(iter(load(db, "name = ?", name)), None)
+    was = old = next(iter(load(db, "name = ?", name)), None)
+    if old is not None and not replace:
+        wanted = Channel(name, kind, subscription, settings)
+        if wanted.goal != old.goal:
+            raise Replaces(old)
     if old is not None and old.kind != kind:
         remove(db, old)
         old = None
@@ -81,6 +95,7 @@ def put(
                 "UPDATE channel SET attempts = 0, generation = generation + 1 WHERE number = ?",
                 (old.number,),
             )
+    return was
 
 
 def _check_path(db: sqlite3.Connection, name: str, settings: Mapping[str, Any]) -> None:

@@ -60,14 +60,40 @@ class Mailbox(Log):
         after: int | None = None,
         now: int | None = None,
     ) -> Channel:
+        """Make a channel or change one, whatever was there under that name; see `change_channel`."""
+        self.change_channel(
+            name,
+            kind,
+            subscription=subscription,
+            settings=settings,
+            ordered=ordered,
+            after=after,
+            now=now,
+            replace=True,
+        )
+        return self.channel(name)
+
+    def change_channel(
+        self,
+        name: str,
+        kind: Kind,
+        *,
+        subscription: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        ordered: bool = True,
+        after: int | None = None,
+        now: int | None = None,
+        replace: bool = False,
+    ) -> Channel | None:
         """Make a channel, which begins with what is taken from now on or, with `after`, behind that
         place in the log; or change one, which keeps its place.
 
         A webhook without a secret gets one; where a secret is replaced, the old one signs too for a
-        day. ValueError says which setting is wrong.
+        day. ValueError says which setting is wrong. `Replaces` is raised where the channel is for
+        something else now, unless it may `replace` that. Returns what was there under that name.
         """
         with self.db.transaction() as db:
-            channels.put(
+            was = channels.put(
                 db,
                 name,
                 kind,
@@ -76,10 +102,10 @@ class Mailbox(Log):
                 ordered,
                 self._last if after is None else max(0, min(after, self._last)),
                 self.now() if now is None else now,
+                replace,
             )
-            made = channels.get(db, name)
         self._changed()
-        return made
+        return was
 
     def channel(self, name: str) -> Channel:
         """KeyError if there is none of that name."""

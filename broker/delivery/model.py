@@ -78,6 +78,17 @@ class Channel:
             hidden["url"] = _TOKEN.sub(f"/bot{HIDDEN}/", str(self.settings.get("url")))
         return replace(self, settings={**self.settings, **hidden})
 
+    @property
+    def goal(self) -> tuple[str, object, str | None]:
+        """What the channel is for: its kind, where it leads, and whose matches it brings there."""
+        to = self.settings.get("to")
+        where = (
+            self.settings.get("url"),
+            self.settings.get("path"),
+            [to] if isinstance(to, str) else to,
+        )
+        return self.kind, next(filter(None, where), None), self.subscription
+
 
 @dataclass(frozen=True, slots=True)
 class Dead:

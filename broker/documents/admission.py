@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from typing import Protocol
 
 from broker.documents.admitted import Admitted, document_key, numbered
 from broker.documents.dead_letters import Letters
@@ -17,13 +18,28 @@ _SPARE = 50_000
 """Keys that may be too many."""
 
 
+class Requested(Protocol):
+    """What users asked for however old it is, by the source and the number of a row of the log."""
+
+    def refresh(self) -> None:
+        """Look again, before a batch."""
+
+    def covers(self, source: str, seq: int) -> bool:
+        """Whether this row is such a one, which is never late."""
+
+    def waits(self, position: int) -> bool:
+        """Whether some of it has still to come to who has applied the log up to a number."""
+
+
 class Admission:
     """Numbers of documents, what each source has had applied, and which documents are known.
 
     What a transaction that fails has changed here is taken back with it; `watermark` too. Where
     revisions `flow`, each is a document of its own, and as late as any; else it takes the place of
-    what is stored, and is never late.
+    what is stored, and is never late. What is `requested` is admitted however late it is.
     """
+
+    requested: Requested | None = None
 
     def __init__(
         self,
@@ -84,6 +100,8 @@ class Admission:
         admitted: list[Admitted] = []
         letters: list[tuple[DocumentRow, str]] = []
         watermark = self.watermark
+        if self.requested is not None:
+            self.requested.refresh()
         for place, (arrival, key) in enumerate(zip(arrivals, keys, strict=True)):
             if arrival.seq is not None:
                 by_log = position is not None and log
@@ -102,7 +120,7 @@ class Admission:
             revision = newest is not None and not self.flow
             if not revision:
                 late = watermark.behind(timestamp, arrival.streams, now)
-                if late is not None:
+                if late is not None and not self._was_requested(arrival):
                     letters.append((arrival, late))
                     continue
             if newest is None or self.flow:
@@ -118,6 +136,17 @@ class Admission:
         if admitted:
             watermark.touch()
         return admitted
+
+    def _was_requested(self, arrival: DocumentRow) -> bool:
+        return (
+            self.requested is not None
+            and arrival.seq is not None
+            and self.requested.covers(arrival.source, arrival.seq)
+        )
+
+    def waits(self) -> bool:
+        """Whether documents are still to come that may be older than any other."""
+        return self.requested is not None and self.requested.waits(self.position)
 
     def _known(self, keys: list[int]) -> dict[Identity, Newest]:
         seen = self.keys.seen(keys)

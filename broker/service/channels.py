@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from broker.delivery import Channel, Delivered, DeliveryWorker, Mailbox
+from broker.delivery import Channel, Delivered, DeliveryWorker, Mailbox, Replaces
 from broker.service.core.answers import ChannelSpec
 from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, Invalid, NotFound
@@ -28,16 +28,22 @@ class Channels:
         with _found("channel", name):
             return self._mailbox.channel(name)
 
-    def put(self, spec: ChannelSpec, subscription: str | None = None) -> Channel:
-        """Make a channel, or change one; without a subscription it delivers all matches."""
+    def put(
+        self, spec: ChannelSpec, subscription: str | None = None, *, replace: bool = True
+    ) -> tuple[Channel, Channel | None]:
+        """Make a channel, or change one; without a subscription it delivers all matches.
+
+        Returns it as it is and as it was before, if it was. Raises Conflict where there is one of that
+        name which is for something else, and which may not be replaced.
+        """
         if spec.name is None:
             raise Invalid("a channel has a name", "name")
         check_channel(self._core, spec)
         if subscription is not None:
             with self._core.lock, _found("subscription", subscription):
                 self._core.engine.registered_one(subscription)
-        put_channel(self._mailbox, spec.name, spec, subscription)
-        return self.get(spec.name)
+        was = put_channel(self._mailbox, spec.name, spec, subscription, replace=replace)
+        return self.get(spec.name), was
 
     def drop(self, name: str) -> None:
         """Remove a channel; what it has not delivered is not delivered."""
@@ -95,24 +101,38 @@ def check_channel(core: Core, spec: ChannelSpec) -> None:
         raise Invalid("there is no mail server to send with: set delivery.smtp.host", "kind")
 
 
-def put_channel(mailbox: Mailbox, name: str, spec: ChannelSpec, subscription: str | None) -> bool:
-    """Make a channel, or change one; whether it is new. Raises Invalid."""
+def put_channel(
+    mailbox: Mailbox,
+    name: str,
+    spec: ChannelSpec,
+    subscription: str | None,
+    *,
+    replace: bool = True,
+) -> Channel | None:
+    """Make a channel, or change one; as it was before. Raises Invalid and Conflict."""
     try:
-        mailbox.channel(name)
-        new = False
-    except KeyError:
-        new = True
-    try:
-        mailbox.put_channel(
+        return mailbox.change_channel(
             name,
             spec.kind,
             subscription=subscription,
             settings=dict(spec.settings),
             ordered=spec.ordered,
+            replace=replace,
         )
     except ValueError as error:
         raise Invalid(str(error), "channels") from None
-    return new
+    except Replaces as error:
+        raise Conflict(
+            f"the channel {name!r} is there, and is for something else: {described(error.channel)}; "
+            "to have it replaced say so (replace, --replace)"
+        ) from None
+
+
+def described(channel: Channel) -> str:
+    """What a channel is for, in a few words."""
+    kind, where, subscription = channel.goal
+    to = ", ".join(where) if isinstance(where, list) else where
+    return f"{kind}{f' {to}' if to else ''}, for {subscription or 'all subscriptions'}"
 
 
 @contextmanager

@@ -143,7 +143,7 @@ class Subscriptions:
                         raise Invalid(str(error), "throttle") from None
                 for spec in specs:
                     name = spec.name or f"{id}.{spec.kind}"
-                    if put_channel(mailbox, name, spec, id):
+                    if put_channel(mailbox, name, spec, id) is None:
                         undo.callback(mailbox.remove_channel, name)
             yield
             undo.pop_all()

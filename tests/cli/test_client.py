@@ -253,6 +253,49 @@ def test_a_file_channel(service: Serving, tmp_path: Path) -> None:
     assert json.loads(line)["name"]
 
 
+def test_a_channel_is_replaced_only_if_that_is_said(service: Serving, tmp_path: Path) -> None:
+    def add(*args: object) -> tuple[int, str]:
+        done = service.broker("channels", "add", "mine", *args, cwd=tmp_path)
+        return done.returncode, done.stderr
+
+    hook, file = "https://a.example/hook", tmp_path / "out.jsonl"
+    assert add("--webhook", hook)[1].startswith(f"mine: webhook {hook}, for all subscriptions\n")
+    secret = json.loads(service.done("channels", "show", "mine", "--secrets"))["settings"]["secret"]
+    # Its settings may be given anew: it leads where it led.
+    code, said = add("--webhook", hook, "--header", "X-Who: me", "--unordered")
+    assert (code, said.splitlines()[0]) == (
+        0,
+        f"mine: webhook {hook}, for all subscriptions, as it was",
+    )
+    for args in (
+        ("--file", "out.jsonl"),
+        ("--webhook", "https://b.example/hook"),
+        ("--webhook", hook, "--subscription", "filed"),
+    ):
+        service.done("subscribe", queries(tmp_path, "filed: SELECT t FROM Filed//b[./title->t];\n"))
+        assert add(*args) == (
+            1,
+            "broker: the channel 'mine' is there, and is for something else: "
+            f"webhook {hook}, for all subscriptions; to have it replaced say so (replace, --replace)\n",
+        )
+    left = json.loads(service.done("channels", "show", "mine", "--secrets"))
+    assert (left["kind"], left["settings"]["secret"]) == ("webhook", secret)
+    assert add("--webhook", "https://b.example/hook", "--replace")[1].splitlines()[0] == (
+        "mine: webhook https://b.example/hook, for all subscriptions; "
+        f"it replaces webhook {hook}, for all subscriptions"
+    )
+    assert add("--file", "out.jsonl", "--replace") == (
+        0,
+        f"mine: file {file}, for all subscriptions; "
+        "it replaces webhook https://b.example/hook, for all subscriptions\n"
+        "  what that had still to deliver is not delivered\n",
+    )
+    answer = service.api.put("/v1/channels/mine", json={"kind": "pull"})
+    assert (answer.status_code, answer.json()["type"]) == (409, "urn:xscl-broker:conflict")
+    made = service.api.put("/v1/channels/mine", json={"kind": "pull", "replace": True}).json()
+    assert (made["kind"], made["was"]["kind"]) == ("pull", "file")
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

@@ -102,6 +102,13 @@ def test_explain_names_the_queries_there_are() -> None:
     assert "same-story" in done.stderr
 
 
+def test_fmt_keeps_comments(tmp_path: Path) -> None:
+    path = tmp_path / "q.xscl"
+    path.write_text("-- what it is for\nq: s//a -- every a\n;\n")
+    assert broker("fmt", "-w", path).returncode == 0
+    assert path.read_text() == "-- what it is for\nq: s//a; -- every a\n"
+
+
 def test_fmt_is_stable(tmp_path: Path) -> None:
     first = broker("fmt", DEMO)
     copy = tmp_path / "copy.xscl"

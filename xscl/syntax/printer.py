@@ -25,7 +25,8 @@ _MARK = "\0"
 
 
 def format_file(file: ast.File) -> str:
-    """The file in canonical form, a statement and a clause a line; comments are lost."""
+    """The file in canonical form, a statement and a clause a line, without comments (see
+    `xscl.syntax.comments`)."""
     return "".join(_plain(_statement(statement)) + ";\n" for statement in file.statements)
 
 

@@ -84,6 +84,12 @@ def channels() -> None:
     help="With --mail, or with --webhook and a form: file with the text of a message; $headline, "
     "$link, ${values.NAME} and others are filled in.",
 )
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Take the place of a channel of that name which is of another kind, leads elsewhere or has "
+    "another subscription.",
+)
 @click.option("--subject", help="With --mail: {count} and {subscription} are filled in.")
 @with_service
 def add(
@@ -96,9 +102,13 @@ def add(
     to: tuple[str, ...],
     pull: bool,
     unordered: bool,
+    replace: bool,
     **options: Any,
 ) -> None:
-    """Make the channel NAME, or change it; a new one begins with what is found from now on.
+    """Make the channel NAME; it begins with what is found from now on.
+
+    One that is there may be given other settings in the same way. What it is for (its kind, where it
+    leads, its subscription) changes only with --replace.
 
     \b
     broker channels add desk --subscription same-page --webhook https://example.org/hook
@@ -124,10 +134,19 @@ def add(
         "subscription": subscription,
         "settings": settings,
         "ordered": not unordered,
+        "replace": replace,
     }
     made = object_of(service.ask("PUT", f"/v1/channels/{part(name)}", json=body))
-    whose = subscription or "all subscriptions"
-    say(f"{name}: {_target(made)}, for {whose}")
+    now, was = _goal(made), made["was"] and _goal(made["was"])
+    if was is None:
+        say(f"{name}: {now}")
+    elif was == now:
+        say(f"{name}: {now}, as it was")
+    else:
+        say(f"{name}: {now}; it replaces {was}")
+        before = made["was"]
+        if (before["kind"], before["subscription"]) != (kind, subscription):
+            say("  what that had still to deliver is not delivered")
     if kind == "webhook" and not options["secret_file"]:
         say(f"  what it signs with: broker channels show {name} --secrets")
 
@@ -180,6 +199,11 @@ def _header(text: str) -> tuple[str, str]:
     if not colon or not name.strip():
         raise click.BadParameter(f"{text!r}: write NAME:VALUE", param_hint="--header")
     return name.strip(), value.strip()
+
+
+def _goal(channel: dict[str, Any]) -> str:
+    """What a channel is for, in a few words."""
+    return f"{_target(channel)}, for {channel['subscription'] or 'all subscriptions'}"
 
 
 def _target(channel: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from broker.delivery import Channel, Dead
 from broker.service.api.common import ApiContext, channel_spec, problems
 from broker.service.api.replies import (
+    ChangedChannelReply,
     ChannelReply,
     CountReply,
     DeadDeliveryReply,
@@ -58,19 +59,21 @@ async def listed(api: ApiContext) -> list[dict[str, Any]]:
     "/{name}",
     operation_id="putChannel",
     summary="Make or change a channel",
-    response_model=ChannelReply,
+    response_model=ChangedChannelReply,
     responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
     response_description="The channel, with its secrets.",
 )
 async def put(
     api: ApiContext, name: Annotated[Name, Path(description="a channel")], body: ChannelBody
-) -> Channel:
+) -> dict[str, Any]:
     """A new channel begins with what is found from now on; one that is changed goes on where it is.
 
     A webhook without a secret gets one made.
     """
     spec = channel_spec(api.service.settings.state, body, name)
-    return await api.change(partial(api.service.channels.put, spec, body.subscription))
+    put = partial(api.service.channels.put, spec, body.subscription, replace=body.replace)
+    made, was = await api.change(put)
+    return {**attributes(made), "was": was and was.without_secrets()}
 
 
 @channels.get(

@@ -198,6 +198,12 @@ class ChannelReply(Reply):
     )
 
 
+class ChangedChannelReply(ChannelReply):
+    """A channel as it stands, and as it was."""
+
+    was: ChannelReply | None = Field(description="what was there under that name; null: nothing")
+
+
 class TestReply(Reply):
     """What came of trying a channel."""
 

@@ -138,6 +138,11 @@ class ChannelBody(Body):
         default=True,
         description="keep the order: a match that cannot be delivered holds up those behind it",
     )
+    replace: bool = Field(
+        default=False,
+        description="take the place of a channel of that name which is of another kind, leads elsewhere "
+        "or has another subscription; else that is a conflict",
+    )
 
 
 class OwnChannelBody(Body):

@@ -27,6 +27,7 @@ from broker.model import Limit, Match
 from broker.settings.schema import Settings
 from broker.state.store import DatabaseError, StateError, Store
 from feeds.fair_lock import FairLock
+from feeds.requested import Requested
 from feeds.rows import DocumentRow
 from feeds.spool import Spool, seq_after, sources
 
@@ -96,7 +97,7 @@ class Core:
             )
         store = Store(self.state)
         try:
-            return Engine(
+            engine = Engine(
                 store,
                 settings.time.lateness,
                 settings.pipeline.memory,
@@ -106,6 +107,8 @@ class Core:
                 steady=self._steady,
                 revisions=settings.pipeline.revisions,
             )
+            engine.expect(Requested(self.state / "spool.sqlite"))
+            return engine
         except BaseException:
             store.close()
             raise

@@ -1,0 +1,85 @@
+"""Comments through the formatter: none is lost, each stays where it was, and twice is as once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from feeds import __file__ as feeds_file
+from tests.language import strategies
+from xscl import XsclError, ast, format_file, parse
+from xscl.syntax.comments import format_with_comments
+
+CASES = {
+    "S//a -- why": "S//a; -- why",
+    "S//a\n-- why": "S//a;\n-- why",
+    "S//a -- why\n;": "S//a; -- why",
+    "-- what\n\nS//a": "-- what\n\nS//a;",
+    "S//a; -- one\nS//b; -- two": "S//a; -- one\nS//b; -- two",
+    "S//a;\n\n\n-- two\nS//b": "S//a;\n\n-- two\nS//b;",
+    "q: S//a -- left\n -- how\n JOIN -- here\n S//b": (
+        "q: S//a -- left\n    -- how\n    JOIN -- here\n        S//b;"
+    ),
+    "SELECT t, -- first\n u FROM S//a->u[title AS t]": (
+        "SELECT t, -- first\n    u\nFROM S//a->u[./title->t];"
+    ),
+    "S//a->x WHERE\n-- the same\nx = '--'": "S//a->x\nWHERE\n    -- the same\n    x = '--';",
+    "S//a->x' -- no string'": "S//a->x'; -- no string'",
+    "SELECT <r>-- text <!-- <no> -->{x -- x\n}</r> FROM S//a->x": (
+        "SELECT <r>-- text <!-- <no> -->{x -- x\n    }</r>\nFROM S//a->x;"
+    ),
+    "S//a WITHIN 24 -- unit\n hours": "S//a\nWITHIN 1 day; -- unit",
+    ";; -- nothing\n; S//a;; -- why\n;": "-- nothing\nS//a;\n-- why",
+    "-- only comments": "-- only comments",
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), CASES.items(), ids=list(CASES))
+def test_where_comments_stand(text: str, wanted: str) -> None:
+    formatted = format_with_comments(parse(text))
+    assert formatted == wanted + "\n"
+    assert format_with_comments(parse(formatted)) == formatted
+
+
+def test_without_comments_it_is_the_canonical_text() -> None:
+    file = parse("LET T = 2 h; q: S//a JOIN {T} S//b")
+    assert format_with_comments(file) == format_file(file)
+
+
+def test_the_demo_keeps_its_own() -> None:
+    text = (Path(feeds_file).parent / "samples" / "demo.xscl").read_text()
+    formatted = format_with_comments(parse(text))
+    assert [line for line in formatted.splitlines() if line.startswith("--")] == [
+        line for line in text.splitlines() if line.startswith("--")
+    ]
+    assert "\n-- A story moves from one section" in formatted
+
+
+@given(st.data())
+@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=150)
+def test_comments_anywhere(data: st.DataObject) -> None:
+    trees = data.draw(st.lists(strategies.queries(2), min_size=1, max_size=2))
+    text = format_file(ast.File(tuple(trees), span=parse("").span))
+    tree = parse(text)
+    written: list[str] = []
+    for _ in range(data.draw(st.integers(1, 5))):
+        at = data.draw(st.integers(0, len(text)))
+        comment = f"-- c{len(written)} 'it"
+        way = data.draw(st.sampled_from([f" {comment}\n", f"\n{comment}\n", f"\n\n{comment}\n\n"]))
+        tried = text[:at] + way + text[at:]
+        try:
+            if parse(tried) != tree:
+                continue
+        except XsclError:
+            continue
+        text = tried
+        written.append(comment)
+    formatted = format_with_comments(parse(text))
+    assert parse(formatted) == tree
+    for comment in written:
+        assert len(re.findall(rf"{re.escape(comment)}$", formatted, re.MULTILINE)) == 1
+    assert format_with_comments(parse(formatted)) == formatted

@@ -1,0 +1,273 @@
+"""Comments through the formatter: each stays at the token at which it stood.
+
+Goes in: a file as it was read. Comes out: its canonical text with its comments. One on a line of its
+own stands above the token that followed it, one at the end of a line behind the token before it. The
+tokens of the text as written and of the canonical text are laid beside each other, a statement at a
+time; a comment at a token that the canonical text does not have goes to the nearest one that it does.
+What has been formatted once is not changed by formatting it again.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from itertools import dropwhile
+
+from xscl import ast
+from xscl.syntax.lexer import NAME
+from xscl.syntax.parser import parse
+from xscl.syntax.printer import format_file
+
+_LAYOUT = re.compile(r"[ \t\r\n]+")
+_COMMENT = re.compile(r"--[^\n]*")
+_TOKEN = re.compile(
+    rf"{NAME}'*|[0-9]+(?:\.[0-9]*)?|\.[0-9]+|'[^']*'|\"[^\"]*\"|->|//|::|<=|>=|!=|\.\.|.", re.DOTALL
+)
+_IN_ELEMENT = re.compile(
+    r"(?P<comment><!--.*?-->)|(?P<text><!\[CDATA\[.*?\]\]>|\{\{|\}\}|[^<>{}\"']+|[<>}\"'])|(?P<open>\{)",
+    re.DOTALL,
+)
+_EMPTY_LINE = re.compile(r"[ \t\r]*\n[ \t\r]*\n")
+_SAME = {"AS": "->"}
+_STEP = 4
+"""Blanks by which the rest of a line is indented that a comment breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """Where it stands, and what it counts as beside another one."""
+
+    start: int
+    end: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Comment:
+    """`before` is the number of the token behind it. `alone`: on a line of its own. `parted` and
+    `spaced`: an empty line is above it, and below. An `inline` one is XML's, and needs no line's end."""
+
+    text: str
+    before: int
+    alone: bool
+    parted: bool
+    spaced: bool
+    inline: bool
+
+
+@dataclass(slots=True)
+class _Statement:
+    """The tokens of a statement, its `;` included, and its comments."""
+
+    tokens: list[_Token] = field(default_factory=list)
+    comments: list[_Comment] = field(default_factory=list)
+
+
+def format_with_comments(file: ast.File) -> str:
+    """The file in canonical form, with the comments of its text; `file` is as `parse` made it."""
+    canonical = format_file(file)
+    written = _statements(file)
+    if not any(statement.comments for statement in written):
+        return canonical
+    printed = _statements(parse(canonical))
+    pieces: list[str] = []
+    at = 0
+    for old, new in zip(written, [*printed, _Statement()], strict=False):
+        end = new.tokens[-1].end if new.tokens else len(canonical)
+        pieces.append(_joined(canonical, at, end, old, new))
+        at = end
+    return "".join(pieces).removeprefix("\n").rstrip() + "\n"
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def _statements(file: ast.File) -> list[_Statement]:
+    """The statements of a text, and at the end one of no token for the comments behind them."""
+    text = file.span.source.text
+    ends = sorted(element.span.end for element in _elements(file))
+    starts = {element.span.start for element in _elements(file)}
+    found = [_Statement()]
+    at = 1 if text.startswith("\ufeff") else 0
+    while at < len(text):
+        if at in starts:
+            at = _read_element(text, at, ends[bisect_left(ends, at)], found[-1])
+        else:
+            at = _read(text, at, found[-1])
+            if found[-1].tokens and found[-1].tokens[-1].key == ";":
+                at = _read_trailing(text, at, found[-1])
+                found.append(_Statement())
+    last = found[-1]
+    if last.tokens:
+        # It has no `;`, so what is below it is in it.
+        below = [c for c in last.comments if c.before == len(last.tokens)]
+        below = list(dropwhile(lambda comment: not comment.alone, below))
+        last.comments = [comment for comment in last.comments if comment not in below]
+        found.append(_Statement(comments=[replace(comment, before=0) for comment in below]))
+    return found
+
+
+def _read(text: str, at: int, into: _Statement) -> int:
+    """Take layout, a comment or a token; where it ends."""
+    if layout := _LAYOUT.match(text, at):
+        return layout.end()
+    if comment := _COMMENT.match(text, at):
+        into.comments.append(_comment(text, at, comment[0].rstrip(), into))
+        return comment.end()
+    token = _TOKEN.match(text, at)
+    assert token is not None
+    word = token[0]
+    if word == ";" and not into.tokens:
+        return token.end()  # a statement of nothing
+    key = word[1:-1] if word[0] in "'\"" and len(word) > 1 else word.upper()
+    into.tokens.append(_Token(at, token.end(), _SAME.get(key, key)))
+    return token.end()
+
+
+def _read_trailing(text: str, at: int, into: _Statement) -> int:
+    """A comment on the line on which a statement ends belongs to that one."""
+    blanks = re.compile(r"[ \t]*").match(text, at)
+    if blanks and _COMMENT.match(text, blanks.end()):
+        return _read(text, blanks.end(), into)
+    return at
+
+
+def _read_element(text: str, at: int, end: int, into: _Statement) -> int:
+    """Take a constructor, whose text is no tokens but between braces."""
+    while at < end:
+        found = _IN_ELEMENT.match(text, at)
+        assert found is not None
+        if found.lastgroup == "comment":
+            into.comments.append(_comment(text, at, found[0], into, inline=True))
+        else:
+            into.tokens.append(_Token(at, found.end(), found[0].strip()))
+        at = found.end()
+        while found.lastgroup == "open" and at < end:
+            at = _read(text, at, into)
+            if into.tokens[-1].key == "}":
+                break
+    return at
+
+
+def _comment(
+    text: str, at: int, comment: str, into: _Statement, *, inline: bool = False
+) -> _Comment:
+    above, _, line = text[:at].removeprefix("\ufeff").rpartition("\n")
+    alone = not line.strip()
+    parted = alone and not above.rpartition("\n")[2].strip() and bool(above)
+    spaced = _EMPTY_LINE.match(text, at + len(comment)) is not None
+    return _Comment(comment, len(into.tokens), alone and not inline, parted, spaced, inline)
+
+
+def _elements(file: ast.File) -> Iterator[ast.Element]:
+    """The constructors of the file, outermost only; nested queries have some too."""
+    waiting: list[ast.Query | ast.Pattern] = [
+        each for each in file.statements if isinstance(each, ast.Query)
+    ]
+    while waiting:
+        part = waiting.pop()
+        match part:
+            case ast.Query():
+                if isinstance(part.select, ast.Element):
+                    yield part.select
+                waiting.append(part.pattern)
+            case ast.Nested():
+                waiting.append(part.query)
+            case ast.Join():
+                waiting += [part.left, part.right]
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def _joined(canonical: str, at: int, end: int, old: _Statement, new: _Statement) -> str:
+    """A canonical statement, from `at` to `end`, with the comments of what was written."""
+    if not old.comments:
+        return canonical[at:end]
+    above, behind = _placed(old, new)
+    pieces: list[str] = []
+    done = at
+    for number, token in enumerate([*new.tokens, _Token(end, end, "")]):
+        comments = above.get(number, [])
+        if comments:
+            pieces.append(canonical[done : token.start].rstrip(" "))
+            done = token.start
+            pieces += _above(comments, canonical, at, token, first=number == 0)
+        if trailing := behind.get(number):
+            pieces.append(canonical[done : token.end])
+            done = token.end
+            pieces.append(trailing.text if trailing.inline else f" {trailing.text}")
+            more = canonical[done : done + 1]
+            if not trailing.inline and more not in ("", "\n"):
+                done += more == " "
+                pieces.append("\n" + _indent(canonical, token.start, deeper=True))
+    pieces.append(canonical[done:end])
+    return "".join(pieces)
+
+
+def _above(
+    comments: Sequence[_Comment], canonical: str, at: int, token: _Token, *, first: bool
+) -> Iterator[str]:
+    """Comments above a token, which begins a line behind them."""
+    line = canonical.rfind("\n", 0, token.start) + 1
+    begins = first or not canonical[line : token.start].strip()
+    indent = _indent(canonical, token.start, deeper=not begins)
+    if not begins:
+        yield "\n" + indent
+    elif not first:
+        yield indent
+    for number, comment in enumerate(comments):
+        if comment.inline:
+            yield comment.text
+            continue
+        above = "\n" if first and comment.parted and at and not number else ""
+        below = "\n" if first and comment.spaced else ""
+        yield f"{above}{comment.text}\n{below}{indent}"
+
+
+def _indent(canonical: str, at: int, *, deeper: bool) -> str:
+    """That of the line of a place, or of what goes on below it."""
+    start = canonical.rfind("\n", 0, at) + 1
+    line = canonical[start:at]
+    blanks = len(line) - len(line.lstrip(" "))
+    return " " * (blanks + _STEP * deeper)
+
+
+def _placed(
+    old: _Statement, new: _Statement
+) -> tuple[dict[int, list[_Comment]], dict[int, _Comment]]:
+    """The comments above each canonical token, and the one behind it."""
+    beside = _beside(old.tokens, new.tokens)
+    above: defaultdict[int, list[_Comment]] = defaultdict(list)
+    behind: dict[int, _Comment] = {}
+    for comment in old.comments:
+        before, last = beside[comment.before], comment.before == len(old.tokens)
+        if comment.alone or comment.before == 0:
+            above[before].append(comment)
+            continue
+        # The end of a statement belongs to its last line, as written or not.
+        ends = last or old.tokens[comment.before].key == ";"
+        token = len(new.tokens) - 1 if ends and not comment.inline else beside[comment.before - 1]
+        if token in behind:
+            above[token + 1].append(comment)
+        else:
+            behind[token] = comment
+    return above, behind
+
+
+def _beside(old: Sequence[_Token], new: Sequence[_Token]) -> list[int]:
+    """For each token as written, and the end, the canonical one that it is or that follows next."""
+    matcher = SequenceMatcher(None, [t.key for t in old], [t.key for t in new], autojunk=False)
+    found = [-1] * len(old)
+    for block in matcher.get_matching_blocks():
+        for step in range(block.size):
+            found[block.a + step] = block.b + step
+    following = len(new)
+    for number in range(len(old) - 1, -1, -1):
+        following = found[number] if found[number] >= 0 else following
+        found[number] = following
+    return [*found, len(new)]
