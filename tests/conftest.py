@@ -1,4 +1,7 @@
-"""Golden files: `pytest --rewrite` renews them, and the diff is what there is to review."""
+"""What all tests share: which of them take long, the order in which they run, and golden files.
+
+`pytest --rewrite` renews golden files, and the diff is what there is to review.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,69 @@ Golden = Callable[[Path, str], None]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in the background of a script; the commands that are interrupted here would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+SLOW = (
+    "bench/test_counts.py",
+    "bench/test_workload.py",
+    "cli/test_client.py",
+    "cli/test_client_answers.py",
+    "cli/test_client_stream.py",
+    "cli/test_install.py",
+    "cli/test_patience.py",
+    "cli/test_replay.py",
+    "cli/test_service.py",
+    "cli/test_terminal.py",
+    "cli/test_visible.py",
+    "conformance/",
+    "crash/",
+    "delivery/test_killed.py",
+    "delivery/test_webhook.py",
+    "delivery/test_worker.py",
+    "docs/test_examples.py",
+    "engine/test_exact.py",
+    "engine/test_state.py",
+    "feeds/test_archive.py",
+    "feeds/test_hostile.py",
+    "feeds/test_killed.py",
+    "feeds/test_real_feeds.py",
+    "feeds/test_report.py",
+    "feeds/test_samples.py",
+    "feeds/test_security.py",
+    "feeds/test_spool_publish.py",
+    "feeds/test_websub.py",
+    "feeds/test_websub_again.py",
+    "oracle/test_publish.py",
+    "properties/",
+    "saxon/",
+    "service/test_api",
+    "service/test_copies.py",
+    "service/test_metrics.py",
+    "service/test_pipeline.py",
+    "service/test_serve.py",
+    "service/test_service.py",
+    "service/test_websub.py",
+)
+"""Where a test may take more than a second: it starts processes, or goes through very much."""
+SPARK = ("cli/test_run.py", "service/test_spark.py", "spark/")
+"""Where Spark is started, which takes several seconds."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow or needs Spark, and let it go first: else the last file of all might be one
+    that takes a minute, while nothing else is left to do."""
+    for item in items:
+        place = item.path.relative_to(Path(__file__).parent).as_posix()
+        for name, places in (("slow", SLOW), ("spark", SPARK)):
+            if place.startswith(places):
+                item.add_marker(name)
+    items.sort(key=lambda item: -_weight(item))
+
+
+def _weight(item: pytest.Item) -> int:
+    """2 for the files that start Spark, 1 for the slow ones; the order within is kept."""
+    marks = {mark.name for mark in item.iter_markers()}
+    return 2 if "spark" in marks else int("slow" in marks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from tests.crash.episode import Kill, aimed, live
 from tests.crash.points import POINTS, place
 
@@ -46,6 +48,7 @@ def test_killed_in_this_process(tmp_path: Path) -> None:
     assert not [name for name, count in found.items() if not count and name not in few], found
 
 
+@pytest.mark.spark
 def test_killed_under_spark(tmp_path: Path) -> None:
     random = Random(SEED)
     kills = [aimed(random, point) for point in SPARK]
