@@ -10,22 +10,28 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.states import library, service
+from tests.states import library, pipeline, service
 
 HERE = Path(__file__).parent
+KINDS: dict[str, Any] = {"service": service, "library": library, "pipeline": pipeline}
+"""Each makes a state, and goes on with one."""
+
 _WORK = Path("/tmp/kept-state")
 """Where states are made: the path of a file channel is in them."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.states")
-    parser.add_argument("name", help="the folder to make, as version_3")
+    parser.add_argument(
+        "name", help="the folder to make, as version_3, or to add to what is not in it"
+    )
     folder = HERE / parser.parse_args().name
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     shutil.rmtree(_WORK, ignore_errors=True)
     try:
-        for kind in (service, library):
-            name = kind.__name__.rpartition(".")[2]
+        for name, kind in KINDS.items():
+            if (folder / f"{name}.tar.xz").exists():
+                continue
             made = kind.make(_WORK / name)
             state = _WORK / name / "state"
             for file in (_WORK / name / "files").glob("*"):
