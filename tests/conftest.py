@@ -22,6 +22,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 SLOW = (
     "bench/test_counts.py",
     "bench/test_workload.py",
+    "cases/test_cases.py",
     "cli/test_client.py",
     "cli/test_client_answers.py",
     "cli/test_client_stream.py",
@@ -59,6 +60,7 @@ SLOW = (
     "service/test_serve.py",
     "service/test_service.py",
     "service/test_websub.py",
+    "states/test_states.py",
 )
 """Where a test may take more than a second: it starts processes, or goes through very much."""
 SPARK = ("cli/test_run.py", "service/test_spark.py", "spark/")

@@ -17,7 +17,14 @@ VERSIONS = sorted(path.name for path in HERE.glob("version_*"))
 
 @pytest.mark.parametrize(
     ("version", "name"),
-    [(path.parent.name, path.name.removesuffix(".tar.xz")) for path in sorted(HERE.glob("*/*.xz"))],
+    [
+        pytest.param(
+            path.parent.name,
+            path.name.removesuffix(".tar.xz"),
+            marks=[pytest.mark.spark] if path.name.startswith("pipeline") else [],
+        )
+        for path in sorted(HERE.glob("*/*.xz"))
+    ],
 )
 def test_a_kept_state_goes_on(version: str, name: str, tmp_path: Path) -> None:
     folder, kind = HERE / version, KINDS[name]
