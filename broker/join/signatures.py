@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from broker.join.pair_query import Plan
+from xscl.compact import OneOrMany, Uses
 
 _REMEMBERED = 100_000
 
@@ -35,32 +37,25 @@ class Need:
     def __init__(self, links: Links) -> None:
         self.links = links
         self._plans: Plan | dict[int, Plan] | None = None
+        """As `_PLANS` holds them."""
         self.templates: Counter[int] | None = None
 
     @property
     def plans(self) -> Iterable[Plan]:
-        found = self._plans
-        if isinstance(found, Plan):
-            return (found,)
-        return found.values() if found else ()
+        return _PLANS.items(self._plans)
 
     def add(self, plan: Plan) -> None:
-        before = self._plans
-        if before is None:
-            self._plans = plan
-        elif isinstance(before, dict):
-            before[plan.canonical.number] = plan
-        else:
-            self._plans = {each.canonical.number: each for each in (before, plan)}
+        self._plans = _PLANS.add(self._plans, plan)
 
     def remove(self, plan: Plan) -> None:
-        if isinstance(self._plans, dict):
-            del self._plans[plan.canonical.number]
-        else:
-            self._plans = None
+        self._plans = _PLANS.remove(self._plans, plan)
 
     def __bool__(self) -> bool:
         return bool(self._plans or self.templates)
+
+
+_PLANS: OneOrMany[int, Plan] = OneOrMany(lambda plan: plan.canonical.number)
+_NEEDS: OneOrMany[Links, Need] = OneOrMany(attrgetter("links"))
 
 
 class _One(Mapping[int, int]):
@@ -116,9 +111,9 @@ class Signatures:
         self.version = 0
         """Goes up whenever verdicts may have changed."""
         self._by_link: dict[int, Need | dict[Links, Need]] = {}
-        """Needs, each under one of its links: one is enough to come upon it."""
-        self._uses: dict[int, int] = {}
-        """The number of needs that have a link, for those of more than one."""
+        """Needs, as `_NEEDS` holds them, each under one of its links: one is enough to come upon it."""
+        self._uses: Uses[int] = Uses()
+        """The needs that have a link."""
         self._memory: dict[object, Verdict | None] = {}
         self._satisfiable: dict[Part, tuple[tuple[Links, Verdict], ...]] = {}
         self._alone: dict[Need, Verdict | None] = {}
@@ -167,31 +162,25 @@ class Signatures:
         links = tuple(sorted({left << 32 | right for left, right in pairs}))
         by_link = self._by_link
         for link in links:
-            there = by_link.get(link)
-            found = there.get(links) if isinstance(there, dict) else there
-            if found is not None and found.links == links:
+            found = _NEEDS.get(by_link.get(link), links)
+            if found is not None:
                 return found
         need = Need(links)
         for link in links:
             self._enter(link)
         # The link that the fewest needs hang from.
         pivot = min(links, key=self._hanging) if len(links) > 1 else links[0]
-        there = by_link.setdefault(pivot, need)
-        if isinstance(there, dict):
-            there[links] = need
-        elif there is not need:
-            by_link[pivot] = {there.links: there, links: need}
+        by_link[pivot] = _NEEDS.add(by_link.get(pivot), need)
         return need
 
     def _hanging(self, link: int) -> int:
-        there = self._by_link.get(link)
-        return len(there) if isinstance(there, dict) else there is not None
+        return _NEEDS.count(self._by_link.get(link))
 
     def _enter(self, link: int) -> None:
         """A link of one need more."""
         left, right = link >> 32, link & 0xFFFF_FFFF
         if left in self.right.get(right, ()):
-            self._uses[link] = self._uses.get(link, 1) + 1
+            self._uses.add(link)
         else:
             _put(self.right, right, left, link)
             _put(self.left, left, right, link)
@@ -202,14 +191,9 @@ class Signatures:
             return
         for link in need.links:
             there = self._by_link.get(link)
-            if isinstance(there, dict):
-                there.pop(need.links, None)
-            if there is need or there == {}:
+            if there is not None and _NEEDS.remove(there, need) is None:
                 del self._by_link[link]
-            uses = self._uses.pop(link, 1) - 1
-            if uses > 1:
-                self._uses[link] = uses
-            if not uses:
+            if self._uses.remove(link):
                 left, right = link >> 32, link & 0xFFFF_FFFF
                 _take(self.right, right, left)
                 _take(self.left, left, right)
@@ -246,10 +230,7 @@ class Signatures:
     def _within(self, links: Part) -> list[Need]:
         found: list[Need] = []
         for link in links:
-            there = self._by_link.get(link)
-            if there is None:
-                continue
-            needs = there.values() if isinstance(there, dict) else (there,)
+            needs = _NEEDS.items(self._by_link.get(link))
             found += [need for need in needs if links.issuperset(need.links)]
         return found
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from broker.query.edges import Edges, Tie
 from broker.query.prepared import Compiled, Delivery, Shape
 from broker.query.variables import Variables
+from xscl.compact import OneOrMany
 from xscl.normal import ir
 from xscl.normal.bind import Literals
 from xscl.normal.template import Template
@@ -178,7 +179,7 @@ class Catalog:
         self._spans: Counter[int] = Counter()
         """How long a match may be, with the number of subscriptions that say so."""
         self._by_variables: dict[tuple[int, ...], Canonical | dict[object, Canonical]] = {}
-        """Those that differ otherwise by all else that tells them apart."""
+        """As `_CANONICAL` holds those over the same variables."""
         self._nested_users: Counter[str] = Counter()
         self._last_hidden = 0
         self._next_canonical = 1
@@ -280,18 +281,16 @@ class Catalog:
         there = self._by_variables.setdefault(fresh.variables, fresh)
         if there is fresh:
             return fresh
-        if isinstance(there, Canonical):
-            if _rest(there) == _rest(fresh):
-                return there
-            there = self._by_variables[fresh.variables] = {_rest(there): there}
-        return there.setdefault(_rest(fresh), fresh)
+        found = _CANONICAL.get(there, _rest(fresh))
+        if found is None:
+            found = fresh
+            self._by_variables[fresh.variables] = _CANONICAL.add(there, fresh)
+        return found
 
     def _forget(self, canonical: Canonical) -> None:
-        there = self._by_variables[canonical.variables]
-        if isinstance(there, dict):
-            del there[_rest(canonical)]
-        if isinstance(there, Canonical) or not there:
-            del self._by_variables[canonical.variables]
+        left = _CANONICAL.remove(self._by_variables.pop(canonical.variables), canonical)
+        if left is not None:
+            self._by_variables[canonical.variables] = left
 
     def registered(self) -> int:
         """How many subscriptions there are, without the queries in their FROM."""
@@ -310,3 +309,7 @@ def _rest(canonical: Canonical) -> object:
         canonical.quantified,
         canonical.constants,
     )
+
+
+_CANONICAL: OneOrMany[object, Canonical] = OneOrMany(_rest)
+"""Canonical queries over the same variables, of which there mostly is one."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from xscl.compact import Uses
 from xscl.normal.treepattern import Definition
 from xscl.stage1.witness import Edge
 
@@ -37,8 +38,7 @@ class Edges(Mapping[int, Edge]):
 
     def __init__(self) -> None:
         self._of: dict[int, Edge | User] = {}
-        self._uses: dict[int, int] = {}
-        """The number of users, of edges that have more than one."""
+        self._uses: Uses[int] = Uses()
         self._changed: dict[int, Edge | None] = {}
 
     def use(self, user: User, definitions: Sequence[Definition]) -> None:
@@ -54,7 +54,7 @@ class Edges(Mapping[int, Edge]):
                 known[edge_id] = user
                 self._changed[edge_id] = _edge(edge_id, tie, definitions)
                 continue
-            self._uses[edge_id] = self._uses.get(edge_id, 1) + 1
+            self._uses.add(edge_id)
             position, parent, valued, read = tie
             if isinstance(before, Edge):
                 carried = (before.valued, before.read)
@@ -69,10 +69,7 @@ class Edges(Mapping[int, Edge]):
     def release(self, user: User) -> None:
         """Take back `use`."""
         for edge_id in user.edges:
-            uses = self._uses.pop(edge_id, 1) - 1
-            if uses > 1:
-                self._uses[edge_id] = uses
-            if not uses:
+            if self._uses.remove(edge_id):
                 del self._of[edge_id]
                 self._changed[edge_id] = None
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from xscl.compact import Uses
+
 _SPARE = 1_000
 """Definitions that nobody uses are forgotten when there are more of them than this."""
 
@@ -28,8 +30,7 @@ class Variables(Mapping[str, int]):
         self._last = 0
         self._idle: dict[int, str] = {}
         """Those that nobody uses."""
-        self._uses: dict[int, int] = {}
-        """The number of users, of variables that have more than one."""
+        self._uses: Uses[int] = Uses()
 
     def number(self, text: str) -> int:
         """The id of a definition; a new one is given where it is new."""
@@ -44,16 +45,13 @@ class Variables(Mapping[str, int]):
         """A query has come that has these variables."""
         for number in {*numbers}:
             if self._idle.pop(number, None) is None:
-                self._uses[number] = self._uses.get(number, 1) + 1
+                self._uses.add(number)
 
     def release(self, texts: Iterable[str]) -> None:
         """Take back `use`, by the texts of the definitions."""
         for text in {*texts}:
             number = self._ids[text]
-            uses = self._uses.pop(number, 1) - 1
-            if uses > 1:
-                self._uses[number] = uses
-            if not uses:
+            if self._uses.remove(number):
                 self._idle[number] = text
 
     def forget(self) -> dict[int, str]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from xscl.compact import Uses
 from xscl.functions.table import FUNCTIONS, to_number
 from xscl.normal import ir
 from xscl.stage1.document import string_value
@@ -198,8 +199,8 @@ class ConstantIndex:
         self._next = 0
         self._numbers: dict[Test, dict[str | float, int]] = {}
         """By test and constant."""
-        self._uses: dict[int, int] = {}
-        """By number, the uses of a constant, for those used more than once."""
+        self._uses: Uses[int] = Uses()
+        """By the number of a constant."""
         self._lengths: dict[Test, Counter[int]] = {}
         self._bounds: dict[Test, Bounds] = {}
         self._keywords: Keywords | None = None
@@ -209,7 +210,7 @@ class ConstantIndex:
         numbers = self._numbers.setdefault(test, {})
         number = numbers.get(constant)
         if number is not None:
-            self._uses[number] = self._uses.get(number, 1) + 1
+            self._uses.add(number)
             return number
         number = numbers[constant] = self._next
         self._next += 1
@@ -229,10 +230,7 @@ class ConstantIndex:
     def remove(self, test: Test, constant: str | float) -> int:
         """Take back one `add`; the number that it gave."""
         number = self._numbers[test][constant]
-        uses = self._uses.pop(number, 1) - 1
-        if uses > 1:
-            self._uses[number] = uses
-        if uses:
+        if not self._uses.remove(number):
             return number
         del self._numbers[test][constant]
         if self._keywords is not None and test is Search.CONTAINS:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
+from xscl.compact import OneOrMany
 from xscl.normal import ir
 from xscl.stage1.constants import Check, ConstantIndex, Test
 from xscl.stage1.filters import Node, Value, compile_filter, compile_value, text_of
@@ -39,6 +41,10 @@ class Entry:
         self.group = group
         self.tests = tests
         self.atom = atom
+
+
+ENTRIES: OneOrMany[int, Entry] = OneOrMany(attrgetter("id"))
+"""How the edges of one constant are held: most constants are those of one."""
 
 
 class Group:

@@ -17,7 +17,7 @@ from lxml import etree
 
 from xscl.normal import ir
 from xscl.stage1.constants import Atom, Check, ConstantIndex, Subject, atom_of
-from xscl.stage1.groups import Entry, Group, Tried
+from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.walk import Standing, Walk
 from xscl.stage1.witness import Edge, Witness
@@ -63,7 +63,8 @@ class Matcher:
         self.edges[edge.id] = entry
         if atom is not None and index is not None:
             number = index.add(atom.test, atom.constant)
-            _put(group.by_constant, number, entry)
+            held = group.by_constant.get(number)
+            group.by_constant[number] = ENTRIES.add(held, entry)
             return
         group.entries[edge.id] = entry
         if group.simple:
@@ -83,7 +84,10 @@ class Matcher:
         entry = self.edges.pop(edge_id)
         group = entry.group
         if entry.atom is not None and group.trigger is not None:
-            _take(group.by_constant, group.trigger[1].remove(*entry.atom), edge_id)
+            number = group.trigger[1].remove(*entry.atom)
+            left = ENTRIES.remove(group.by_constant.pop(number), entry)
+            if left is not None:
+                group.by_constant[number] = left
         else:
             del group.entries[edge_id]
             if group.simple:
@@ -122,20 +126,3 @@ def _fixed(steps: tuple[ir.Step, ...], places: Iterable[int]) -> bool:
     return all(step.axis == "/" for step in steps[lowest:]) and all(
         step.test.kind != "self" for step in steps
     )
-
-
-def _put(found: dict[int, Entry | dict[int, Entry]], number: int, entry: Entry) -> None:
-    """Most constants are those of one edge, which needs no dictionary."""
-    there = found.setdefault(number, entry)
-    if isinstance(there, dict):
-        there[entry.id] = entry
-    elif there is not entry:
-        found[number] = {there.id: there, entry.id: entry}
-
-
-def _take(found: dict[int, Entry | dict[int, Entry]], number: int, edge_id: int) -> None:
-    there = found[number]
-    if isinstance(there, dict):
-        del there[edge_id]
-    if isinstance(there, Entry) or not there:
-        del found[number]

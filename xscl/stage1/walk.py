@@ -21,7 +21,7 @@ from xscl.stage1.document import (
     value_code,
 )
 from xscl.stage1.filters import Node, Value, as_text
-from xscl.stage1.groups import Entry, Group, Tried
+from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.positions import positions
 from xscl.stage1.states import StateSet
@@ -182,11 +182,7 @@ class Walk:
         found: dict[int, Entry] = {}
         for depth in depths:
             for number in group.by_constant.keys() & self._satisfied(index, depth):
-                there = group.by_constant[number]
-                if isinstance(there, dict):
-                    found.update(there)
-                else:
-                    found[there.id] = there
+                ENTRIES.collect(group.by_constant[number], found)
         return list(found.values())
 
     def _depths(self, group: Group, entry: Entry) -> Sequence[int]:

@@ -1,0 +1,90 @@
+"""Collections for very many of which most hold one: counts of uses, and one item or a dictionary.
+
+A million subscriptions have some millions of edges, constants and variables, of which nearly all are
+used once. A counter of each, or a dictionary with one entry, would cost more than the thing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class Uses(Generic[K]):
+    """By how many each thing is used. Only what is used more than once is written down, so who asks
+    knows by other means whether a thing is there."""
+
+    __slots__ = ("_several",)
+
+    def __init__(self) -> None:
+        self._several: dict[K, int] = {}
+
+    def add(self, key: K) -> None:
+        """One more use of something that is used."""
+        self._several[key] = self._several.get(key, 1) + 1
+
+    def remove(self, key: K) -> bool:
+        """One use less; whether that was the last."""
+        left = self._several.pop(key, 1) - 1
+        if left > 1:
+            self._several[key] = left
+        return not left
+
+
+class OneOrMany(Generic[K, T]):
+    """How items are held of which there mostly is one: `None`, the item itself, or a dictionary of
+    several by their keys, in the order in which they came. Items are no dictionaries.
+
+    The holder keeps what `add` and `remove` return; `key` says by what items are told apart.
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Callable[[T], K]) -> None:
+        self.key = key
+
+    def add(self, held: T | dict[K, T] | None, item: T) -> T | dict[K, T]:
+        """With an item, which takes the place of the one of its key."""
+        if held is None:
+            return item
+        own = self.key(item)
+        if isinstance(held, dict):
+            held[own] = item
+            return held
+        there = self.key(held)
+        return item if there == own else {there: held, own: item}
+
+    def remove(self, held: T | dict[K, T] | None, item: T) -> T | dict[K, T] | None:
+        """Without the item of the key that this one has."""
+        if isinstance(held, dict):
+            held.pop(self.key(item), None)
+            return held or None
+        return None if held is None or self.key(held) == self.key(item) else held
+
+    def get(self, held: T | dict[K, T] | None, key: K) -> T | None:
+        """The item of a key, None where there is none."""
+        if isinstance(held, dict):
+            return held.get(key)
+        return held if held is not None and self.key(held) == key else None
+
+    def collect(self, held: T | dict[K, T], into: dict[K, T]) -> None:
+        """Put all of them into a dictionary, by their keys."""
+        if isinstance(held, dict):
+            into.update(held)
+        else:
+            into[self.key(held)] = held
+
+    @staticmethod
+    def items(held: T | dict[K, T] | None) -> Iterable[T]:
+        """All of them."""
+        if isinstance(held, dict):
+            return held.values()
+        return () if held is None else (held,)
+
+    @staticmethod
+    def count(held: T | dict[K, T] | None) -> int:
+        """How many there are."""
+        return len(held) if isinstance(held, dict) else held is not None
