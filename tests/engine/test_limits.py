@@ -125,6 +125,23 @@ def test_a_period_begins_with_the_first_match_and_ends() -> None:
     assert broker.engine.registered_one("one").gaps[0].from_time == NOON + 5 * HOUR
 
 
+def test_a_clock_that_is_set_back_begins_a_period_anew() -> None:
+    """A period that ends later than one of now could was begun by a clock that was ahead."""
+    broker = limited(matches=3)
+    broker.subscribe("one: S//i")
+
+    def at(number: int, now: int) -> int:
+        return len(broker.process([item(number)], now=now / 10**6))
+
+    assert [at(n, NOON) for n in range(2)] == [1, 1]
+    back = NOON - 60_000_000
+    assert [at(n, back) for n in range(2, 5)] == [1, 1, 1]
+    assert broker.engine.take_suspensions() == []
+    # Forward again, but within the new period: it goes on.
+    assert at(5, NOON) == 0
+    assert [each.at for each in broker.engine.take_suspensions()] == [NOON]
+
+
 def test_a_subscription_may_have_a_limit_of_its_own(tmp_path: Path) -> None:
     names = ("low", "high", "plain")
     with Broker(tmp_path) as broker:

@@ -90,8 +90,13 @@ def test_a_probe_tells_what_comparing_all_pairs_would(seed: int, repeats: bool, 
     lists = Postings(signatures)
     plans: dict[int, Plan] = {}
     live: dict[int, Record] = {}
-    crowd = r.choice((2, 64))
-    with patch.object(module, "HOT", hot), patch.object(hot_module, "MOST_TOGETHER", crowd):
+    # With these, lists become long, are shortened, and become long again, within a few documents.
+    crowd, longer = r.choice((1, 2, 64)), r.choice((2, 3))
+    with (
+        patch.object(module, "HOT", hot),
+        patch.object(hot_module, "MOST_TOGETHER", crowd),
+        patch.object(hot_module, "_LONGER", longer),
+    ):
         for doc in range(1, 60):
             if r.random() < 0.25:
                 number = len(plans) + doc * 100

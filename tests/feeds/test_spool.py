@@ -59,6 +59,20 @@ def test_an_item_comes_once_and_again_when_it_changed(spool: Spool) -> None:
     ]
 
 
+def test_an_item_that_comes_back_unchanged_is_not_forgotten(spool: Spool) -> None:
+    """Who left and came back has not gone: what is forgotten is what has been away for long."""
+    both, one = (item("1", 5), item("2", 6)), (item("2", 6),)
+    assert spool.append(batch(A, *both, arrival=100)) == 2
+    assert spool.append(batch(A, *one, arrival=200)) == 0
+    assert spool.append(batch(A, *both, arrival=300)) == 0
+    for later in (1, 2):
+        assert spool.append(batch(A, *both, arrival=300 + later * FORGET_AFTER)) == 0
+    # Away for long, and forgotten; then it is new.
+    assert spool.append(batch(A, *one, arrival=400 + 2 * FORGET_AFTER)) == 0
+    assert spool.append(batch(A, *one, arrival=500 + 3 * FORGET_AFTER)) == 0
+    assert spool.append(batch(A, *both, arrival=600 + 3 * FORGET_AFTER)) == 1
+
+
 def test_each_feed_has_its_own_items(spool: Spool) -> None:
     spool.append([batch(A, item("1", 5)), batch(B, item("1", 5))])
     assert [(row.source, row.id) for row in rows(spool)] == [(A, "1"), (B, "1")]

@@ -64,6 +64,26 @@ def test_calls_that_meet_are_one_transaction_and_each_has_its_numbers(tmp_path: 
         assert [by_number[n] for n in numbers] == [f"{number}-{n}" for n in range(3)]
 
 
+def test_the_backlog_knows_of_whatever_has_been_accepted(spool: Spool) -> None:
+    """Who has an answer is in the backlog, whoever else publishes meanwhile; it never falls."""
+    seen: list[bool] = []
+
+    def work(number: int) -> None:
+        before = 0
+        for n in range(20):
+            (given,) = spool.publish([posted(f"{number}-{n}")])
+            now = spool.backlog(0)
+            seen.append(now >= given and now >= before)
+            before = now
+
+    meet(spool, 6, work)
+    assert len(seen) == 120
+    assert all(seen)
+    assert spool.backlog(0) == 120
+    assert spool.backlog(100) == 20
+    assert spool.backlog(500) == 0
+
+
 def test_a_full_disk_refuses_all_that_met_and_keeps_what_was_there(spool: Spool) -> None:
     spool.publish([posted("1")])
     (pages,) = spool._db.execute("PRAGMA page_count").fetchone()
