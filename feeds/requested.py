@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from feeds import log
+from feeds import row_log
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS requested (
@@ -50,7 +50,7 @@ class Requested:
     def refresh(self) -> None:
         """Look again; before a batch of rows that the spool has by now."""
         ranges: dict[str, list[tuple[int, int]]] = {}
-        with log.reading(self._path) as db:
+        with row_log.reading(self._path) as db:
             found = db.execute("SELECT source, first, last FROM requested") if db else []
             for source, first, last in found:
                 ranges.setdefault(source, []).append((first, last))
@@ -63,7 +63,7 @@ class Requested:
     def waits(self, position: int) -> bool:
         """Whether some of it is still to come to who has applied the rows up to `position`: it waits
         in the spool, or its feed was not asked yet. What does not come is not waited for forever."""
-        with log.reading(self._path) as db:
+        with row_log.reading(self._path) as db:
             found = (
                 db is not None
                 and db.execute(
