@@ -72,6 +72,7 @@ def normal_stage(query: Compiled, catalog: Catalog) -> str:
     for i, operator in enumerate(operators_of(normal.operators)):
         window = windows[i]
         lines.append(f"operator {i}: {_operator(operator)}, within {_window(window)}")
+    lines.append(f"whole pattern: within {_window(windows[-1])}")
     return "\n".join(lines)
 
 
