@@ -77,7 +77,8 @@ class Plain(AbstractContextManager["Plain"]):
 
         def done() -> bool:
             status = self.served.get("/v1/status")
-            return bool(status["intake"]["backlog"] == status["engine"]["outbox"] == 0)
+            engine = status["engine"]  # none where the engine has been busy ever since
+            return bool(engine and status["intake"]["backlog"] == engine["outbox"] == 0)
 
         self.wait(done)
 
