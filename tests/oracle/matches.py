@@ -5,7 +5,7 @@ In go a standing query and stored documents, out come matches with what they pub
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Protocol
@@ -38,9 +38,9 @@ class Found:
     """A match. `documents` are (id, timestamp), in pattern order; a derived one has its match's end
     and the id that `derived_id` gives it.
 
-    `values` has every variable that a predicate or SELECT reads. Those that join (in an equality of
-    two variables) or are selected are `reported`; of the others a broker need not speak. `result` is
-    the document that the match publishes, as `canonical` has it.
+    `values` has every variable that a predicate or SELECT reads, and what SELECT names with AS. Those
+    that join (in an equality of two variables) or are selected are `reported`; of the others a broker
+    need not speak. `result` is the document that the match publishes, as `canonical` has it.
     """
 
     query: str
@@ -130,8 +130,14 @@ class Standing:
         self.named = None if query.select is None else queries.selected(query.select)
         used = [v for p in self.predicates for v in queries.variables(p)]
         self.used = tuple(dict.fromkeys([*used, *(self.named or ())]))
+        select = query.select if isinstance(query.select, tuple) else ()
+        renamed = [item.name for item in select if item.name is not None]
         self.reported = frozenset(
-            [*(self.named or ()), *(v for p in self.predicates for v in queries.joined(p))]
+            [
+                *(self.named or ()),
+                *renamed,
+                *(v for p in self.predicates for v in queries.joined(p)),
+            ]
         )
         self.home = {v: i for i, b in enumerate(self.blocks) for v in queries.bound_in(b.steps)}
 
@@ -220,7 +226,9 @@ def _distinct(
         else:
             nodes = tuple(bound[name].number for name in query.named)
         if nodes not in texts:
-            texts[nodes] = {name: set() for name in query.used}
+            select = query.resolved.query.select
+            texts[nodes] = results.named(select, _reached(query, documents, chosen))
+            texts[nodes] |= {name: set() for name in query.used}
             published[nodes] = _published(query, documents, chosen, interval)
         for name in query.used:
             texts[nodes][name].add(bound[name].text)
@@ -238,13 +246,10 @@ def _distinct(
         yield Match(found, tuple(documents), published[nodes], query.hidden)
 
 
-def _published(
-    query: Standing,
-    documents: Sequence[Stored],
-    chosen: Sequence[Embedding],
-    interval: tuple[int, int],
-) -> str:
-    """The XML of a match, whose SELECTed nodes are those of `chosen`."""
+def _reached(
+    query: Standing, documents: Sequence[Stored], chosen: Sequence[Embedding]
+) -> Callable[[ast.Path], list[Node]]:
+    """The nodes that a path of SELECT leads to from those of `chosen`."""
     bound, namespaces = _bound(chosen), query.resolved.namespaces
 
     def nodes(path: ast.Path) -> list[Node]:
@@ -252,6 +257,17 @@ def _published(
         tree = documents[query.home[path.variable]].tree
         return path_nodes(tree, bound[path.variable], path.steps, namespaces)
 
+    return nodes
+
+
+def _published(
+    query: Standing,
+    documents: Sequence[Stored],
+    chosen: Sequence[Embedding],
+    interval: tuple[int, int],
+) -> str:
+    """The XML of a match, whose SELECTed nodes are those of `chosen`."""
+    namespaces, nodes = query.resolved.namespaces, _reached(query, documents, chosen)
     match query.resolved.query.select:
         case None:
             return results.star(query.resolved.id, interval, (node for node, _ in chosen))

@@ -36,6 +36,20 @@ def items(
     return _result(query_id, interval, (_item(item, nodes) for item in select))
 
 
+def named(
+    select: Iterable[ast.SelectItem] | ast.Element | None, nodes: Nodes
+) -> dict[str, set[str]]:
+    """The texts of the items to which SELECT gives a name; of two of one name the first counts."""
+    found: dict[str, set[str]] = {}
+    for item in () if select is None or isinstance(select, ast.Element) else select:
+        if item.name is not None and item.name not in found:
+            if isinstance(item.expr, ast.Path):
+                found[item.name] = {node.text for node in nodes(item.expr)}
+            else:
+                found[item.name] = {_computed(item.expr, nodes)}
+    return found
+
+
 def constructed(
     made: ast.Element, nodes: Nodes, namespaces: Mapping[str, str], default: str = ""
 ) -> str:
