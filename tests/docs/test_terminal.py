@@ -1,0 +1,254 @@
+"""Every command of the pages, as it stands there: typed into a terminal, and through a pipe.
+
+The pages are gone through from top to bottom, with one service, in one directory. What a page means
+but a test has not (a host of the network, a directory of the system) is put in its place. `ENDS` says
+with which exit code and which last line each command ends; one that is not in it fails the test. What
+goes on until it is stopped is stopped by Ctrl-C on a terminal, and elsewhere by SIGTERM.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.cli.commands import SECTIONS
+from tests.cli.serving import answering, environment
+from tests.cli.terminal import CTRL_C, Terminal, terminal
+from tests.command import run
+from tests.docs.markdown import PAGES, ROOT, Fence, parts
+from tests.feeds.data import rss
+from tests.feeds.site import Site
+from tests.waiting import PATIENCE
+
+SAMPLES = ROOT / "feeds" / "samples"
+DEMO = SAMPLES / "demo.xscl"
+BROKER = ".venv/bin/broker"
+
+ENDS: dict[str, tuple[int, str]] = {
+    "check followed.xscl": (0, "1 query, no errors"),
+    "subscribe followed.xscl --webhook https://example.org/hook": (
+        0,
+        "  what is signed with: broker channels show same-page.webhook --secrets",
+    ),
+    "feeds add https://example.org/feed.xml --state broker-state": (
+        0,
+        "(added|already there): https://example.org/feed.xml",
+    ),
+    "publish S story.xml": (0, "1 document accepted"),
+    "status": (0, "disk           .* free"),
+    "subscribe pair.xscl": (0, "pair: (counts from document .* on|was there already, and goes on)"),
+    "list": (0, r"same-page +active .*"),
+    "channels add desk --subscription pair --webhook https://example.org/hook": (
+        0,
+        "  what it signs with: broker channels show desk --secrets",
+    ),
+    "channels show desk --secrets": (0, "}"),
+    "channels test desk": (0, "desk: arrived in .* s"),
+    "publish S book.xml post.xml": (0, "2 documents accepted"),
+    "matches pair": (0, r"\d match(es)?; what comes later: --after \d+"),
+    "channels list": (0, "same-page.webhook .*"),
+    "backup /var/backups/broker/monday": (0, ".*monday.*: . files, .*, as of .*Z"),
+    "restore /var/backups/broker/monday --state broker-state": (
+        0,
+        ".*: as of .*; start it with broker serve --state .*",
+    ),
+    # What stands in tables, and in the text.
+    "feeds add FEED --since INFINITY --history --state more": (0, r".*: \d+ items?, 0 older pages"),
+    "feeds list --state more": (0, ".* FEED"),
+    "feeds pause FEED --state more": (0, "paused: FEED"),
+    "feeds resume FEED --state more": (0, "resumed: FEED"),
+    "feeds check --state more": (0, "ok .* FEED"),
+    "feeds export --state more": (0, "</opml>"),
+    "feeds import subscriptions.opml --state more": (0, r"subscriptions.opml: 17 feeds, \d+ of them new"),
+    "feeds discover SITE": (0, "  News: rss20, 1 item"),
+    "feeds remove FEED --state more": (0, "removed: FEED"),
+    "explain followed.xscl": (0, "(GROUP BY ALL;)?"),
+    "fmt followed.xscl": (0, ".*;"),
+    "config check broker.toml": (0, ".*"),
+    "config show broker.toml": (0, ".*"),
+    "events": (0, "no events"),
+    "deadletters list documents": (0, "no .*"),
+    "deadletters list deliveries": (0, "no .*"),
+    "pause pair": (0, "pair: paused.*"),
+    "resume pair": (0, "pair: active.*"),
+    "channels pause desk": (0, "desk: paused"),
+    "channels resume desk": (0, "desk: goes on"),
+    "channels reset desk --after 0": (0, "desk: begins again behind match 0"),
+    "channels remove desk": (0, "desk: removed"),
+    "unsubscribe pair --pending drop": (0, "pair: unsubscribed"),
+    "replay ARCHIVE followed.xscl --format text": (0, "2 items, 0 matches"),
+}  # fmt: skip
+"""By command: the exit code, and a pattern that the last line fulfils."""
+
+GOES_ON = {
+    "run followed.xscl --feeds subscriptions.opml --state my-state --format text": (
+        ["same-page  2026-10"],
+        0,
+        r"\d+ documents, \d+ matches in .* s",
+    ),
+    "tail": (["following all subscriptions; stop with Ctrl-C"], 130, ".*broker: interrupted"),
+    "serve": (["serving on http"], 0, ".*"),
+}
+"""By command that ends when it is told to: what it says before, its exit code, and its last line."""
+
+NOT_RUN = ("pip install", "podman")
+
+
+def lines(page: Path) -> Iterator[str]:
+    """The commands of a page, and what it has a shell do."""
+    for part in parts(page):
+        if isinstance(part, Fence) and part.language == "console":
+            for said in re.split(r"(?m)^\$ ", part.text)[1:]:
+                yield said.partition("\n")[0]
+        elif isinstance(part, Fence) and part.language == "sh":
+            yield from part.text.splitlines()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory as a reader has it who has followed the pages."""
+    path = tmp_path_factory.mktemp("pages")
+    shutil.copytree(SAMPLES, path, dirs_exist_ok=True)
+    (path / ".venv").symlink_to(sys.prefix)
+    for page in PAGES:
+        for part in parts(page):
+            if isinstance(part, Fence) and part.language == "xscl":
+                named = re.match(r"-- (\w+\.xscl)\b", part.text)
+                if named:
+                    (path / named[1]).write_text(part.text, encoding="utf-8")
+    (path / "story.xml").write_text("<item><title>One</title></item>")
+    (path / "broker.toml").write_text("[server]\nport = 8321\n")
+    (path / "archive" / "f").mkdir(parents=True)
+    for at in (1, 2):
+        item = f"<guid>{at}</guid><title>{at}</title><link>http://a.example/{at}</link>"
+        (path / "archive" / "f" / f"2021071{at}T100000Z_x.xml").write_bytes(rss(item))
+    return path
+
+
+Typed = Callable[[str, str], tuple[int, list[str]]]
+
+
+def on_terminal(line: str, place: Path) -> tuple[int, list[str]]:
+    with terminal(line, cwd=place, columns=300) as started:
+        ended = started.ended()
+        assert not started.cursor_is_hidden
+    return ended.code, ended.lines
+
+
+def through_pipes(line: str, place: Path) -> tuple[int, list[str]]:
+    done = run(
+        shlex.split(line)[1:],
+        cwd=place,
+        env=environment(state="state-through_pipes"),
+        timeout=PATIENCE,
+    )
+    return done.returncode, (done.stdout + done.stderr).splitlines()
+
+
+def test_every_command_is_here() -> None:
+    said = {line for page in PAGES for line in lines(page)}
+    commands = {line.removeprefix(f"{BROKER} ") for line in said if line.startswith(BROKER)}
+    assert commands <= ENDS.keys() | GOES_ON.keys()
+    named = {f"feeds {name}" for name in re.findall(r"`broker feeds (\w+)", _text())}
+    named |= {f"channels {name}" for name in re.findall(r"`broker channels (\w+)", _text())}
+    named |= {name for section in SECTIONS.values() for name in section}
+    run_here = [*ENDS, *GOES_ON, "demo"]  # the demo: tests/cli/test_terminal.py
+    assert [name for name in sorted(named) if not any(c.startswith(name) for c in run_here)] == []
+
+
+def _text() -> str:
+    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+
+
+@pytest.mark.parametrize("way", [on_terminal, through_pipes], ids=["terminal", "pipe"])
+def test_the_pages(way: Callable[[str, Path], tuple[int, list[str]]], place: Path) -> None:
+    state = f"state-{way.__name__}"
+    settings = f"env BROKER_STATE={state} BROKER_SERVER__PORT=0 BROKER_DELIVERY__ALLOW_PRIVATE=true"
+    told = [line for page in PAGES for line in lines(page)]
+    told += [f"{BROKER} {line}" for line in ENDS if f"{BROKER} {line}" not in told]
+    with (
+        answering(lambda _: (204, {}, b"")) as (hook, _),
+        Site({"/": rss("<guid>1</guid><title>1</title>")}) as site,
+        terminal(f"{settings} {BROKER} serve", cwd=place, columns=200) as service,
+    ):
+        service.until(*GOES_ON["serve"][0])
+
+        def here(text: str) -> str:
+            for said, meant in {
+                "https://example.org/hook": hook,
+                "/var/backups/broker/monday": f"monday-{way.__name__}",
+                "monday --state broker-state": f"monday --state again-{way.__name__}",
+                "broker-state": state,
+                "FEED": (SAMPLES / "gannet.rss").as_uri(),
+                "SITE": site.url("/"),
+                "ARCHIVE": "archive",
+                "--state more": f"--state more-{way.__name__}",
+            }.items():
+                text = text.replace(said, meant)
+            return text
+
+        done: set[str] = set()
+        for line in told:
+            command = line.removeprefix(f"{BROKER} ")
+            if line in done or command in GOES_ON or any(word in line for word in NOT_RUN):
+                continue
+            done.add(line)
+            if not line.startswith(BROKER):
+                _shell(here(line), place)
+                continue
+            restored = f" --state again-{way.__name__}" if command.startswith("restore") else ""
+            shown = here(line.replace(" --state broker-state", restored) if restored else line)
+            code, last = ENDS[command]
+            found, said = way(f"{settings} {shown}" if way is on_terminal else shown, place)
+            assert found == code, (shown, said)
+            pattern = here(re.escape(last) if last.startswith("}") else last)
+            assert re.fullmatch(pattern, (said or [""])[-1].rstrip()), (shown, said)
+            assert "Traceback" not in "\n".join(said)
+        _tail(f"{settings} {BROKER} tail", place)
+        service.type(CTRL_C)
+        ended = service.ended()
+        assert (ended.code, "Traceback" in ended.text) == (0, False), ended.text
+
+
+def _shell(line: str, place: Path) -> None:
+    """What a page has a shell do beside; the address of its service is another one here."""
+    if "curl" not in line and "-m tests" not in line:
+        with terminal(line, cwd=place) as started:
+            assert started.ended().code == 0, line
+
+
+def _tail(line: str, place: Path) -> None:
+    says, code, last = GOES_ON["tail"]
+    with terminal(line, cwd=place) as tail:
+        _stopped(tail, says, code, last)
+
+
+def _stopped(started: Terminal, says: list[str], code: int, last: str) -> None:
+    started.until(*says)
+    started.type(CTRL_C)
+    ended = started.ended()
+    assert ended.code == code, ended.text
+    assert re.fullmatch(last, ended.lines[-1]), ended.text
+    assert not started.cursor_is_hidden
+
+
+def test_feeds_are_run_until_they_are_stopped(place: Path) -> None:
+    (line,) = (command for command in GOES_ON if command.startswith("run "))
+    says, code, last = GOES_ON[line]
+    with terminal(f"{BROKER} {line}", cwd=place, columns=200) as running:
+        _stopped(running, says, code, last)
+
+
+def test_sigterm_ends_a_service_in_order(place: Path) -> None:
+    line = f"exec env BROKER_SERVER__PORT=0 {BROKER} serve --state termed"
+    with terminal(line, cwd=place) as service:
+        service.until(*GOES_ON["serve"][0])
+        service.process.send_signal(signal.SIGTERM)
+        assert service.ended().code == 0
