@@ -232,3 +232,41 @@ def test_standard_input_that_is_closed(service: Serving) -> None:
         1,
         ["broker: input: Bad file descriptor", "0 documents accepted"],
     )
+
+
+# -- long work ---------------------------------------------------------------------------------
+
+
+def test_many_queries_show_how_far_they_are(service: Serving, tmp_path: Path) -> None:
+    path, state = tmp_path / "many.xscl", str(service.state)
+    total = 2_500
+    queries = [
+        f"many-{n}: SELECT t FROM Many//book[./title->t][./n = '{n}'];" for n in range(total)
+    ]
+    path.write_text("\n".join(queries))
+    with terminal(f"{BROKER} subscribe {path}", BROKER_STATE=state) as adding:
+        adding.until("1,000 of 2,500 queries")
+        adding.type(CTRL_C)
+        ended = adding.ended()
+        clean(adding)
+    assert ended.code == 130, ended.text
+    stopped = re.search(r"([\d,]+) of 2,500 queries were added: \1 new; given again", ended.text)
+    assert stopped, ended.text
+    ended = typed(f"{BROKER} subscribe {path}", BROKER_STATE=state)
+    left = total - int(stopped[1].replace(",", ""))
+    assert ended.code == 0, ended.text
+    parts = {f"{left:,} new", f"{stopped[1]} unchanged"}
+    assert set(ended.lines[-1].removeprefix("2,500 queries: ").split(", ")) == parts
+
+
+def test_subscriptions_of_a_prefix(service: Serving, tmp_path: Path) -> None:
+    path = tmp_path / "some.xscl"
+    path.write_text("\n".join(f"some-{n}: SELECT t FROM Some//a[./t->t];" for n in range(3)))
+    service.done("subscribe", path)
+    said = service.done("pause", "--prefix", "some-")
+    assert said.splitlines() == [*(f"some-{n}: paused" for n in range(3)), "some-: 3 subscriptions"]
+    assert "some-0: active" in service.done("resume", "some-0")
+    assert "some-2: unsubscribed" in service.done("unsubscribe", "--prefix", "some-")
+    assert service.broker("pause", "--prefix", "some-").stderr == "some-: 0 subscriptions\n"
+    done = service.broker("pause")
+    assert (done.returncode, "or --prefix" in done.stderr) == (2, True)

@@ -1,7 +1,8 @@
-"""`broker subscribe`, `unsubscribe`, `pause`, `resume`, `list`: the subscriptions of a service."""
+"""`broker subscribe`, `list`: the subscriptions of a service."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +11,17 @@ from typing import Any
 import click
 
 import xscl
+from broker.cli.progress import Work
 from broker.cli.remote.client import (
     Service,
     echo_json,
     format_option,
     object_of,
     objects_of,
-    part,
     say,
     with_service,
 )
-from broker.cli.shared import DURATION, Wrong, console, for_each, plural, read_queries
+from broker.cli.shared import DURATION, Wrong, console, plural, read_queries
 from broker.cli.tables import moment, table
 from broker.text.units import format_duration, parse_duration
 
@@ -29,6 +30,10 @@ QueryFile = tuple[Path, xscl.ast.File]
 _PAGE = 1_000
 _LONGEST = 900_000
 """Bytes of a text that is sent at once."""
+_AT_ONCE = 1_000
+"""Queries that are sent at once."""
+SINGLY = 50
+"""Queries of which each is told on a line of its own."""
 
 
 class PeriodType(click.ParamType[dict[str, Any]]):
@@ -133,25 +138,70 @@ def subscribe(
         "limit": limit,
         "channels": [{"kind": "webhook", "settings": {"url": webhook}}] if webhook else [],
     }
-    for path, file in queries:
-        for text in _parts(path, file):
-            sent = {"text": text, "name": str(path), **body}
-            answer = service.post("/v1/subscriptions", sent)
-            if dry_run:
-                _tell_dry(object_of(answer))
-                continue
-            for each in objects_of(answer):
-                _tell_new(each)
-                if webhook:
-                    name = f"{each['id']}.webhook"
-                    say(f"  what is signed with: broker channels show {name} --secrets")
+    total = sum(_count(file) for _, file in queries)
+    added = Added(total)
+    with Work("query", many="queries", total=total) as work:
+        try:
+            for path, file in queries:
+                for text, count in _parts(path, file):
+                    sent = {"text": text, "name": str(path), **body}
+                    answer = service.post("/v1/subscriptions", sent)
+                    if dry_run:
+                        with work.aside():
+                            _tell_dry(object_of(answer))
+                        continue
+                    added.tell(objects_of(answer), webhook=webhook is not None)
+                    work.advance(count)
+        except BaseException:
+            # What is there stays there, whatever became of the rest.
+            added.stopped()
+            raise
+    if not dry_run:
+        added.summarise()
 
 
-def _parts(path: Path, file: xscl.ast.File) -> Iterator[str]:
-    """The text of a file as the service takes it: in parts, where it is long. Each part has the
-    declarations of the file."""
-    if path.stat().st_size <= _LONGEST:
-        yield path.read_text(encoding="utf-8-sig")
+class Added:
+    """What became of queries, as the service told it: a line each, or of very many one for all."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._many = total > SINGLY
+        self._outcomes: Counter[str] = Counter()
+
+    def tell(self, answers: list[dict[str, Any]], *, webhook: bool) -> None:
+        self._outcomes.update(each["outcome"] for each in answers)
+        for each in () if self._many else answers:
+            _tell_new(each)
+            if webhook:
+                name = f"{each['id']}.webhook"
+                say(f"  what is signed with: broker channels show {name} --secrets")
+
+    def stopped(self) -> None:
+        """Say how far it got, where not all of it was done."""
+        if self._many or self._outcomes:
+            done = self._outcomes.total()
+            told = f"{done:,} of {plural(self._total, 'query', 'queries')} were added{self._of()}"
+            say(f"{told}; given again, they go on as they are, and the others are added")
+
+    def summarise(self) -> None:
+        if self._many:
+            say(f"{plural(self._total, 'query', 'queries')}{self._of()}")
+
+    def _of(self) -> str:
+        parts = [f"{count:,} {outcome}" for outcome, count in self._outcomes.most_common()]
+        return f": {', '.join(parts)}" if parts else ""
+
+
+def _count(file: xscl.ast.File) -> int:
+    return sum(isinstance(statement, xscl.ast.Query) for statement in file.statements)
+
+
+def _parts(path: Path, file: xscl.ast.File) -> Iterator[tuple[str, int]]:
+    """The text of a file as the service takes it, and how many queries it has: in parts, where it is
+    long. Each part has the declarations of the file."""
+    count = _count(file)
+    if path.stat().st_size <= _LONGEST and count <= _AT_ONCE:
+        yield path.read_text(encoding="utf-8-sig"), count
         return
     declared = [s for s in file.statements if not isinstance(s, xscl.ast.Query)]
     lead = xscl.format_file(replace(file, statements=tuple(declared)))
@@ -160,12 +210,13 @@ def _parts(path: Path, file: xscl.ast.File) -> Iterator[str]:
     for statement in file.statements:
         if isinstance(statement, xscl.ast.Query):
             text = xscl.format_file(replace(file, statements=(statement,)))
-            if part and size + len(text) + len(lead) > _LONGEST:
-                yield lead + "".join(part)
+            full = len(part) == _AT_ONCE or size + len(text) + len(lead) > _LONGEST
+            if part and full:
+                yield lead + "".join(part), len(part)
                 part, size = [], 0
             part.append(text)
             size += len(text)
-    yield lead + "".join(part)
+    yield lead + "".join(part), len(part)
 
 
 def _tell_dry(told: dict[str, Any]) -> None:
@@ -220,91 +271,6 @@ def _throttle(told: dict[str, Any] | None) -> str:
 
 def _limit(told: dict[str, Any] | None) -> str:
     return _NONE if told is None else f"{told['matches']:,} per {told['period']}"
-
-
-# -- one or several of them --------------------------------------------------------------------
-
-
-ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
-
-
-@click.command()
-@ids_argument
-@click.option(
-    "--pending",
-    type=click.Choice(["deliver", "drop"]),
-    default="deliver",
-    show_default=True,
-    help="What becomes of matches that its own channels have not delivered yet.",
-)
-@with_service
-def unsubscribe(service: Service, ids: tuple[str, ...], pending: str) -> None:
-    """Drop subscriptions.
-
-    \b
-    broker unsubscribe same-page
-    broker unsubscribe same-page --pending drop
-    """
-
-    def drop(id: str) -> str:
-        service.delete(f"/v1/subscriptions/{part(id)}", pending=pending)
-        return f"{id}: unsubscribed"
-
-    for_each(ids, drop)
-
-
-@click.command()
-@ids_argument
-@with_service
-def pause(service: Service, ids: tuple[str, ...]) -> None:
-    """Let subscriptions find nothing until they are resumed; what they miss is recorded.
-
-    \b
-    broker pause same-page
-    """
-
-    def one(id: str) -> str:
-        path = f"/v1/subscriptions/{part(id)}"
-        before = service.get(path)["status"]
-        now = object_of(service.post(f"{path}/pause"))["status"]
-        return f"{id}: {now}" + (", as it was" if before == now else "")
-
-    for_each(ids, one)
-
-
-@click.command()
-@ids_argument
-@with_service
-def resume(service: Service, ids: tuple[str, ...]) -> None:
-    """Let paused or suspended subscriptions go on, from the next document on as if they were new:
-    what came before joins nothing that comes now.
-
-    \b
-    broker resume same-page
-    """
-
-    def one(id: str) -> str:
-        path = f"/v1/subscriptions/{part(id)}"
-        if service.get(path)["status"] == "active":
-            return f"{id}: active, as it was"
-        told = object_of(service.post(f"{path}/resume"))
-        return f"{id}: {told['status']}{_missed(told)}"
-
-    for_each(ids, one)
-
-
-def _missed(told: dict[str, Any]) -> str:
-    if not told["gaps"]:
-        return ""
-    gap = told["gaps"][-1]
-    first, behind = gap["first_doc"], gap["to_doc"]
-    if behind is None:
-        return ""
-    said, missed = f"; it counts from document {behind:,} on, like a new one", behind - first
-    if not missed:
-        return f"{said}; no document has passed it by"
-    which = f"{first:,}" if missed == 1 else f"{first:,} to {behind - 1:,}"
-    return f"{said}; it has not seen {plural(missed, 'document')}: {which} ({gap['reason']})"
 
 
 # -- list ------------------------------------------------------------------------------------
