@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from xxhash import xxh3_64_intdigest
 
 from broker import Broker, Document
 from xscl.stage1 import document, walk
+from xscl.stage1.document import value_code
 
 QUERIES = {
     "decided in memory": "q: S/a[./k->x] FOLLOWED BY {x = y, 1 h} S/b[./k->y]",
@@ -26,9 +28,9 @@ def few_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     def small(digest: Callable[..., int]) -> Callable[..., int]:
         return lambda *args: 2 + digest(*args) % 2
 
-    monkeypatch.setattr(walk, "xxh3_64_intdigest", small(walk.xxh3_64_intdigest))
-    monkeypatch.setattr(walk, "value_code", small(walk.value_code))
-    monkeypatch.setattr(document, "value_code", small(document.value_code))
+    monkeypatch.setattr(walk, "xxh3_64_intdigest", small(xxh3_64_intdigest))
+    monkeypatch.setattr(walk, "value_code", small(value_code))
+    monkeypatch.setattr(document, "value_code", small(value_code))
 
 
 @pytest.mark.usefixtures("few_codes")
