@@ -61,7 +61,7 @@ def configuration(directory: Path, feeds: Iterable[str] = (), **sections: dict[s
         "server": {"port": free_port(), "token": TOKEN},
         "pipeline": {"kind": "local", "batch": 40},
         "time": {"lateness": "5 days", "idle": "300 days"},
-        "feeds": {"urls": list(feeds), "interval": "1 s"},
+        "feeds": {"urls": list(feeds), "interval": "1 s", "allow_private": True},
         "intake": {"min_free": "1 MB"},
         "delivery": {"allow_private": True, "schedule": ["5 ms"] * 3 + ["50 ms"] * 1000},
         "retention": {"identities": "1000 days"},
