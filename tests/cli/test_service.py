@@ -67,7 +67,7 @@ def test_from_nothing_to_a_webhook(tmp_path: Path) -> None:
     told = [Webhook(secret).verify(each.body, each.headers) for each in asked]
     (match,) = [each["data"] for each in told if each["type"] == "match"]
     assert match["values"]["title"] == ["The Tide Clerk"]
-    assert "title = subject = The Tide Clerk" in said["matches pair"]
+    assert 'joined because title = subject = "The Tide Clerk"' in said["matches pair"]
 
 
 def test_the_posts_of_the_page(tmp_path: Path) -> None:
