@@ -49,7 +49,7 @@ def test_a_match_as_text_is_one_line_for_each_of_its_parts() -> None:
     text = FORMATS["text"](match)
     assert len(text.splitlines()) == 4
     assert not {c for c in text if not c.isprintable()} - {"\n"}
-    assert r"d\x1b]0;title\x07\nq  forged" in text
+    assert r"d\x1b]0;title\x07 q forged" in text
 
 
 def test_ids_of_documents(service: Serving, tmp_path: Path) -> None:
