@@ -185,7 +185,9 @@ class Database:
         """Look at every page. Raises MailboxError."""
         problems = [text for (text,) in db.execute("PRAGMA quick_check(3)") if text != "ok"]
         if problems:
-            raise MailboxError(f"{self.path}: damaged: {'; '.join(problems)}. {_WAY_OUT}")
+            raise MailboxError(
+                f"{self.path}: damaged: {' '.join('; '.join(problems).split())}. {_WAY_OUT}"
+            )
 
     def maintain(self, sql: str) -> list[Any]:
         """A statement that may not stand in a transaction, under the lock."""

@@ -253,10 +253,12 @@ def test_many_queries_show_how_far_they_are(service: Serving, tmp_path: Path) ->
     stopped = re.search(r"([\d,]+) of 2,500 queries were added: \1 new; given again", ended.text)
     assert stopped, ended.text
     ended = typed(f"{BROKER} subscribe {path}", BROKER_STATE=state)
-    left = total - int(stopped[1].replace(",", ""))
+    said = int(stopped[1].replace(",", ""))
     assert ended.code == 0, ended.text
-    parts = {f"{left:,} new", f"{stopped[1]} unchanged"}
-    assert set(ended.lines[-1].removeprefix("2,500 queries: ").split(", ")) == parts
+    # What was under way when Ctrl-C came may have been added, which nobody could say any more.
+    told = set(ended.lines[-1].removeprefix("2,500 queries: ").split(", "))
+    possible = [{f"{total - n:,} new", f"{n:,} unchanged"} for n in (said, said + 1_000)]
+    assert told in possible
 
 
 def test_subscriptions_of_a_prefix(service: Serving, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_formats(mailbox: Mailbox, tmp_path: Path, form: str) -> None:
         mailbox.take([match(0), match(1, values={"title": ["half \ud83d"]})])
         until(lambda: mailbox.channel("file").cursor == 2)
     text = out.read_text()
-    expected = {"jsonl": match(1).id, "xml": match(1).result, "text": "The Tide Clerk 1  (Courier)"}
+    expected = {"jsonl": match(1).id, "xml": match(1).result, "text": "The Tide Clerk 1 (Courier)"}
     assert expected[form] in text
 
 

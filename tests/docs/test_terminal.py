@@ -49,6 +49,12 @@ ENDS: dict[str, tuple[int, str]] = {
         0,
         "  what it signs with: broker channels show desk --secrets",
     ),
+    "channels add phone --webhook https://ntfy.sh/my-topic --form ntfy": (
+        0,
+        "  what it signs with: broker channels show phone --secrets",
+    ),
+    "channels add room --webhook https://hooks.slack.com/services/T/B/X --form slack --template"
+    " story.txt": (0, "  what it signs with: broker channels show room --secrets"),
     "channels show desk --secrets": (0, "}"),
     "channels test desk": (0, "desk: arrived in .* s"),
     "publish S book.xml post.xml": (0, "2 documents accepted"),
@@ -123,6 +129,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 named = re.match(r"-- (\w+\.xscl)\b", part.text)
                 if named:
                     (path / named[1]).write_text(part.text, encoding="utf-8")
+    (path / "story.txt").write_text("$headline: $link\n")
     (path / "story.xml").write_text("<item><title>One</title></item>")
     (path / "broker.toml").write_text("[server]\nport = 8321\n")
     (path / "archive" / "f").mkdir(parents=True)

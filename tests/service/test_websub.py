@@ -48,7 +48,7 @@ class World:
         self.callback = f"http://127.0.0.1:{port}/hook"
         self.config = path / "broker.toml"
         self.config.write_text(
-            f"[feeds]\nurls = {json.dumps([self.url])}\nwebsub = {json.dumps(self.callback)}\n"
+            f"[feeds]\nallow_private = true\nurls = {json.dumps([self.url])}\nwebsub = {json.dumps(self.callback)}\n"
             f'websub_listen = "127.0.0.1:{port}"\n'
         )
 
