@@ -70,6 +70,8 @@ ENDS: dict[str, tuple[int, str]] = {
     "feeds list --state more": (0, ".* FEED"),
     "feeds pause FEED --state more": (0, "paused: FEED"),
     "feeds resume FEED --state more": (0, "resumed: FEED"),
+    'feeds edit FEED --interval "1 h" --state more': (0, ".*FEED.*"),
+    "feeds refresh FEED --state more": (0, ".*FEED.*"),
     "feeds check --state more": (0, "ok .* FEED"),
     "feeds export --state more": (0, "</opml>"),
     "feeds import subscriptions.opml --state more": (0, r"subscriptions.opml: 17 feeds, \d+ of them new"),
