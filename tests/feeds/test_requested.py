@@ -128,9 +128,17 @@ def test_a_service_joins_the_history_of_blogs_beside_a_news_feed(tmp_path: Path)
         site.pages["/blog"] = rss(item("tide", now - 90 * DAY), item("ebb", now - 400 * DAY))
         site.pages["/slow"] = rss(item("tide", now - 88 * DAY), item("ebb", now - 399 * DAY))
         service.done("subscribe", queries(tmp_path, PAIR))
-        service.done("feeds", "add", site.url("/news"), "--since", "INFINITY")
+        service.done("feeds", "add", site.url("/news"), "--since", "INFINITY", "--allow-private")
         service.until("/v1/status", lambda told: told["intake"]["applied"] == 1)
-        service.done("feeds", "add", site.url("/blog"), site.url("/slow"), "--since", "INFINITY")
+        service.done(
+            "feeds",
+            "add",
+            site.url("/blog"),
+            site.url("/slow"),
+            "--since",
+            "INFINITY",
+            "--allow-private",
+        )
         found = service.matched("pair", 2)
         assert sorted(match["values"]["t"] for match in found) == [["ebb"], ["tide"]]
         assert service.api.get("/v1/dead-letters").json() == []

@@ -229,8 +229,8 @@ def test_rows_as_arrow(spool: Spool) -> None:
     spool.append([batch(A, item("1", 5)), broken(B, b"")])
     table = to_batch(rows(spool))
     assert table.schema == DOCUMENTS
-    assert table.column("streams").to_pylist() == [["S"], ["News", "S"]]
-    assert table.column("error").to_pylist() == ["the document is empty", None]
+    assert table.column("streams").to_pylist() == [["News", "S"], ["S"]]
+    assert table.column("error").to_pylist() == [None, "the document is empty"]
     assert to_batch([]).num_rows == 0
 
 
