@@ -41,7 +41,7 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             shutil.copy(ROOT / name, source / name)
     if request.param == "sdist":
         with tarfile.open(build("sdist", source, place)) as packed:
-            packed.extractall(place / "unpacked", filter="data")
+            packed.extractall(place / "unpacked")
         (source,) = (place / "unpacked").iterdir()
     with zipfile.ZipFile(build("wheel", source, place)) as wheel:
         wheel.extractall(place / "installed")

