@@ -72,6 +72,8 @@ class ResidualSql:
                 return f"NOT {self.condition(part.part)}"
             case ir.Comparison():
                 return self._exists(part, self._comparison(part))
+            case ir.SomeNode():
+                return self._exists(part, "TRUE")
             case _:
                 return self._exists(part, self._text(part))
 

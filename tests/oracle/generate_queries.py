@@ -268,6 +268,8 @@ class Maker(Blocks):
             second = self.full_predicate(left, right, depth - 1)
             return f"({first}) {'OR' if dice == 7 else 'AND'} ({second})"
         if dice == 5:
+            if self.chance(30):
+                return self.path(self.r.choice(left))
             return self.boolean(self.expression(left, 1))
         one, other = self.expression(left, 1), self.expression(right, 1)
         if self.chance(15):
@@ -280,9 +282,12 @@ class Maker(Blocks):
         if dice < 4:
             return name
         if dice < 7 or depth == 0:
-            step = self.r.choice((*TAGS[:3], "*", "@i", "@*", "text()", "n:a"))
-            return f"{name}{self.r.choice(('/', '/', '//'))}{step}"
+            return self.path(name)
         if dice < 9:
             return self.applied(self.expression([name], depth - 1))
         operator = self.r.choice(("+", "-", "*", "div", "mod"))
         return f"{self.expression([name], depth - 1)} {operator} {self.r.choice(NUMBERS)}"
+
+    def path(self, name: str) -> str:
+        step = self.r.choice((*TAGS[:3], "*", "@i", "@*", "text()", "n:a"))
+        return f"{name}{self.r.choice(('/', '/', '//'))}{step}"

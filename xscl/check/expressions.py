@@ -177,6 +177,8 @@ class Walk:
             self.condition(part.part, in_filter, blocked or "not")
         elif isinstance(part, ast.Path) and in_filter:
             self.steps(part.steps, blocked, self.context)
+        elif isinstance(part, ast.Path) and part.steps:
+            self.value(part, in_filter)  # there is such a node
         elif isinstance(part, ast.Call):
             function = self.call(part, in_filter)
             if function is not None and function.result != "boolean":
@@ -185,9 +187,21 @@ class Walk:
             self.position("[1]", part.span)
         else:
             self.value(part, in_filter)
-            what = {ast.Path: "a path", ast.String: "a string", ast.Number: "a number"}
+            if isinstance(part, ast.Path):
+                self.variable_alone(part)
+                return
+            what = {ast.String: "a string", ast.Number: "a number"}
             example = ", as in x = 'a' OR x = 'b'" if isinstance(part, ast.String) else ""
             self.no_condition(part, f"{what.get(type(part), 'arithmetic')} is a value", example)
+
+    def variable_alone(self, part: ast.Path) -> None:
+        name = part.variable
+        self.error(
+            "not-a-condition",
+            f"{name} stands for a node in every match, so it is no condition",
+            part.span,
+            f"compare it, {name} = 'a', or ask for what it may have: {name}/title, {name}/@id",
+        )
 
     def position(self, example: str, span: Span) -> None:
         message = f"positions such as {example} are not supported"

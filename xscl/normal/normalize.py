@@ -245,6 +245,8 @@ def _local(part: ir.Expr) -> ir.Expr | None:
         case ir.Not():
             inner = _local(part.part)
             return None if inner is None else ir.Not(inner)
+        case ir.VariablePath():
+            return ir.Path(part.steps)
     used = ir.variable_paths(part)
     bare = _at_the_node(part)
     if not any(path.steps for path in used):

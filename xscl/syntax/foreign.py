@@ -36,7 +36,10 @@ _ABSENCE = "that something is absent is said by the pattern extension, which is 
 _TWO = "write a query for each, separated by ;"
 _NO_ORDER = "each match is published when it is found, so there is no order to ask for"
 _NO_LIMIT = "every match is published, there is no limit to set"
-_EXISTENCE = "that a node exists is a filter: S//a[./b], and S//a[not(./b)] that it does not"
+_EXISTENCE = (
+    "a path alone asks whether there is such a node: S//a[./b] or WHERE x/b; that there is none is "
+    "S//a[not(./b)] or WHERE NOT x/b"
+)
 _PATTERN = "write contains(x, 'text'), starts-with(x, 'text') or matches(x, 'pattern')"
 _NO_IF = "there is no if: write a query for each case"
 _NO_DOLLAR = "names and numbers are written without $"

@@ -134,7 +134,8 @@ def _pattern(pattern: ast.Pattern, newline: str) -> str:
     if pattern.predicate is not None:
         text = _expression(pattern.predicate, 0, False)
         # A lone name or number in braces is a window.
-        lone = isinstance(pattern.predicate, ast.Path | ast.Number)
+        alone = pattern.predicate
+        lone = isinstance(alone, ast.Number) or (isinstance(alone, ast.Path) and not alone.steps)
         braces.append(f"({text})" if lone else text)
     if pattern.window is not None:
         braces.append(_window(pattern.window))
