@@ -91,7 +91,8 @@ def cut(documents: list[Document], size: int) -> list[list[Document]]:
 
 
 def throughput(broker: Broker, documents: list[Document], size: int) -> Result:
-    """Documents in batches. A batch is frozen for the collector, which would walk it again and again."""
+    """Documents in batches. A batch is frozen for the collector, which would walk it again and
+    again."""
     clock = broker.engine.clock = CpuClock()
     gc.collect()
     gc.freeze()
@@ -197,7 +198,8 @@ def shown(count: int, size: int, result: Result) -> str:
 
 
 def library(every: list[Document], queries: str, count: int) -> tuple[list[str], str]:
-    """The library under so many subscriptions: a line for each size of batch, and one of latency."""
+    """The library under so many subscriptions: a line for each size of batch, and one of
+    latency."""
     warm, few = len(every) // 10, len(every) // 6
     parts = ((1_000, every[warm:-few]), (100, every[-few : -few // 2]))
     lines = []

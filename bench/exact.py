@@ -82,7 +82,8 @@ class Exact:
         return known
 
     def _rank(self, joins: Joins) -> tuple[Integers, Integers]:
-        """For each document as the earlier and as the later one, a number: equal where they agree."""
+        """For each document as the earlier and as the later one, a number: equal where they
+        agree."""
         known = self._ranks.get(joins)
         if known is None:
             ids = self.documents.ids

@@ -83,13 +83,13 @@ def _pairs(rng: random.Random, words: list[str], count: int) -> list[tuple[str, 
 def rss(count: int = ITEMS, channels: int = CHANNELS, seed: int = 1) -> Documents:
     """Feed items: title, link, author, category, channel address.
 
-    Our choices: channel sizes are Zipf (0.9, so the largest has a tenth of all items). A channel has
-    1 to 20 bylines and 1 to 12 of 60 categories, both Zipf; one item in twenty has one of 25 bylines
-    that all channels share. One item in twenty repeats the title of an earlier item of any channel,
-    and two in five of those its link too; one in fifty has its channel's standing title; one in a
-    hundred links to its channel's address; one in two hundred has its category for an author. All
-    other titles and links are new. An item comes every 20 seconds; three channels in ten date by the
-    minute, so that timestamps repeat.
+    Our choices: channel sizes are Zipf (0.9, so the largest has a tenth of all items). A channel
+    has 1 to 20 bylines and 1 to 12 of 60 categories, both Zipf; one item in twenty has one of 25
+    bylines that all channels share. One item in twenty repeats the title of an earlier item of any
+    channel, and two in five of those its link too; one in fifty has its channel's standing title;
+    one in a hundred links to its channel's address; one in two hundred has its category for an
+    author. All other titles and links are new. An item comes every 20 seconds; three channels in
+    ten date by the minute, so that timestamps repeat.
     """
     rng = random.Random(seed)
     words = _words(rng, 6_000)
@@ -172,7 +172,8 @@ def join_queries(
 ) -> list[Query]:
     """Subscriptions as in section 6.6.1; equal ones are one object, so a million fit in memory.
 
-    `most` is the paper's K, `skew` its Zipf parameter. Five leaves and K = 5 give 1,545 distinct ones.
+    `most` is the paper's K, `skew` its Zipf parameter. Five leaves and K = 5 give 1,545 distinct
+    ones.
     """
     rng = random.Random(seed)
     sizes = _zipf(most, skew)

@@ -61,7 +61,8 @@ def library(rows: list[DocumentRow], times: dict[str, float]) -> set[str]:
                 matches = broker.engine.apply(arrivals)
                 broker.acknowledge(matches)
             found |= {
-                f"{m.query} {' '.join(d.id for d in m.documents)} {' '.join(d.stream for d in m.documents)}"
+                f"{m.query} {' '.join(d.id for d in m.documents)} "
+                f"{' '.join(d.stream for d in m.documents)}"
                 for m in matches
             }
         for step, seconds in clock.seconds.items():
@@ -169,7 +170,8 @@ def main() -> None:
     # Revisions are left out: the script has no notion of them.
     rows = [row for row in every if not row.revision]
     print(
-        f"{len(every):,} items and revisions in {args.archive.name}; {len(rows):,} items, 8 queries\n"
+        f"{len(every):,} items and revisions in {args.archive.name}; {len(rows):,} items, 8 "
+        "queries\n"
     )
     ours = library(rows, times)
     with cpu(times, "the obvious script"):

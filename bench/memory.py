@@ -1,4 +1,5 @@
-"""What does the broker hold of a query, an item and a value, and does it stay flat over ten million items?
+"""What does the broker hold of a query, an item and a value, and does it stay flat over ten million
+items?
 
     python -m bench.memory [--items 10000000] [--quick]
 

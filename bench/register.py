@@ -10,8 +10,8 @@ X and keyword Y, followed within a day by the same link", each with constants of
 Each row is a process of its own with a state directory. Per subscription: parsing, checking, and
 registering (the passes, the catalogue, stage 1, the store), in microseconds of CPU; the growth of
 the process's memory, the tables of stage 2 included. Beside it what the passes alone cost where
-each query is compiled by itself, as if none were like another. At that size: adding one and removing
-one, with bringing stage 2 up to date; and starting again from the state directory.
+each query is compiled by itself, as if none were like another. At that size: adding one and
+removing one, with bringing stage 2 up to date; and starting again from the state directory.
 """
 
 from __future__ import annotations

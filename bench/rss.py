@@ -10,8 +10,9 @@ out, since they are the same for all. Every count is held against an exact one. 
 all items. Another system that has used up its budget of CPU seconds is stopped; its rate is that of
 the items it has joined, which are the easy ones, with little before them to join with.
 
-The broker answers a probe with lists of documents, which are complete and in order of time. To count
-them is to look at each; what it takes to have the answer and leave the lists alone is measured too.
+The broker answers a probe with lists of documents, which are complete and in order of time. To
+count them is to look at each; what it takes to have the answer and leave the lists alone is
+measured too.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def measure(
         found = verifier.verify(result, workload)
         of = f" of {len(result.sample)} of them" if result.sample is not None else ""
         line = (
-            f"{len(workload.queries):,} subscriptions, batches of {size:,}: {name}, {result.documents:,}"
+            f"{len(workload.queries):,} subscriptions, batches of {size:,}: {name}, "
+            f"{result.documents:,}"
             f" items in {figures(result.seconds)} CPU s, {found:,} matches{of}, as counted exactly"
         )
         print(line, flush=True)

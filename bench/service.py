@@ -1,16 +1,17 @@
-"""What does the service hold: with publishers and feeds at once, 100,000 subscriptions, failing webhooks?
+"""What does the service hold: with publishers and feeds at once, 100,000 subscriptions, failing
+webhooks?
 
     python -m bench.service [--minutes 5] [--subscriptions 100000] [--hooks 1000] [--rate 300]
         [--pipeline spark] [--quick]
 
-A real `broker serve` with its local pipeline (or with Spark's, and then no results are saved). First a
-steady rate, for latencies: from the answer to the publisher until the match is in the log, and from
-there until it has reached its webhook. Then as fast as the service accepts, for the minutes asked for,
-with twenty lines on the way: is what it holds flat? The webhooks of a thousand subscriptions go to a
-receiver that is slow and fails one time in five; feeds grow and are polled meanwhile. A client follows
-the log from its beginning, which keeps what is delivered for two minutes. At the end every match that
-it read is held against an exact count, and what the receiver got against those: loss, if there is any,
-is told.
+A real `broker serve` with its local pipeline (or with Spark's, and then no results are saved).
+First a steady rate, for latencies: from the answer to the publisher until the match is in the log,
+and from there until it has reached its webhook. Then as fast as the service accepts, for the
+minutes asked for, with twenty lines on the way: is what it holds flat? The webhooks of a thousand
+subscriptions go to a receiver that is slow and fails one time in five; feeds grow and are polled
+meanwhile. A client follows the log from its beginning, which keeps what is delivered for two
+minutes. At the end every match that it read is held against an exact count, and what the receiver
+got against those: loss, if there is any, is told.
 """
 
 from __future__ import annotations
@@ -67,9 +68,12 @@ class Served:
         urls = [f"http://127.0.0.1:{port}/feed/{n}" for n in range(feeds)]
         config = directory / "broker.toml"
         config.write_text(
-            f'state = "state"\n[server]\nport = 0\n[feeds]\nurls = {json.dumps(urls)}\ninterval = "5 s"\n'
-            '[delivery]\nallow_private = true\nschedule = ["1 s", "2 s", "5 s", "10 s", "20 s", "40 s"]\n'
-            '[retention]\ndelivered = "2 min"\ndocuments = "11 days"\n[time]\nlateness = "60 days"\n[intake]\nmax_backlog = 20000\n'
+            f'state = "state"\n[server]\nport = 0\n[feeds]\nurls = {json.dumps(urls)}\ninterval = '
+            '"5 s"\n'
+            '[delivery]\nallow_private = true\nschedule = ["1 s", "2 s", "5 s", "10 s", "20 s", '
+            '"40 s"]\n'
+            '[retention]\ndelivered = "2 min"\ndocuments = "11 days"\n[time]\nlateness = "60 '
+            'days"\n[intake]\nmax_backlog = 20000\n'
             f'[pipeline]\nkind = "{pipeline}"\n[logs]\nlevel = "warning"\n'
         )
         self.state = directory / "state"
@@ -106,7 +110,8 @@ class Served:
 
 
 class Follower(threading.Thread):
-    """A client that reads the log behind its last number, again and again, and keeps the figures."""
+    """A client that reads the log behind its last number, again and again, and keeps the
+    figures."""
 
     def __init__(self, served: Served, publisher: Publisher) -> None:
         super().__init__(daemon=True)
@@ -276,8 +281,10 @@ def verdict(
         time.sleep(0.2)
     reached = [(came[id] - at) * 1_000 for id, at in follower.hooked.items() if id in came]
     lines = [
-        f"{len(publisher.at):,} documents accepted ({publisher.refused} requests sent away for a while),"
-        f" {follower.count:,} matches read, {wanted:,} counted exactly: {wanted - follower.count:,} lost.",
+        f"{len(publisher.at):,} documents accepted ({publisher.refused} requests sent away for a "
+        "while),"
+        f" {follower.count:,} matches read, {wanted:,} counted exactly: "
+        f"{wanted - follower.count:,} lost.",
         f"{len(follower.hooked):,} of them for webhooks,"
         f" {len(follower.hooked.keys() - came.keys()):,} not delivered.",
     ]
@@ -336,7 +343,8 @@ def main() -> None:
             served.process.terminate()
             served.process.wait()
     parts = [
-        f"{args.subscriptions:,} subscriptions, {args.hooks:,} with webhooks, {FEEDS} feeds; a steady"
+        f"{args.subscriptions:,} subscriptions, {args.hooks:,} with webhooks, {FEEDS} feeds; a "
+        "steady"
         f" {args.rate:,} documents a second for {calm:.0f} s, then as many as it takes.",
         "\n".join(f"- {line}" for line in lines),
         table(HEAD, rows),

@@ -2,13 +2,13 @@
 
     python -m bench.stage1 [--most 1000000] [--quick]
 
-The parse floor is `lxml.etree.fromstring` on the same bytes, measured in turns with stage 1: parsing,
-matching, and the Arrow columns of a batch. Patterns are of three sorts: `paths` are tree patterns
-that all differ (a tenth of them with `//` inside), `constants` compare one subject with a constant
-each, `keywords` search one for a word each. A few more select the same nodes however many the
-others are, which select nothing; so the witnesses stay the same, and what grows is what the others
-cost. `change` is a pattern that comes, a document, the pattern that goes, a document, less the
-documents. Hostile documents meet the paths.
+The parse floor is `lxml.etree.fromstring` on the same bytes, measured in turns with stage 1:
+parsing, matching, and the Arrow columns of a batch. Patterns are of three sorts: `paths` are tree
+patterns that all differ (a tenth of them with `//` inside), `constants` compare one subject with a
+constant each, `keywords` search one for a word each. A few more select the same nodes however many
+the others are, which select nothing; so the witnesses stay the same, and what grows is what the
+others cost. `change` is a pattern that comes, a document, the pattern that goes, a document, less
+the documents. Hostile documents meet the paths.
 """
 
 from __future__ import annotations

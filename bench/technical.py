@@ -114,7 +114,8 @@ def main() -> None:
         for name, p in SCHEMAS.items()
     )
     note = (
-        f"CPU milliseconds for a pair of documents, {pairs} pairs or {budget:g} CPU seconds for each"
+        f"CPU milliseconds for a pair of documents, {pairs} pairs or {budget:g} CPU seconds for "
+        "each"
         f" run. Where not varied, {fixed}; {_MIDDLES} inner nodes."
     )
     parts: list[str] = []

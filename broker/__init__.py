@@ -9,7 +9,7 @@ matches = broker.process([Document(id="d1", timestamp=0.0, xml="<book>...</book>
 The way of a query:
 
     text -- xscl.parse, xscl.check --> ResolvedQuery
-      | query.prepared.compile_query                tree patterns, template, parameters; made once a shape
+      | query.prepared.compile_query                tree patterns, template, parameters of a shape
       v
     Compiled
       | subscriptions.registry.Registry.subscribe   numbered, stored, in the catalog and in stage 1
@@ -20,7 +20,7 @@ The way of a query:
 The way of a document:
 
     Document
-      | documents.witnessing.arrivals               stage 1 (`xscl.stage1`), here or on Spark's executors
+      | documents.witnessing.arrivals               stage 1 (`xscl.stage1`), here or by Spark
       v
     witness rows
       | documents.admission.Admission.admit         known, late, and in which order
@@ -33,9 +33,9 @@ The way of a document:
       v
     Match -- state.outbox.Outbox --> the caller, a sink, or the service's mailbox
 
-`engine.Engine.apply` does a batch of that in one transaction. `broker.Broker` is the library over it,
-`spark` and `service.pipeline` bring documents, `delivery` takes matches to receivers, `service` and
-`cli` are around all.
+`engine.Engine.apply` does a batch of that in one transaction. `broker.Broker` is the library over
+it, `spark` and `service.pipeline` bring documents, `delivery` takes matches to receivers, `service`
+and `cli` are around all.
 """
 
 from __future__ import annotations

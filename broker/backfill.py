@@ -85,8 +85,9 @@ def dry_run(
     """What queries would match in history from `since` (microseconds) on. Registers nothing.
 
     A query that matches more than `most` times is left out from the document on at which it does,
-    and told as suspended. The documents are read through a connection of their own, as they are now;
-    so this may run while the engine is used in another thread. Raises `XsclError` as `backfill` does.
+    and told as suspended. The documents are read through a connection of their own, as they are
+    now; so this may run while the engine is used in another thread. Raises `XsclError` as
+    `backfill` does.
     """
     _refuse_nested(compiled)
     with engine.store.snapshot() as statements:
@@ -109,8 +110,8 @@ class _Stopped:
 
 
 class _Past:
-    """An engine of its own that holds nothing but some queries, and what they match in history, from
-    document number `first` on, as what arrives later will match with it."""
+    """An engine of its own that holds nothing but some queries, and what they match in history,
+    from document number `first` on, as what arrives later will match with it."""
 
     def __init__(self, queries: Sequence[Compiled], limit: Limit | None, first: int) -> None:
         self.engine = Engine(Store(None), UNBOUNDED, limit=limit)

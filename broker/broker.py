@@ -41,12 +41,12 @@ class Broker:
 
     `state` is a directory in which everything survives a crash; without it all is in memory.
     `lateness` says how much older than the newest document one may arrive (a timedelta or seconds,
-    7 days unless told); what is older becomes a dead letter. `lateness_of` says the same for streams
-    that have their own; a document of several streams may be as late as the latest of them. `limit`
-    suspends a subscription that matches more (`resume` lets it go on). `memory` is the number of
-    documents whose values are held in memory; older ones are read from the state when a value of
-    theirs comes again. With `revisions="flow"` a revision does not replace what is stored: it is a
-    document of its own, which never matches other versions of itself.
+    7 days unless told); what is older becomes a dead letter. `lateness_of` says the same for
+    streams that have their own; a document of several streams may be as late as the latest of them.
+    `limit` suspends a subscription that matches more (`resume` lets it go on). `memory` is the
+    number of documents whose values are held in memory; older ones are read from the state when a
+    value of theirs comes again. With `revisions="flow"` a revision does not replace what is stored:
+    it is a document of its own, which never matches other versions of itself.
 
     Raises `StateError` where the state cannot be used, `ArgumentError` for what cannot be, and
     `ClosedError` after `close`.
@@ -163,18 +163,18 @@ class Broker:
         """Process a batch of documents in order of arrival; the matches that it completes.
 
         `now` is the time of the wall clock, for who has one: limits count by it, a date beyond it
-        makes no other document late, and it is the time of documents without a timestamp. Those take
-        the clock of this machine where it is not given.
+        makes no other document late, and it is the time of documents without a timestamp. Those
+        take the clock of this machine where it is not given.
 
-        A document that is not well-formed, or too late, becomes a dead letter. Raises `ArgumentError`
-        for what is no document, and then takes none of the batch.
+        A document that is not well-formed, or too late, becomes a dead letter. Raises
+        `ArgumentError` for what is no document, and then takes none of the batch.
         """
         told = None if now is None else to_microseconds(now)
         return self.engine.apply(self.arrivals(documents, told), told)
 
     def arrivals(self, documents: Iterable[Document], now: int | None = None) -> Arrivals:
-        """Documents as the engine takes them, matched with the patterns of now; `now` in microseconds
-        for those without a timestamp. Raises `ArgumentError`."""
+        """Documents as the engine takes them, matched with the patterns of now; `now` in
+        microseconds for those without a timestamp. Raises `ArgumentError`."""
         arrived = time.time_ns() // 1_000 if now is None else now
         rows = [_row(document, arrived) for document in _documents(documents)]
         return arrivals(self.engine.matcher, rows)

@@ -1,9 +1,9 @@
 """Stage 2: witnesses and state in, matches out; one DuckDB transaction per batch.
 
 The transaction holds everything that a batch changes: documents, match relations, the matches in
-the outbox, dead letters, suspended subscriptions, and how far each source has been applied. What was
-applied before is dropped on entry, so a batch may be replayed after a crash. Where it fails, memory
-goes back with the file.
+the outbox, dead letters, suspended subscriptions, and how far each source has been applied. What
+was applied before is dropped on entry, so a batch may be replayed after a crash. Where it fails,
+memory goes back with the file.
 """
 
 from __future__ import annotations
@@ -67,12 +67,13 @@ def steady_time() -> int:
 class Engine:
     """The catalog of subscriptions over a store, and the processing of batches.
 
-    `lateness`, `lateness_of` (by stream) and `idle` are in microseconds, see `broker/documents/watermark.py`;
-    `memory` is the number of documents whose values are held in memory; `limit` is what each
-    subscription may match, unless it has a limit of its own. Times named `now` are microseconds of
-    the wall clock, and None where nobody knows it. `steady` is a clock in microseconds that never
-    jumps. `revisions` replace what is stored and fire nothing, or "flow" as documents of their own,
-    which never match other versions of theirs. Used by one thread at a time.
+    `lateness`, `lateness_of` (by stream) and `idle` are in microseconds, see
+    `broker/documents/watermark.py`; `memory` is the number of documents whose values are held in
+    memory; `limit` is what each subscription may match, unless it has a limit of its own. Times
+    named `now` are microseconds of the wall clock, and None where nobody knows it. `steady` is a
+    clock in microseconds that never jumps. `revisions` replace what is stored and fire nothing, or
+    "flow" as documents of their own, which never match other versions of theirs. Used by one thread
+    at a time.
     """
 
     def __init__(
@@ -122,8 +123,8 @@ class Engine:
         self._ticked = steady()
 
     def expect(self, requested: Requested) -> None:
-        """Documents of a log that users asked for, which are never late; while some are still to come
-        nothing expires, so that they join what they belong to."""
+        """Documents of a log that users asked for, which are never late; while some are still to
+        come nothing expires, so that they join what they belong to."""
         self._requested = self.admission.requested = requested
 
     def _ready(self) -> None:
@@ -156,8 +157,9 @@ class Engine:
         self.registry.halt(id, "paused", reason, self.admission.next_doc, now)
 
     def resume(self, id: str, now: int | None = None) -> None:
-        """Let a subscription that was paused or suspended count again, from the next document on, as
-        if it were new. One that is active stays as it is. KeyError if there is none of that id."""
+        """Let a subscription that was paused or suspended count again, from the next document on,
+        as if it were new. One that is active stays as it is. KeyError if there is none of that
+        id."""
         self._ready()
         if id in self.registry.halted:
             self.limits.renew(self.registry.halted[id].number)
@@ -171,8 +173,8 @@ class Engine:
         after: str = "",
         limit: int = UNBOUNDED,
     ) -> list[Registered]:
-        """The subscriptions, in order of their ids: those of a status, or of any, whose ids begin with
-        `prefix` and come behind `after`, at most `limit` of them."""
+        """The subscriptions, in order of their ids: those of a status, or of any, whose ids begin
+        with `prefix` and come behind `after`, at most `limit` of them."""
         return self.listing.page(status, prefix, after, limit)
 
     def registered_of(self, ids: Sequence[str]) -> list[Registered]:
@@ -190,8 +192,8 @@ class Engine:
         return self.registry.take_suspensions()
 
     def set_limit(self, id: str, limit: Limit | None) -> None:
-        """Give a subscription a limit of its own; None: the one for all. KeyError if there is none of
-        that id."""
+        """Give a subscription a limit of its own; None: the one for all. KeyError if there is none
+        of that id."""
         self._ready()
         self.limits.change(self.registry.known_or_fail(id).number, limit)
 

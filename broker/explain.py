@@ -20,7 +20,7 @@ from xscl.normal.treepattern import PatternNode, TreePattern, children
 from xscl.syntax.durations import format_microseconds
 
 
-def ast_stage(query: Compiled, catalog: Catalog) -> str:
+def ast_stage(query: Compiled, _catalog: Catalog) -> str:
     """The syntax tree, a node a line."""
     return syntax_tree(query.resolved.query)
 
@@ -53,7 +53,7 @@ def _tree(value: Any, name: str, depth: int) -> Iterator[str]:
         yield f"{label}{value!r}"
 
 
-def normal_stage(query: Compiled, catalog: Catalog) -> str:
+def normal_stage(query: Compiled, _catalog: Catalog) -> str:
     """Value-join normal form: the tree pattern of each block, then the value joins."""
     lines = []
     passes, literals = query.passes(), query.literals

@@ -11,12 +11,12 @@ from broker.model import UNBOUNDED
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """`documents` are those stored, with the identities of those that have gone; `live_documents` are
-    in memory; `rows` those of RL. `subscriptions` are all, `paused` those of them that are not
-    active, suspended ones too, and `suspended` these alone. `variables` and `nfa_states` are those of
-    stage 1. `next_doc` is the number of the next document, `newest` the highest time so far and
-    `watermark` that less the lateness, in microseconds, None before the first document; `applied` the
-    highest sequence number by source."""
+    """`documents` are those stored, with the identities of those that have gone; `live_documents`
+    are in memory; `rows` those of RL. `subscriptions` are all, `paused` those of them that are not
+    active, suspended ones too, and `suspended` these alone. `variables` and `nfa_states` are those
+    of stage 1. `next_doc` is the number of the next document, `newest` the highest time so far and
+    `watermark` that less the lateness, in microseconds, None before the first document; `applied`
+    the highest sequence number by source."""
 
     documents: int
     rows: int

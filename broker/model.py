@@ -30,8 +30,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_microseconds(time: datetime | float) -> int:
-    """A datetime (naive: UTC) or a number of seconds since 1970 as microseconds. Raises `ArgumentError`
-    for anything else."""
+    """A datetime (naive: UTC) or a number of seconds since 1970 as microseconds. Raises
+    `ArgumentError` for anything else."""
     if isinstance(time, datetime):
         aware = time if time.tzinfo else time.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(microseconds=1)
@@ -63,7 +63,8 @@ def duration_microseconds(duration: timedelta | float) -> int:
 
 
 def to_datetime(microseconds: int) -> datetime:
-    """Microseconds since 1970 as a datetime in UTC; beyond the calendar its first or last moment."""
+    """Microseconds since 1970 as a datetime in UTC; beyond the calendar its first or last
+    moment."""
     try:
         return _EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
@@ -87,10 +88,11 @@ class Document:
     """One XML document on its way in.
 
     `source` and `id` identify it: a second document with both is dropped, or, where `revision` is
-    set, replaces the stored one and fires nothing (unless the broker lets revisions flow). The source is the (first) stream unless given.
-    Of a document with `seq`, only numbers above the highest applied of its source are taken, so
-    that a source may be replayed. A `timestamp` is a datetime or a number of seconds since 1970;
-    without one, the document is of the time when it is processed.
+    set, replaces the stored one and fires nothing (unless the broker lets revisions flow). The
+    source is the (first) stream unless given. Of a document with `seq`, only numbers above the
+    highest applied of its source are taken, so that a source may be replayed. A `timestamp` is a
+    datetime or a number of seconds since 1970; without one, the document is of the time when it is
+    processed.
     """
 
     id: str
@@ -111,8 +113,8 @@ class DocumentRef:
     """A document of a match; `stream` is the first that it flows through.
 
     `timestamp` is its time, of a derived document that of its last document; `timestamp_us` is the
-    same in microseconds since 1970. `title`, `link` and `feed` are what people call it, as far as the
-    document says so: of a feed item its title, its address and the title of its feed.
+    same in microseconds since 1970. `title`, `link` and `feed` are what people call it, as far as
+    the document says so: of a feed item its title, its address and the title of its feed.
     """
 
     id: str
@@ -229,8 +231,8 @@ def _digest_of_query(query: str, text: str) -> hashlib.blake2b:
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A document that was kept aside: its number, when that was (wall clock, None: nobody told),
-    where it came from, why, and its bytes. Times in microseconds. `streams` is empty where a state of
-    an older version did not say."""
+    where it came from, why, and its bytes. Times in microseconds. `streams` is empty where a state
+    of an older version did not say."""
 
     number: int
     at: int | None
@@ -245,8 +247,8 @@ class DeadLetter:
 
 Status = Literal["active", "paused", "suspended"]
 Revisions = Literal["replace", "flow"]
-"""What an edited document does: it takes the place of what is stored and fires nothing, or flows as a
-document of its own, which never matches other versions of itself."""
+"""What an edited document does: it takes the place of what is stored and fires nothing, or flows as
+a document of its own, which never matches other versions of itself."""
 """Paused by a person, suspended by the broker."""
 
 

@@ -52,7 +52,8 @@ class Retention:
     def expire(self, seen: int, keep: int | None = None) -> int:
         """Forget what ended more than the largest lateness and the widest window before `seen`, and
         what ended more than `keep` before it. The number of documents that went. While history that
-        was asked for is still to come nothing goes: it joins what is older than any window reaches."""
+        was asked for is still to come nothing goes: it joins what is older than any window
+        reaches."""
         if self.admission.waits():
             self._expired = -UNBOUNDED
             return 0

@@ -1,7 +1,7 @@
 """The feed edge: from addresses of feeds to numbered documents that survive a crash.
 
     addresses (`opml`), what is known of each feed (`feed_state`), and when it is due (`schedule`)
-      | fetch.Fetcher        polite, conditional, bounded HTTP (`transport`, `host_pool`); or local files
+      | fetch.Fetcher        polite, bounded HTTP (`transport`, `host_pool`); or local files
       v
     Fetched                  bytes and headers, or a problem
       | adapter.parse_feed   feedparser, driven by `parser`; any RSS or Atom, any bytes
@@ -15,6 +15,6 @@
       v
     the pipeline
 
-`archive.replay` yields the same rows from snapshots kept in a directory. `sample_server.FeedServer` serves
-feeds on the loopback interface, and `samples/` holds feeds to try all this with.
+`archive.replay` yields the same rows from snapshots kept in a directory. `sample_server.FeedServer`
+serves feeds on the loopback interface, and `samples/` holds feeds to try all this with.
 """

@@ -80,7 +80,8 @@ def parse_feed(
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A channel before its items were compared with each other: one for each entry, None if empty."""
+    """A channel before its items were compared with each other: one for each entry, None if
+    empty."""
 
     channel: Channel
     items: tuple[Item | None, ...] = ()
@@ -305,7 +306,8 @@ _DATES = ("published", "updated", "created")
 
 
 def _date(entry: Any) -> int | None:
-    """The item's own date in microseconds since the epoch: published, else updated, else created."""
+    """The item's own date in microseconds since the epoch: published, else updated, else
+    created."""
     for key in _DATES:
         moment = read_date(_get(entry, key))
         if moment and _FIRST <= moment < _END:

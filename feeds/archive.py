@@ -43,7 +43,8 @@ class Snapshot:
 
 
 def snapshots(archive: str | Path, report: Report | None = None) -> list[Snapshot]:
-    """The snapshots of an archive in order of time; files without a time in their name are reported.
+    """The snapshots of an archive in order of time; files without a time in their name are
+    reported.
 
     Raises NotADirectoryError if there is no such directory.
     """

@@ -4,9 +4,9 @@ In: the text of a date. Out: microseconds since the epoch, or None. What dateuti
 what could mean two moments is not. No clock: the same text always means the same, so a year of two
 digits is one of 1950 to 2049 (RFC 5322, 4.3).
 
-dateutil answers whenever it can: it takes 10/11/12 for a day, and for what a text leaves out it takes
-a default. So it is asked several times, with other defaults and another order of day and month, and
-has to say the same each time.
+dateutil answers whenever it can: it takes 10/11/12 for a day, and for what a text leaves out it
+takes a default. So it is asked several times, with other defaults and another order of day and
+month, and has to say the same each time.
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ _ISO_LIKE = re.compile(r"\d{4}(?!\d\d(?!\d))[\dW-]{0,6}(?:[T ].*)?")
 _YEAR_FIRST = re.compile(r"(?:[A-Z]{3,9},?\s+)?(?:\d{4}|\d{8}|\d{12}|\d{14})(?!\d)")
 _MONTH = re.compile(r"JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC")
 _OFFSET = r"[+-]\d\d:?[0-5]\d"
-# A comment, or a name beside the offset that counts: 10:00 +0100 (CET), 10:00 GMT+0100 (Central ...)
+# A comment, or a name beside the offset that counts: 10:00 +0100 (CET), 10:00 GMT+0100 (Central
+# ...)
 _COMMENT = re.compile(rf"({_OFFSET}|\s[A-Z]{{2,5}})\s*\([^()]*\)$|({_OFFSET})\s+[A-Z]{{2,5}}$")
 # To dateutil GMT+1 would be the zone that GMT is one hour ahead of.
 _GMT_OFFSET = re.compile(rf"\s(?:GMT|UTC|UT)(?={_OFFSET}$)")
-# EST-1, two times of day, 60 minutes of an offset and more, four numbers of a day, the first century.
+# EST-1, two times of day, 60 minutes of an offset and more, four numbers of a day, the first
+# century.
 _DOUBTFUL = re.compile(
     r":\d\d\s*(?!AM|PM)[A-Z]{2,}\s?[+-]\s?\d"
     r"|:\d\d.*\s\d\d?:\d\d"
@@ -64,7 +66,8 @@ _RFC_822 = {
     "UT": 0, "GMT": 0, "UTC": 0, "Z": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5,
     "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
 }  # fmt: skip
-# Abbreviations of the tz database (2020 and later) that have one offset only, wherever they are used.
+# Abbreviations of the tz database (2020 and later) that have one offset only, wherever they are
+# used.
 _ONE_OFFSET = {
     "ACDT": 10.5, "ACST": 9.5, "ADT": -3, "AEDT": 11, "AEST": 10, "AKDT": -8, "AKST": -9, "AST": -4,
     "AWST": 8, "BST": 1, "CAT": 2, "CEST": 2, "CET": 1, "EAT": 3, "EEST": 3, "EET": 2, "HDT": -9,
@@ -82,7 +85,8 @@ _PREVAILING = {
 
 
 class _Info(parserinfo):  # type: ignore[misc]
-    """dateutil's vocabulary, without words that mean something else in feeds (A, M, P are zones)."""
+    """dateutil's vocabulary, without words that mean something else in feeds (A, M, P are
+    zones)."""
 
     JUMP = (" ", ".", ",", ";", "-", "/", "at", "on", "t", "of", "st", "nd", "rd", "th")
     AMPM = (("am",), ("pm",))
@@ -111,9 +115,9 @@ _ISO = isoparser()
 def read_date(text: str) -> int | None:
     """A date in microseconds since the epoch, None unless it can mean one moment only.
 
-    Without a zone it is UTC, without a time of day the first moment of its day (of its month or year
-    where it is an ISO date that names no more). Names of zones count in capitals or not; one that is
-    unknown, or means several, makes the date unreadable.
+    Without a zone it is UTC, without a time of day the first moment of its day (of its month or
+    year where it is an ISO date that names no more). Names of zones count in capitals or not; one
+    that is unknown, or means several, makes the date unreadable.
     """
     text = " ".join(text.split())
     if not 4 <= len(text) <= LONGEST:
@@ -173,7 +177,8 @@ def _read_other(text: str) -> int | None:
 
 
 def _zone(name: str | None, offset: int | None) -> tzinfo:
-    """The zone of a name or an offset in seconds, UTC for neither. ValueError if it means nothing."""
+    """The zone of a name or an offset in seconds, UTC for neither. ValueError if it means
+    nothing."""
     if offset is not None and (name is None or name not in OFFSETS or OFFSETS[name] == offset):
         return timezone(timedelta(seconds=offset))
     if name is None:

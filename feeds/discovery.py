@@ -2,8 +2,8 @@
 
 In: an address as people know it, and a way to fetch addresses. Out: the feeds found, each fetched
 and read, the best first. Looked at are, until something is found: the address itself; what the page
-and its headers declare (`<link rel="alternate">`); what the page links to and looks like a feed; the
-paths at which most programs put theirs. All requests together are `MAX_REQUESTS`.
+and its headers declare (`<link rel="alternate">`); what the page links to and looks like a feed;
+the paths at which most programs put theirs. All requests together are `MAX_REQUESTS`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ Fetch = Callable[[str], Fetched]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A feed of the site. `same_as` is the url of a better one with the same items, "" if none is."""
+    """A feed of the site. `same_as` is the url of a better one with the same items, "" if none
+    is."""
 
     url: str
     channel: Channel

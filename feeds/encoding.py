@@ -3,8 +3,8 @@
 In: bytes and the HTTP Content-Type. Out: text without a byte order mark, and problems as strings.
 Feeds lie about their encoding, so what decodes as UTF-8 and may be UTF-8 is UTF-8 (text in another
 encoding practically never does); then come the byte order mark, the HTTP header and the XML
-declaration in the order of RFC 7303, and Windows-1252 as the last resort. A few stray bytes in UTF-8,
-as pasted text brings them, are read as Windows-1252 by themselves. Declared ISO-8859-1 is
+declaration in the order of RFC 7303, and Windows-1252 as the last resort. A few stray bytes in
+UTF-8, as pasted text brings them, are read as Windows-1252 by themselves. Declared ISO-8859-1 is
 read as Windows-1252, as browsers do: the difference is a range of control characters no text uses.
 """
 
@@ -64,6 +64,19 @@ def decode(body: bytes, content_type: str = "") -> tuple[str, tuple[str, ...]]:
         # An ASCII-compatible text without a byte above 127 may still be ISO-2022 or HZ.
         if not (body.isascii() and any(_stateful(label) for label in declared)):
             return text, ()
+    as_declared = _decode_as_declared(body, declared)
+    if as_declared is not None:
+        return as_declared
+    mixed = _mostly_utf8(body)
+    if mixed is not None:
+        return mixed, ("encoding: not all of it is valid utf-8, the rest read as windows-1252",)
+    stated = declared[-1] if declared else "utf-8"
+    text = body.decode("cp1252", "replace")
+    return text, (f"encoding: not valid {stated}, read as windows-1252",)
+
+
+def _decode_as_declared(body: bytes, declared: list[str]) -> tuple[str, tuple[str, ...]] | None:
+    """By the first of the declared encodings that fits, None if none does."""
     for label in declared:
         codec = _codec(label)
         # Text in UTF-16 is full of zeros, so a document without any cannot mean it.
@@ -76,12 +89,7 @@ def decode(body: bytes, content_type: str = "") -> tuple[str, tuple[str, ...]]:
         if label != declared[-1] and _codec(declared[-1]) != codec:
             return text, (f"encoding: declared as {declared[-1]}, read as {label}",)
         return text, ()
-    mixed = _mostly_utf8(body)
-    if mixed is not None:
-        return mixed, ("encoding: not all of it is valid utf-8, the rest read as windows-1252",)
-    stated = declared[-1] if declared else "utf-8"
-    text = body.decode("cp1252", "replace")
-    return text, (f"encoding: not valid {stated}, read as windows-1252",)
+    return None
 
 
 def _mostly_utf8(body: bytes) -> str | None:

@@ -98,7 +98,8 @@ def migrate(db: sqlite3.Connection) -> None:
     for statement in TABLE.split(";"):
         db.execute(statement)
     db.execute(
-        f"INSERT INTO feed ({COLUMNS}) SELECT url, address, title, etag, last_modified, next_fetch, "
+        f"INSERT INTO feed ({COLUMNS}) SELECT url, address, title, etag, last_modified, "
+        "next_fetch, "
         "errors, problem, iif(gone, 'gone', 'active'), NULL, NULL, NULL, NULL, 0, NULL, 1, NULL "
         "FROM feed_1"
     )

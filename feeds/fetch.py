@@ -35,7 +35,8 @@ Outcome = Literal["ok", "not modified", "gone", "missing", "busy", "failed"]
 MAX_BYTES = 5 * 1024 * 1024
 MAX_REDIRECTS = 5
 HOST_PAUSE = 900.0
-"""Seconds for which one busy feed keeps the others of its host waiting at most; it itself waits on."""
+"""Seconds for which one busy feed keeps the others of its host waiting at most; it itself waits
+on."""
 MAX_VALIDATOR = 1_024
 _PERMANENT = frozenset((301, 308))
 _REDIRECTS = _PERMANENT | {302, 303, 307}
@@ -58,7 +59,8 @@ def user_agent() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One feed to fetch: its address (URL or path), and the validators of its last answer, verbatim.
+    """One feed to fetch: its address (URL or path), and the validators of its last answer,
+    verbatim.
 
     Not `private`, it is on no private address and in no file even if the fetcher allows such.
     """

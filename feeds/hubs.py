@@ -12,7 +12,8 @@ from typing import Any, Literal
 TABLE = """
 CREATE TABLE IF NOT EXISTS hub (
     url TEXT PRIMARY KEY, hub TEXT NOT NULL, topic TEXT NOT NULL, private INTEGER NOT NULL,
-    token TEXT NOT NULL UNIQUE, secret TEXT NOT NULL, state TEXT NOT NULL, next_try INTEGER NOT NULL,
+    token TEXT NOT NULL UNIQUE, secret TEXT NOT NULL, state TEXT NOT NULL,
+    next_try INTEGER NOT NULL,
     expires INTEGER NOT NULL, errors INTEGER NOT NULL, problem TEXT
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS callback (address TEXT NOT NULL);
@@ -21,11 +22,12 @@ RENEW_AT = 0.8
 """The share of a lease after which it is renewed."""
 
 _DAY = 86_400 * 1_000_000
-# An active subscription is tried at RENEW_AT of its lease, so what is left behind that time tells how
-# far ahead it can be; all others are tried within a day. What lies further ahead (the day is also
-# the tolerance) was put there by a clock that was wrong.
+# An active subscription is tried at RENEW_AT of its lease, so what is left behind that time tells
+# how far ahead it can be; all others are tried within a day. What lies further ahead (the day is
+# also the tolerance) was put there by a clock that was wrong.
 _DUE = f"""
-(next_try <= ?1 OR next_try - ?1 > {_DAY} + {RENEW_AT / (1 - RENEW_AT):.1f} * max(0, expires - next_try))
+(next_try <= ?1 OR
+ next_try - ?1 > {_DAY} + {RENEW_AT / (1 - RENEW_AT):.1f} * max(0, expires - next_try))
 AND url IN (SELECT url FROM feed WHERE status = 'active')
 """
 

@@ -29,7 +29,8 @@ CROWD = 20
 
 
 def trace(item: Item) -> bytes:
-    """What stays of an item when its guid drifts: 8 bytes of its link and date; empty without a link.
+    """What stays of an item when its guid drifts: 8 bytes of its link and date; empty without a
+    link.
 
     The date is exact to the second, so two items of one page are told apart unless they were
     published at once. Dates without a time of day are not: there the host counts too. Without any

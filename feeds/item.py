@@ -48,7 +48,8 @@ class Item:
 
     `id` is its identity within its feed: the guid, else the link, else title and date. `guid` is
     the same value except where a feed gives one guid to several items; then `id` tells them apart.
-    `timestamp` is in microseconds since the epoch: the item's own date if `dated`, else its arrival.
+    `timestamp` is in microseconds since the epoch: the item's own date if `dated`, else its
+    arrival.
     """
 
     channel_url: str
@@ -146,11 +147,13 @@ def iso8601(timestamp: int) -> str:
 
 
 def stream_name(title: str, url: str = "") -> str:
-    """A feed's title as an XML NCName, to name its stream; the host of `url` if the title gives none.
+    """A feed's title as an XML NCName, to name its stream; the host of `url` if the title gives
+    none.
 
-    Letters, digits, `_`, `-` and `.` stay, each run of anything else becomes one `_`, one of `-` one
-    `-` (two begin a comment in a query), and the ends are trimmed of punctuation. A name that would start with a digit gets a `_` in front, and so does
-    one that starts with `broker.`, as the broker's own streams do.
+    Letters, digits, `_`, `-` and `.` stay, each run of anything else becomes one `_`, one of `-`
+    one `-` (two begin a comment in a query), and the ends are trimmed of punctuation. A name that
+    would start with a digit gets a `_` in front, and so does one that starts with `broker.`, as the
+    broker's own streams do.
     """
     host_or_file = urlsplit(url).hostname if "://" in url else re.split(r"[/\\]", url)[-1]
     for text in (title, host_or_file or "", "feed"):

@@ -1,7 +1,7 @@
 """Logins of feeds: taken out of the addresses that users type, and sent to one host only.
 
-In: an address with `user:password@`, and the environment. Out: the address without it, and a header.
-A login is in no message, no document and no name of a feed.
+In: an address with `user:password@`, and the environment. Out: the address without it, and a
+header. A login is in no message, no document and no name of a feed.
 """
 
 from __future__ import annotations

@@ -97,7 +97,8 @@ def write_opml(subscriptions: Iterable[Subscription], title: str = "Subscription
 def _tree(text: str) -> etree._Element | None:
     """The document, or what can be recovered of it: as XML or as HTML, whichever finds more feeds.
 
-    XML recovery keeps the folders best, and stumbles over attributes without quotes or with too many.
+    XML recovery keeps the folders best, and stumbles over attributes without quotes or with too
+    many.
     """
     xml = etree.XMLParser(
         encoding="utf-8",

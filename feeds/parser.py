@@ -1,10 +1,11 @@
 """feedparser, driven so that no document can hang it or make it read anything else.
 
 In: the bytes of a feed. Out: feedparser's own dictionaries for the feed and its entries, its name
-of the dialect, and problems; for JSON Feed (`jsonfeed`) the same. `feedparser.parse` itself is not called, for three reasons: it has no
-bound on time (a hostile feed can keep it busy for hours), it decodes by rules of RFC 3023 that
-spoil ordinary feeds, and its handling of document types misses cases. What it does otherwise is
-done here with the same two parsers: the strict one first, the loose one where that fails.
+of the dialect, and problems; for JSON Feed (`jsonfeed`) the same. `feedparser.parse` itself is not
+called, for three reasons: it has no bound on time (a hostile feed can keep it busy for hours), it
+decodes by rules of RFC 3023 that spoil ordinary feeds, and its handling of document types misses
+cases. What it does otherwise is done here with the same two parsers: the strict one first, the
+loose one where that fails.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from feedparser.api import LooseFeedParser, StrictFeedParser
 from feeds.encoding import decode
 from feeds.item import legal_text
 from feeds.jsonfeed import NoJsonFeed, looks_like_json, read_json_feed
-from feeds.prolog import make_safe
+from feeds.prolog import Prolog, make_safe
 
 MAX_SECONDS = 10.0
 """CPU seconds that one document may take."""
@@ -136,8 +137,9 @@ class _Loose(_Watched, LooseFeedParser):  # type: ignore[misc]
         self.watch()
         super().handle_data(text, escape)
 
-    # References are replaced once, everywhere: feedparser leaves them in guids, names and attributes,
-    # and in texts replaces what it has replaced before. An item must not change when its feed breaks.
+    # References are replaced once, everywhere: feedparser leaves them in guids, names and
+    # attributes, and in texts replaces what it has replaced before. An item must not change when
+    # its feed breaks.
 
     def decode_entities(self, element: str, data: str) -> str:
         if self.contentparams.get("type", "").endswith("xml"):
@@ -219,14 +221,14 @@ def parse_document(body: bytes, content_type: str = "", max_seconds: float = MAX
     if looks_like_json(legal):
         return _json(legal, problems)
     prolog = make_safe(legal)
-    if prolog.refused:
-        return Parsed(error=prolog.refused)
-    problems += prolog.problems
-    not_xml = _other_format(prolog.text)
-    if not_xml:
-        return Parsed(error=not_xml)
+    refused = prolog.refused or _other_format(prolog.text)
+    if refused:
+        return Parsed(error=refused)
+    return _parse_xml(prolog, problems + prolog.problems, time.thread_time() + max_seconds)
 
-    deadline = time.thread_time() + max_seconds
+
+def _parse_xml(prolog: Prolog, problems: tuple[str, ...], deadline: float) -> Parsed:
+    """Strictly if it is well-formed, else loosely; what is lost by that is said."""
     malformed = False
     try:
         try:

@@ -25,8 +25,8 @@ SECOND = 1_000_000
 REFRESH = 7 * 86_400 * SECOND
 """Microseconds for which "not modified" is believed before the whole document is asked for."""
 INTERVAL = 900.0
-"""Seconds between two fetches of a feed where nobody says otherwise; a feed that brings little, or asks
-for it, is asked less often."""
+"""Seconds between two fetches of a feed where nobody says otherwise; a feed that brings little, or
+asks for it, is asked less often."""
 WAVE_FEEDS = 500
 WAVE_BYTES = 32 * 1024 * 1024
 
@@ -36,7 +36,8 @@ Observer = Callable[[FeedState, FeedState, int], Iterable[DocumentRow]]
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """What one round of fetches did: feeds asked, rows added, and (feed, problem) pairs to report."""
+    """What one round of fetches did: feeds asked, rows added, and (feed, problem) pairs to
+    report."""
 
     fetched: int = 0
     rows: int = 0
@@ -51,8 +52,8 @@ class Wave:
 @dataclass(frozen=True, slots=True)
 class Terms:
     """On what terms a feed is fetched: whether it may be on a private address, since when
-    (microseconds since the epoch) the items of its first document are news, `ALL` by default, and the
-    `interval` between two fetches in seconds, if the user has said one for this feed."""
+    (microseconds since the epoch) the items of its first document are news, `ALL` by default, and
+    the `interval` between two fetches in seconds, if the user has said one for this feed."""
 
     private: bool = True
     since: int = ALL
@@ -74,12 +75,13 @@ class Poller:
 
     `feeds` are addresses as the user typed them, perhaps with a login; None means all that are in
     the spool. `interval` is the shortest time in seconds between two fetches of a feed; `schedule`
-    says how much longer it gets, unless the interval is to be kept `exact`. A feed that is gone (410) is not asked again. `subscriber` has the
-    feeds that name a hub pushed, `observe` adds documents about the feeds themselves, and `terms`
-    gives each feed's. `now` gives seconds since the epoch, `chance` a number from 0 to 1.
+    says how much longer it gets, unless the interval is to be kept `exact`. A feed that is gone
+    (410) is not asked again. `subscriber` has the feeds that name a hub pushed, `observe` adds
+    documents about the feeds themselves, and `terms` gives each feed's. `now` gives seconds since
+    the epoch, `chance` a number from 0 to 1.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # settings, each by its keyword
         self,
         spool: Spool,
         fetcher: Fetcher,
@@ -152,7 +154,8 @@ class Poller:
         return None
 
     def _is_too_far(self, seconds: float, url: str) -> bool:
-        """Whether a feed's next fetch is further off than any wait, so that a wrong clock has set it."""
+        """Whether a feed's next fetch is further off than any wait, so that a wrong clock has set
+        it."""
         if seconds <= longest_wait(self._interval):
             return False
         return seconds > longest_wait(self._terms(url).interval or 0.0)

@@ -1,8 +1,8 @@
-"""What the user says of a feed: its folder, its name, its interval, what it may reach, and since when
-it is news.
+"""What the user says of a feed: its folder, its name, its interval, what it may reach, and since
+when it is news.
 
-In: the file of a spool. Out: `Preferences` by the feed's url; a table of the spool's database, beside
-what is known of the fetches (`feed_state`). Any process may write it.
+In: the file of a spool. Out: `Preferences` by the feed's url; a table of the spool's database,
+beside what is known of the fetches (`feed_state`). Any process may write it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Preferences:
     """`title` and `folder` ("a/b") are the user's, "" for none.
 
     A feed that may be `private` may be on a private address, or a file. `since` (microseconds since
-    the epoch) is the time after which an item of the feed's first document is news; what is older is
-    history (`identity.is_history`). With an `interval` (seconds) the feed is fetched as often.
+    the epoch) is the time after which an item of the feed's first document is news; what is older
+    is history (`identity.is_history`). With an `interval` (seconds) the feed is fetched as often.
     """
 
     url: str

@@ -1,8 +1,8 @@
 """Which rows of the spool are what the user asked for when a feed was added, however old they are.
 
-In: the first documents of feeds, inside a transaction of the spool. Out, to the process that matches:
-whether a row is such a one, and whether some are still to come. Lateness is about feeds that are
-behind; what was asked for is old because it was asked for.
+In: the first documents of feeds, inside a transaction of the spool. Out, to the process that
+matches: whether a row is such a one, and whether some are still to come. Lateness is about feeds
+that are behind; what was asked for is old because it was asked for.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def forget(db: sqlite3.Connection, up_to_seq: int) -> None:
 
 
 class Requested:
-    """What was asked for in the spool at `path`, for the process that matches its rows. `steady` is a
-    clock in seconds that never jumps."""
+    """What was asked for in the spool at `path`, for the process that matches its rows. `steady` is
+    a clock in seconds that never jumps."""
 
     def __init__(self, path: str | Path, steady: Callable[[], float] = time.monotonic) -> None:
         self._path = Path(path)
@@ -61,14 +61,16 @@ class Requested:
         return any(first <= seq <= last for first, last in self._ranges.get(source, ()))
 
     def waits(self, position: int) -> bool:
-        """Whether some of it is still to come to who has applied the rows up to `position`: it waits
-        in the spool, or its feed was not asked yet. What does not come is not waited for forever."""
+        """Whether some of it is still to come to who has applied the rows up to `position`: it
+        waits in the spool, or its feed was not asked yet. What does not come is not waited for
+        forever."""
         with row_log.reading(self._path) as db:
             found = (
                 db is not None
                 and db.execute(
                     "SELECT EXISTS (SELECT 1 FROM requested WHERE last > ?) OR EXISTS "
-                    "(SELECT 1 FROM feed WHERE status = 'active' AND last_fetch IS NULL AND errors = 0)",
+                    "(SELECT 1 FROM feed WHERE status = 'active' AND last_fetch IS NULL AND errors "
+                    "= 0)",
                     (position,),
                 ).fetchone()[0]
             )

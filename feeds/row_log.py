@@ -159,7 +159,8 @@ def last_seq(path: str | Path) -> int:
 
 
 def seq_after(path: str | Path, start_seq: int, rows: int) -> int:
-    """The number of the last of the next `rows` rows after `start_seq`; `start_seq` if none is left."""
+    """The number of the last of the next `rows` rows after `start_seq`; `start_seq` if none is
+    left."""
     with reading(path) as db:
         if db is None:
             return start_seq

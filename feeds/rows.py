@@ -28,7 +28,8 @@ DOCUMENTS = pa.schema(
         pa.field("place", pa.string(), nullable=False),
     ]
 )
-"""The columns of documents, as sources yield them and stage 1 takes them; those of `DocumentRow`."""
+"""The columns of documents, as sources yield them and stage 1 takes them; those of
+`DocumentRow`."""
 
 
 class DocumentRow(NamedTuple):
@@ -36,9 +37,9 @@ class DocumentRow(NamedTuple):
 
     `source` and `id` identify it; `streams` are those it flows through; `timestamp` is in
     microseconds since the epoch, the document's own date if `dated`; `seq` numbers the rows of its
-    source; `revision` says that it replaces what was sent under this id before; `error` why `xml` is
-    no document; `place` says to people where it came from. No columns: `arrival` is when an archive
-    first saw it, and `order` what rows of files are sorted by.
+    source; `revision` says that it replaces what was sent under this id before; `error` why `xml`
+    is no document; `place` says to people where it came from. No columns: `arrival` is when an
+    archive first saw it, and `order` what rows of files are sorted by.
     """
 
     source: str

@@ -75,7 +75,8 @@ def retry_after(value: str, now: float) -> float | None:
 
 
 def freshness(headers: Mapping[str, str]) -> float:
-    """Seconds for which an answer is fresh (RFC 9111, 4.2), 0 if it does not say; names in lower case."""
+    """Seconds for which an answer is fresh (RFC 9111, 4.2), 0 if it does not say; names in lower
+    case."""
     parts = (part.partition("=") for part in headers.get("cache-control", "").split(","))
     directives = {name.strip().lower(): value.strip().strip('"') for name, _, value in parts}
     if "no-cache" in directives or "no-store" in directives:

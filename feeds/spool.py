@@ -2,8 +2,8 @@
 
 In: waves, the batches of feeds that were fetched together, and rows that are published. Out:
 numbered document rows, in order, to any process. One SQLite file (write-ahead log, every commit
-synced) holds the rows (`row_log`), the items that were `seen`, the `feed_state` of each, and the `hubs`
-that push it.
+synced) holds the rows (`row_log`), the items that were `seen`, the `feed_state` of each, and the
+`hubs` that push it.
 
 Guarantees, also when the process is killed or the power fails at any moment:
 
@@ -94,9 +94,9 @@ class _Group:
 class Spool(AbstractContextManager["Spool"]):
     """The spool at `path`, made if it is not there, for the process that writes it.
 
-    `on_rows` is called, by the thread that stored them, when there are new rows; `now` gives seconds
-    since the epoch. May be used from several threads. Raises SpoolError for a file that is something
-    else.
+    `on_rows` is called, by the thread that stored them, when there are new rows; `now` gives
+    seconds since the epoch. May be used from several threads. Raises SpoolError for a file that is
+    something else.
     """
 
     def __init__(
@@ -148,8 +148,8 @@ class Spool(AbstractContextManager["Spool"]):
 
         The rows of all its feeds are in order of time, so that the first fetches of many feeds
         arrive as their items happened; those of first documents, which are what was asked for
-        however old they are, come before what is new in the others. With `known_only` a feed that was removed while it was
-        being fetched stays removed.
+        however old they are, come before what is new in the others. With `known_only` a feed that
+        was removed while it was being fetched stays removed.
         """
         batches = [wave] if isinstance(wave, Batch) else list(wave)
         with self._transaction():
@@ -179,7 +179,8 @@ class Spool(AbstractContextManager["Spool"]):
         return len(rows)
 
     def publish(self, rows: Sequence[DocumentRow]) -> range:
-        """Append rows that are no feed's, all or none; their numbers. They are on disk when it returns.
+        """Append rows that are no feed's, all or none; their numbers. They are on disk when it
+        returns.
 
         Calls from several threads that meet are one transaction, so they wait for one sync
         together. ValueError for a text that cannot be stored; SpoolFull where there is no room;
@@ -249,7 +250,8 @@ class Spool(AbstractContextManager["Spool"]):
             total += gone
 
     def compact(self) -> int:
-        """Give the room of what was let go back to the file system, if it is much; pages given back."""
+        """Give the room of what was let go back to the file system, if it is much; pages given
+        back."""
         with self._lock:
             (free,) = self._db.execute("PRAGMA freelist_count").fetchone()
         pages = int(free) - _SLACK
@@ -260,7 +262,8 @@ class Spool(AbstractContextManager["Spool"]):
         return max(0, pages)
 
     def backup(self, path: Path) -> None:
-        """Write a consistent copy to `path`, which must not exist, while all goes on. SpoolError."""
+        """Write a consistent copy to `path`, which must not exist, while all goes on.
+        SpoolError."""
         try:
             with row_log.reading(self.path) as db:
                 assert db is not None
@@ -309,7 +312,8 @@ class Spool(AbstractContextManager["Spool"]):
         return new
 
     def remove(self, url: str) -> bool:
-        """Forget a feed, but not its items: added again it brings only what is new. Was it there?"""
+        """Forget a feed, but not its items: added again it brings only what is new. Was it
+        there?"""
         with self._transaction():
             self._db.execute("DELETE FROM hub WHERE url = ?", (url,))
             return self._db.execute("DELETE FROM feed WHERE url = ?", (url,)).rowcount > 0

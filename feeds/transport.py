@@ -239,8 +239,8 @@ def resolve(host: str, port: int) -> list[str]:
 def reachable(
     host: str, addresses: list[str], allow_private: bool, advice: str = ", not allowed here"
 ) -> list[str]:
-    """Those addresses of a host that may be connected to. Raises BlockedAddress, which ends with the
-    advice, where it has private ones alone."""
+    """Those addresses of a host that may be connected to. Raises BlockedAddress, which ends with
+    the advice, where it has private ones alone."""
     if allow_private:
         return addresses
     public = [address for address in addresses if is_public(address)]

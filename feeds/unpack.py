@@ -114,7 +114,8 @@ def _unbrotlied(pieces: Iterable[bytes], limit: int) -> bytes:
 
 
 def _window_bits(start: bytes) -> int:
-    """What zlib needs to know: "deflate" is meant to have zlib's header (RFC 1950), and often has not."""
+    """What zlib needs to know: "deflate" is meant to have zlib's header (RFC 1950), and often has
+    not."""
     if start.startswith(_GZIP_MAGIC[:2]):
         return 16 + zlib.MAX_WBITS
     has_header = start[0] & 0x0F == 8 and int.from_bytes(start[:2], "big") % 31 == 0

@@ -195,7 +195,8 @@ class Subscriber(AbstractContextManager["Subscriber"]):
                 return b""
             challenge = query.get("hub.challenge", "")
             # Only hubs that were asked know the token. The hub's answer to that may have been lost,
-            # or ours to an earlier verification, so neither "wanted" nor "active" is a reason for no.
+            # or ours to an earlier verification, so neither "wanted" nor "active" is a reason for
+            # no.
             if mode != "subscribe" or known.state == "denied" or not challenge:
                 return None
             given = query.get("hub.lease_seconds", "")

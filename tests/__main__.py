@@ -25,8 +25,8 @@ STYLE = {
     "lint": ["ruff", "check", "."],
 }
 TYPES = ["mypy"]
-# A file's tests stay together, for what they share; the order is that of conftest.py. Tests wait for
-# servers and for Java much of the time, so there is one process more than there are cores.
+# A file's tests stay together, for what they share; the order is that of conftest.py. Tests wait
+# for servers and for Java much of the time, so there is one process more than there are cores.
 TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 

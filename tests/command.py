@@ -1,9 +1,9 @@
 """`broker` as a process of its own, as a user runs it, without waiting for Python to import it all.
 
-Starting Python and importing the broker takes half a second of a core, and what a command does takes
-a few milliseconds. So the processes are forked from one that has imported everything: this module,
-run by `python -m tests.command`. What comes out of it is a full process: its own session if it is to
-have one, files, an environment and a directory of its own.
+Starting Python and importing the broker takes half a second of a core, and what a command does
+takes a few milliseconds. So the processes are forked from one that has imported everything: this
+module, run by `python -m tests.command`. What comes out of it is a full process: its own session if
+it is to have one, files, an environment and a directory of its own.
 
 `Command` has of `subprocess.Popen` what the tests use.
 """

@@ -23,7 +23,8 @@ class Outcome:
 def long_run(
     about: str | None, option: str, kinds: Sequence[str], one: Callable[[int, str], Outcome]
 ) -> int:
-    """Run seeds of the kind that the command line names until there are enough cases; the exit code.
+    """Run seeds of the kind that the command line names until there are enough cases; the exit
+    code.
 
     `about` is the docstring of the command, `option` the name of the kind's option, of which the
     first is the default.

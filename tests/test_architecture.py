@@ -235,7 +235,8 @@ def test_libraries_that_few_rooms_import(library: str) -> None:
 
 
 def test_the_match_relations_have_one_owner() -> None:
-    """Generated queries name `rl` as theirs; all other SQL over it and `documents` is the owner's."""
+    """Generated queries name `rl` as theirs; all other SQL over it and `documents` is the
+    owner's."""
     naming = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN|TABLE|EXISTS)\s+(?:rl|documents)\b")
     naming_module = [
         module

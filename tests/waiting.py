@@ -1,9 +1,9 @@
 """Waiting for what other threads and processes bring about: for a condition, never for a time.
 
 A machine that is busy with other things may take a hundred times as long as a quiet one. So nothing
-here says how long something takes; `PATIENCE` only ends a test whose condition never comes true. Where
-the product itself is given a limit that must not be reached, `PATIENCE` is that limit too; where one
-must not be reached while a test waits, it is `NEVER`.
+here says how long something takes; `PATIENCE` only ends a test whose condition never comes true.
+Where the product itself is given a limit that must not be reached, `PATIENCE` is that limit too;
+where one must not be reached while a test waits, it is `NEVER`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ NEVER = 10 * PATIENCE
 
 
 def until(condition: Callable[[], T], what: str | Callable[[], str] = "it did not happen") -> T:
-    """Wait until a condition is true, and return what it said; `what` is the message if it never is."""
+    """Wait until a condition is true, and return what it said; `what` is the message if it never
+    is."""
     end = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert time.monotonic() < end, what if isinstance(what, str) else what()
@@ -30,5 +31,6 @@ def until(condition: Callable[[], T], what: str | Callable[[], str] = "it did no
 
 
 def pause(seconds: float = 0.005) -> None:
-    """Let others go on between two looks at a condition. Nothing may depend on how long it takes."""
+    """Let others go on between two looks at a condition. Nothing may depend on how long it
+    takes."""
     time.sleep(seconds)

@@ -15,7 +15,7 @@
       | normal.joingraph.join_graph         the minor of the join graph
       v
     JoinGraph
-      | normal.template.template            canonical numbering; constants and windows are parameters
+      | normal.template.template            canonical numbering; constants, windows: parameters
       v
     Template, Fitted                        stage 2 goes on with these: `broker.query`
 

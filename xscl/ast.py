@@ -36,7 +36,8 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One location step: `axis` is "/" (child, attribute, self) or "//" (descendant-or-self::node()/...)."""
+    """One location step: `axis` is "/" (child, attribute, self) or "//"
+    (descendant-or-self::node()/...)."""
 
     axis: Choice["/", "//"]
     test: Test
@@ -162,7 +163,8 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """`(SELECT ...) path`: an anonymous stream of result documents, of which `steps` is the block."""
+    """`(SELECT ...) path`: an anonymous stream of result documents, of which `steps` is the
+    block."""
 
     query: Query
     steps: tuple[Step, ...]

@@ -1,7 +1,8 @@
 """Collections for very many of which most hold one: counts of uses, and one item or a dictionary.
 
-A million subscriptions have some millions of edges, constants and variables, of which nearly all are
-used once. A counter of each, or a dictionary with one entry, would cost more than the thing itself.
+A million subscriptions have some millions of edges, constants and variables, of which nearly all
+are used once. A counter of each, or a dictionary with one entry, would cost more than the thing
+itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Making very many objects that stay, without Python's collector looking through them all the time."""
+"""Making very many objects that stay, without Python's collector looking through them all the
+time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The `broker` command: a thin shell over the library, the pipeline and the service.
 
-What was asked for goes to standard output and nothing else does; messages go to standard error. Exit
-codes: 0 for success, 1 for a failure while running, 2 for a wrong command line, wrong queries or
-wrong settings, 129, 130 and 143 where the end of the terminal, Ctrl-C or SIGTERM ended it.
+What was asked for goes to standard output and nothing else does; messages go to standard error.
+Exit codes: 0 for success, 1 for a failure while running, 2 for a wrong command line, wrong queries
+or wrong settings, 129, 130 and 143 where the end of the terminal, Ctrl-C or SIGTERM ended it.
 
 Nothing heavy is imported before it is known which command is meant; see `broker.cli.commands`.
 """
@@ -72,7 +72,8 @@ def _tell(error: BaseException) -> int:
             return 0
         case ModuleNotFoundError() if error.name and error.name.split(".")[0] not in _OURS:
             _say(
-                f"broker: the Python package {error.name.split('.')[0]} is missing; install what this"
+                f"broker: the Python package {error.name.split('.')[0]} is missing; install what "
+                "this"
                 " program needs: pip install -r requirements.lock, or pip install xml-stream-broker"
             )
             return 1

@@ -1,6 +1,8 @@
-"""Which commands there are, and where. A command's module is imported when it is meant, and no other.
+"""Which commands there are, and where. A command's module is imported when it is meant, and no
+other.
 
-In: what the user typed. Out: a click command. The help of `broker` itself comes from the table here.
+In: what the user typed. Out: a click command. The help of `broker` itself comes from the table
+here.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def config() -> None:
     """Check and show the settings of the service.
 
     They come from one TOML file (FILE, or the variable BROKER_CONFIG), from the environment, which
-    counts more (BROKER_SERVER__PORT for port in the table server), and from options of `broker serve`,
-    which count most.
+    counts more (BROKER_SERVER__PORT for port in the table server), and from options of `broker
+    serve`, which count most.
     """
 
 

@@ -253,8 +253,8 @@ def _must_be_watched(typed: str, there: bool) -> None:
 @state_option
 @format_option
 def list_feeds(state: Path, form: str) -> None:
-    """Show the feeds and how they are: last success, next fetch, errors in a row, items per day, and
-    for which reason the last fetch failed."""
+    """Show the feeds and how they are: last success, next fetch, errors in a row, items per day,
+    and for which reason the last fetch failed."""
     with open_books(state) as books:
         watched = entries(books)
     if form == "jsonl":

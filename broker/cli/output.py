@@ -19,7 +19,8 @@ class Output:
     """Writes matches to a file (appended) or standard output, flushed per batch.
 
     What is a file on a disk is synced as well, standard output too: what `write` returned for is
-    delivered. Terminals, pipes and devices cannot be synced. Raises OSError for what cannot be written.
+    delivered. Terminals, pipes and devices cannot be synced. Raises OSError for what cannot be
+    written.
     """
 
     def __init__(self, path: str, form: str) -> None:

@@ -34,10 +34,10 @@ def parse_push(callback: str, listen: str) -> Push:
 class Polling:
     """Fetches feeds into the spool of a state directory: at once, or in a thread of its own.
 
-    Goes over the feeds named here and those that the state has already. `interval` is the time between
-    two fetches of a feed, in microseconds; None: 15 minutes, or more. With `push`, feeds that name a
-    WebSub hub are pushed by it; `proxies` are those of the environment, none by default. Feeds on
-    private addresses are refused unless they are allowed.
+    Goes over the feeds named here and those that the state has already. `interval` is the time
+    between two fetches of a feed, in microseconds; None: 15 minutes, or more. With `push`, feeds
+    that name a WebSub hub are pushed by it; `proxies` are those of the environment, none by
+    default. Feeds on private addresses are refused unless they are allowed.
     """
 
     def __init__(

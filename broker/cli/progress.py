@@ -115,8 +115,8 @@ class Work:
 
 
 def _interactive() -> bool:
-    """Whether a line can be kept up to date: on a terminal that can move its cursor, and to which no
-    other program of a pipe writes what it gets from here."""
+    """Whether a line can be kept up to date: on a terminal that can move its cursor, and to which
+    no other program of a pipe writes what it gets from here."""
     try:
         kind = os.fstat(sys.stdout.fileno()).st_mode
     except (OSError, UnsupportedOperation):

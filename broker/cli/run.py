@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from broker.spark.sources import Source
 
 
-def _xpath(context: click.Context, parameter: click.Parameter, xpath: str | None) -> str | None:
+def _xpath(context: click.Context, _parameter: click.Parameter, xpath: str | None) -> str | None:
     if xpath is not None:
         from broker.spark.documents import timestamp_reader
 
@@ -59,7 +59,8 @@ def _xpath(context: click.Context, parameter: click.Parameter, xpath: str | None
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
     help="An .xml file (move it in when it is complete), a .jsonl file, whose lines are "
-    '{"id", "stream", "timestamp", "xml"}, or a directory of either or both, which are picked up as '
+    '{"id", "stream", "timestamp", "xml"}, or a directory of either or both, which are picked up '
+    "as "
     "they arrive. May be given several times.",
 )
 @click.option(
@@ -84,7 +85,8 @@ def _xpath(context: click.Context, parameter: click.Parameter, xpath: str | None
 @click.option(
     "--interval",
     type=DURATION,
-    help="Time between two fetches of a feed. Unless it is said: 15 minutes, and more for feeds that "
+    help="Time between two fetches of a feed. Unless it is said: 15 minutes, and more for feeds "
+    "that "
     "bring little or ask for more.",
 )
 @allow_private_option
@@ -107,7 +109,8 @@ def _xpath(context: click.Context, parameter: click.Parameter, xpath: str | None
     "--backfill",
     type=DURATION,
     metavar="DURATION",
-    help="Let subscriptions that are new to the state match what it has stored, that long before its "
+    help="Let subscriptions that are new to the state match what it has stored, that long before "
+    "its "
     "newest document; INFINITY: all that is there.",
 )
 @click.option("--master", help="Spark master; by default Spark runs in this process's machine.")

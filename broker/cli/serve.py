@@ -75,9 +75,9 @@ def serve(
 ) -> None:
     """Run the service: it takes documents, matches them and delivers what it finds.
 
-    Options count more than the environment (BROKER_SERVER__PORT), and that more than the file. SIGTERM
-    or Ctrl-C lets it finish what it has begun and stop; a second one ends it at once, which loses
-    nothing either.
+    Options count more than the environment (BROKER_SERVER__PORT), and that more than the file.
+    SIGTERM or Ctrl-C lets it finish what it has begun and stop; a second one ends it at once, which
+    loses nothing either.
     """
     overrides = {
         "state": None if state is None else str(state),
@@ -182,7 +182,7 @@ def _announced(settings: Settings, listening: socket.socket) -> Iterator[None]:
     from broker.state.disk import write_private
 
     path = settings.state / "service.json"
-    url = _url(settings, listening)
+    url = _url(listening)
     write_private(path, json.dumps({"url": url, "pid": os.getpid()}))
     structlog.get_logger(__name__).info(f"serving on {url}")
     try:
@@ -192,7 +192,7 @@ def _announced(settings: Settings, listening: socket.socket) -> Iterator[None]:
             path.unlink()
 
 
-def _url(settings: Settings, listening: socket.socket) -> str:
+def _url(listening: socket.socket) -> str:
     """Where commands of this machine reach the service."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):

@@ -58,8 +58,8 @@ class Wrong(Failed):
 def for_each(names: Iterable[str], do: Callable[[str], object]) -> None:
     """Do it for each name; one for which it fails is told, and holds up none of the others.
 
-    What `do` returns is told, if it is a text. Raises Failed at the end if some failed, and at once an
-    error with `ends_all`, after which no other can do better.
+    What `do` returns is told, if it is a text. Raises Failed at the end if some failed, and at once
+    an error with `ends_all`, after which no other can do better.
     """
     wanted = list(dict.fromkeys(names))
     errors: list[Failed] = []

@@ -10,8 +10,8 @@ from typing import TextIO
 
 
 class Messages(TextIOWrapper):
-    """Standard error. Where nobody reads it any more, or its disk is full, messages are dropped and the
-    command goes on: that they cannot be told is no fault of what it does."""
+    """Standard error. Where nobody reads it any more, or its disk is full, messages are dropped and
+    the command goes on: that they cannot be told is no fault of what it does."""
 
     under: TextIO
     """The stream itself, which closes what is under it when it goes."""
@@ -29,10 +29,10 @@ class Messages(TextIOWrapper):
 def prepare() -> None:
     """Make the three streams such that commands need not ask what they are.
 
-    One that is closed is there and cannot be used (but for messages, which go nowhere): else the next
-    file that is opened would get its number, and what is printed would stand in that file. What is
-    no terminal gets UTF-8, which is what JSON, XML and query files are; on one that lacks characters
-    they are shown as escapes.
+    One that is closed is there and cannot be used (but for messages, which go nowhere): else the
+    next file that is opened would get its number, and what is printed would stand in that file.
+    What is no terminal gets UTF-8, which is what JSON, XML and query files are; on one that lacks
+    characters they are shown as escapes.
     """
     for number, way in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         if not _is_open(number):

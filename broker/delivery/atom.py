@@ -66,8 +66,8 @@ def _entry(feed: etree._Element, delivered: Delivered) -> None:
 
 
 def _content(delivered: Delivered) -> str:
-    """For people, and behind it the result document as it is. Not as XML inside of the entry: readers take elements such as
-    <item> or <title> for the feed's."""
+    """For people, and behind it the result document as it is. Not as XML inside of the entry:
+    readers take elements such as <item> or <title> for the feed's."""
     count = delivered.left_out
     left_out = f"<p>{count:,} before it were left out.</p>" if count else ""
     result = escape(delivered.match.result)

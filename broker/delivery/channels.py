@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from broker.delivery.model import Channel, Disabled, Done, Failed, Kind, Report, Status, Told
+from broker.delivery.model import Channel, Disabled, Done, Failed, Report, Status, Told
 from broker.delivery.tables import count
 from broker.delivery.targets import FileTarget, check_name, prepared, target
 
@@ -47,32 +47,24 @@ class Replaces(Exception):
 
 
 def put(
-    db: sqlite3.Connection,
-    name: str,
-    kind: Kind,
-    subscription: str | None,
-    settings: Mapping[str, Any],
-    ordered: bool,
-    cursor: int,
-    now: int,
-    replace: bool,
+    db: sqlite3.Connection, wanted: Channel, cursor: int, now: int, replace: bool
 ) -> Channel | None:
     """Make a channel, or change one: that keeps its place in the log, its status and its failures.
 
-    One of another kind takes its place anew. With another subscription, what was to be tried again of
-    the former goes. ValueError says which setting is wrong. Unless it may `replace`, one that leads
-    elsewhere, or has another subscription, is left as it is: raises `Replaces`. Returns what was there.
+    One of another kind takes its place anew. With another subscription, what was to be tried again
+    of the former goes. ValueError says which setting is wrong. Unless it may `replace`, one that
+    leads elsewhere, or has another subscription, is left as it is: raises `Replaces`. Returns what
+    was there.
     """
+    name, kind, subscription = wanted.name, wanted.kind, wanted.subscription
     check_name(name)
     was = old = next(iter(load(db, "name = ?", name)), None)
-    if old is not None and not replace:
-        wanted = Channel(name, kind, subscription, settings)
-        if wanted.goal != old.goal:
-            raise Replaces(old)
+    if old is not None and not replace and wanted.goal != old.goal:
+        raise Replaces(old)
     if old is not None and old.kind != kind:
         remove(db, old)
         old = None
-    checked = prepared(kind, settings, old.settings if old else None, now)
+    checked = prepared(kind, wanted.settings, old.settings if old else None, now)
     if kind == "file":
         _check_path(db, name, checked)
     stored = json.dumps(checked)
@@ -80,13 +72,13 @@ def put(
         db.execute(
             "INSERT INTO channel (name, kind, subscription, settings, ordered, cursor, told) "
             "VALUES (?, ?, ?, ?, ?, ?, (SELECT coalesce(max(number), 0) FROM event))",
-            (name, kind, subscription, stored, ordered, cursor),
+            (name, kind, subscription, stored, wanted.ordered, cursor),
         )
     else:
         db.execute(
             "UPDATE channel SET subscription = ?, settings = ?, ordered = ?, draining = 0, "
             "next_try = 0, version = version + 1 WHERE number = ?",
-            (subscription, stored, ordered, old.number),
+            (subscription, stored, wanted.ordered, old.number),
         )
         if subscription != old.subscription:
             # Whoever it leads to now did not ask for them. Nor does what is on its way count.
@@ -169,7 +161,8 @@ def set_status(
 
 
 def move(db: sqlite3.Connection, channel: Channel, cursor: int) -> None:
-    """The cursor to another place, also backwards. What is on its way at the moment does not count."""
+    """The cursor to another place, also backwards. What is on its way at the moment does not
+    count."""
     db.execute(
         "UPDATE channel SET cursor = ?, attempts = 0, next_try = 0, version = version + 1, "
         "generation = generation + 1 WHERE number = ?",
@@ -222,9 +215,9 @@ def again(db: sqlite3.Connection, channel: Channel, n: int) -> None:
 
 
 def settle(db: sqlite3.Connection, report: Report) -> bool:
-    """Enter what became of deliveries. Of a channel that was replaced or reset meanwhile, its cursor
-    and its failures are no longer those that the report speaks of. False: a failure of such a one,
-    from which nothing follows."""
+    """Enter what became of deliveries. Of a channel that was replaced or reset meanwhile, its
+    cursor and its failures are no longer those that the report speaks of. False: a failure of such
+    a one, from which nothing follows."""
     channel = report.channel
     if isinstance(report, Done):
         _done(db, report)
@@ -289,7 +282,8 @@ def _failed(db: sqlite3.Connection, failed: Failed) -> bool:
         ),
     )
     if not entered.rowcount:
-        # A channel that is gone tries nothing again, and one that was reset does so from its cursor.
+        # A channel that is gone tries nothing again, and one that was reset does so from its
+        # cursor.
         return False
     if failed.dead:
         db.execute("DELETE FROM retry WHERE channel = ? AND n = ?", key)

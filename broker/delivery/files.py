@@ -1,8 +1,8 @@
 """Files, and standard output.
 
-What is written is on the disk before the cursor moves, and the cursor moves together with the file's
-length. So after a crash between the two the same lines are written again where they began, and
-nothing stands there twice or torn (see `broker.state.append`).
+What is written is on the disk before the cursor moves, and the cursor moves together with the
+file's length. So after a crash between the two the same lines are written again where they began,
+and nothing stands there twice or torn (see `broker.state.append`).
 """
 
 from __future__ import annotations

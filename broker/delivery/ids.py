@@ -1,9 +1,9 @@
 """Which matches were taken already, also those whose rows retention has removed.
 
 A match comes twice only where its outbox row outlived the commit of the mailbox: the process died
-between the two, or the engine was restored from a backup older than the mailbox's and found it again.
-So the newest ids are enough; `REMEMBERED` of them reach back over far more than one batch or one
-backup. On disk they are packed, a row per batch, so that adding them costs no index.
+between the two, or the engine was restored from a backup older than the mailbox's and found it
+again. So the newest ids are enough; `REMEMBERED` of them reach back over far more than one batch or
+one backup. On disk they are packed, a row per batch, so that adding them costs no index.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Ids:
         self.size += len(entries)
 
     def trim(self, db: sqlite3.Connection, oldest: int) -> None:
-        """Forget the batches in the file beyond the newest ids that hold nothing from `oldest` on, and
-        older ones in memory where they have become too many."""
+        """Forget the batches in the file beyond the newest ids that hold nothing from `oldest` on,
+        and older ones in memory where they have become too many."""
         size, last = 0, None
         for batch, length in db.execute(
             "SELECT batch, length(ids) + length(left_out) FROM taken ORDER BY batch DESC"

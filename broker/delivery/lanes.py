@@ -1,12 +1,12 @@
 """Who may send now, so that receivers that are down or slow hold up nobody else.
 
 There are three lanes. Who answered well the last time goes in the quick one, who never was tried in
-the one for new channels, and who failed or took long in the slow one, so none of them waits for places
-that a worse one holds. In each lane one host has only a few places. Who waits is served in order of
-arrival, and a channel waits once at a time.
+the one for new channels, and who failed or took long in the slow one, so none of them waits for
+places that a worse one holds. In each lane one host has only a few places. Who waits is served in
+order of arrival, and a channel waits once at a time.
 
-An attempt that takes long leaves its lane while it goes on, and waits for a place in the slow one like
-those that begin there. So in the other lanes places turn over every second.
+An attempt that takes long leaves its lane while it goes on, and waits for a place in the slow one
+like those that begin there. So in the other lanes places turn over every second.
 """
 
 from __future__ import annotations

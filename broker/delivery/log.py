@@ -1,7 +1,7 @@
 """The log of all matches: durable, in order of arrival, read by place.
 
-In: matches from the engine's outbox, once or, after a crash, again. Out: matches by place in the log.
-`take` returns when they are on the disk, and then the engine may forget them.
+In: matches from the engine's outbox, once or, after a crash, again. Out: matches by place in the
+log. `take` returns when they are on the disk, and then the engine may forget them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Log:
     """The log in the file at `path`, made if it is not there. `clock` gives seconds since 1970.
 
     It knows the newest `remembered` matches when they come again, and of a throttle the newest
-    `throttled` values. Raises MailboxError, here and later, for a file that is damaged, full or something else.
+    `throttled` values. Raises MailboxError, here and later, for a file that is damaged, full or
+    something else.
     """
 
     def __init__(
@@ -60,9 +61,11 @@ class Log:
     # -- the log -----------------------------------------------------------------------------------
 
     def take(self, matches: Sequence[Match], now: int | None = None) -> int:
-        """Enter matches, in order, in one transaction; those that were taken before are passed over.
+        """Enter matches, in order, in one transaction; those that were taken before are passed
+        over.
 
-        Returns how many are new in the log; one that a throttle leaves out is counted and not there.
+        Returns how many are new in the log; one that a throttle leaves out is counted and not
+        there.
         """
         if not matches:
             return 0
@@ -109,8 +112,8 @@ class Log:
         return len(rows)
 
     def begin_behind(self, n: int) -> int | None:
-        """Where no number was ever decided, number matches and events above n; that n, None where they
-        have numbers already.
+        """Where no number was ever decided, number matches and events above n; that n, None where
+        they have numbers already.
 
         A file that was made anew knows nothing of the numbers that a lost one gave out.
         """
@@ -160,7 +163,8 @@ class Log:
     def matches(
         self, subscription: str | Sequence[str] | None = None, after: int = 0, limit: int = 1_000
     ) -> list[Delivered]:
-        """The matches with n > after of one subscription, of several, or (None) of all; oldest first."""
+        """The matches with n > after of one subscription, of several, or (None) of all; oldest
+        first."""
         if subscription is None:
             sql = f"SELECT {_MATCH} FROM match WHERE n > ? ORDER BY n LIMIT ?"
             return [_delivered(row) for row in self.db.rows(sql, after, limit)]
@@ -176,8 +180,8 @@ class Log:
         wanted = self._all_numbers(names)
         if not wanted:
             return []
-        # Their places first, in the index: left alone, SQLite may walk through the whole log, or sort
-        # whole rows.
+        # Their places first, in the index: left alone, SQLite may walk through the whole log, or
+        # sort whole rows.
         order = which[which.index("ORDER") :]
         rows = self.db.rows(
             f"SELECT {_MATCH} FROM match WHERE n IN ("
@@ -198,8 +202,8 @@ class Log:
         return None
 
     def holds(self, subscription: str) -> bool:
-        """Whether the log has something that a subscription of this name has found since it was last
-        dropped."""
+        """Whether the log has something that a subscription of this name has found since it was
+        last dropped."""
         number = self._numbers.get(subscription)
         return number is not None and bool(
             self.db.rows("SELECT 1 FROM match WHERE subscription = ? LIMIT 1", number)

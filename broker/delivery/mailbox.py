@@ -3,8 +3,8 @@
 In: matches, and what became of their deliveries. Out: for each channel what it has to deliver. One
 SQLite file, every commit synced; used by one process, from any thread.
 
-A channel has no row per match. All up to its cursor is done; a match that failed and does not hold up
-the ones behind it, or is sent once more by hand, has a row in `retry` until it is done too.
+A channel has no row per match. All up to its cursor is done; a match that failed and does not hold
+up the ones behind it, or is sent once more by hand, has a row in `retry` until it is done too.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Mailbox(Log):
         after: int | None = None,
         now: int | None = None,
     ) -> Channel:
-        """Make a channel or change one, whatever was there under that name; see `change_channel`."""
+        """Make a channel or change one, whatever was there under that name; see
+        `change_channel`."""
         self.change_channel(
             name,
             kind,
@@ -95,11 +96,7 @@ class Mailbox(Log):
         with self.db.transaction() as db:
             was = channels.put(
                 db,
-                name,
-                kind,
-                subscription,
-                settings or {},
-                ordered,
+                Channel(name, kind, subscription, settings or {}, ordered),
                 self._last if after is None else max(0, min(after, self._last)),
                 self.now() if now is None else now,
                 replace,
@@ -177,7 +174,8 @@ class Mailbox(Log):
     def _within(self, n: int) -> None:
         last = self._last
         if n > last:
-            # Who reads sees what is committed, and may be back before the one that took it has noted it.
+            # Who reads sees what is committed, and may be back before the one that took it has
+            # noted it.
             last = self._committed()
         if not 0 <= n <= last:
             raise ValueError(f"{n} is no place in the log, which goes up to {last}")
@@ -190,7 +188,8 @@ class Mailbox(Log):
         return [d for d in found if d.n <= channel.draining] if channel.draining else found
 
     def retries(self, channel: Channel, now: int, limit: int) -> list[tuple[int, int]]:
-        """The numbers of matches that are to be tried again by now, and how often each was tried."""
+        """The numbers of matches that are to be tried again by now, and how often each was
+        tried."""
         return self.db.rows(
             "SELECT n, attempts FROM retry WHERE channel = ? AND next_try <= ? "
             "ORDER BY next_try, n LIMIT ?",
@@ -283,7 +282,8 @@ class Mailbox(Log):
         ]
 
     def resend(self, numbers: Sequence[int] | None = None, channel: str | None = None) -> int:
-        """Deliver dead letters once more: those of these numbers, or all; of one channel, or of all.
+        """Deliver dead letters once more: those of these numbers, or all; of one channel, or of
+        all.
 
         They are no longer dead then, and arrive apart from the order. Returns how many there are;
         those whose match or channel is gone stay dead.
@@ -352,9 +352,9 @@ class Mailbox(Log):
     def drop(self, subscription: str, pending: Literal["deliver", "drop"] = "deliver") -> None:
         """The subscription is gone. Its own channels deliver what is pending and go, or go at once.
 
-        With "drop" what it has found leaves the log as well, so that nobody gets it. What one of this
-        name had found that was dropped before is not touched: channels that have still to deliver it
-        do so, and then go. What a subscription of this name finds later is new.
+        With "drop" what it has found leaves the log as well, so that nobody gets it. What one of
+        this name had found that was dropped before is not touched: channels that have still to
+        deliver it do so, and then go. What a subscription of this name finds later is new.
         """
         more = False
         with self.db.lock:
@@ -386,8 +386,8 @@ class Mailbox(Log):
         dead: int | None = None,
         now: int | None = None,
     ) -> int:
-        """Remove what is old (all in microseconds; None: however old): matches that no channel waits
-        for, `delivered` after they were taken; dead letters after `dead`.
+        """Remove what is old (all in microseconds; None: however old): matches that no channel
+        waits for, `delivered` after they were taken; dead letters after `dead`.
 
         What a channel waits for becomes a dead letter after `undelivered`. While more than
         `max_bytes` are in use, the oldest matches go whatever they are. Returns how many went.
@@ -414,8 +414,8 @@ class Mailbox(Log):
         upkeep.backup(self.db, Path(path))
 
     def skip_numbers(self) -> None:
-        """Go on with numbers far behind the last. To be called where what the log gave out since may
-        be known to others: who reads on behind such a number then misses nothing."""
+        """Go on with numbers far behind the last. To be called where what the log gave out since
+        may be known to others: who reads on behind such a number then misses nothing."""
         with self.db.transaction() as db:
             last = upkeep.skip_numbers(db)
         self._last = last

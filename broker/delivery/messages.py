@@ -1,7 +1,9 @@
-"""What a webhook or a mail says of a match: by a template of the channel, in the form of its service.
+"""What a webhook or a mail says of a match: by a template of the channel, in the form of its
+service.
 
-A template is text with names in it: `$headline`, `$link`, `${values.title}`; `NAMES` has all. A *form*
-is what the receiver of a webhook understands: the body, the method, and where the request goes.
+A template is text with names in it: `$headline`, `$link`, `${values.title}`; `NAMES` has all. A
+*form* is what the receiver of a webhook understands: the body, the method, and where the request
+goes.
 
 ntfy      https://docs.ntfy.sh/publish/#publish-as-json
 slack     https://api.slack.com/messaging/webhooks; Mattermost and Rocket.Chat take the same
@@ -26,7 +28,8 @@ Form = Literal["standard", "ntfy", "slack", "matrix", "telegram", "text"]
 FORMS: tuple[Form, ...] = ("standard", "ntfy", "slack", "matrix", "telegram", "text")
 
 _LONGEST = 3_500
-"""Characters of a message; the least that one of the services takes are 4,096 bytes or characters."""
+"""Characters of a message; the least that one of the services takes are 4,096 bytes or
+characters."""
 
 
 class Text(Template):
@@ -53,7 +56,8 @@ NAMES: dict[str, Callable[[Delivered], str]] = {
     "left_out": lambda delivered: str(delivered.left_out),
     "result": lambda delivered: delivered.match.result,
 }
-"""What stands in templates, and `values.NAME` for the texts of a variable or of a name of SELECT."""
+"""What stands in templates, and `values.NAME` for the texts of a variable or of a name of
+SELECT."""
 
 DEFAULT = "$query, $when\n$documents\n$because\n$values"
 
@@ -99,8 +103,8 @@ def fill(template: str | None, delivered: Delivered) -> str:
 def request(
     form: Form, url: str, chat: str | None, title: str, text: str, more: Mapping[str, str]
 ) -> Request:
-    """The request that brings a text to a service. `more` may have `link`, `html` and `id`, which is
-    the same in each attempt."""
+    """The request that brings a text to a service. `more` may have `link`, `html` and `id`, which
+    is the same in each attempt."""
     if form == "ntfy":
         parts = urlsplit(url)
         topic = parts.path.rpartition("/")[2]

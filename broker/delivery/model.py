@@ -44,10 +44,9 @@ class Channel:
     """A way out: where matches of one subscription (None: of all) go, and how far they have gone.
 
     All of them up to `cursor` are done. `attempts`, `next_try` and `failing_since` are those of a
-    receiver that fails at the moment. A channel that is `draining` (not 0) delivers up to that place and
-    is then removed.
-    `number` and `generation` tell apart what was replaced or reset; `version` grows with each change
-    by hand; `state` is the kind's own.
+    receiver that fails at the moment. A channel that is `draining` (not 0) delivers up to that
+    place and is then removed. `number` and `generation` tell apart what was replaced or reset;
+    `version` grows with each change by hand; `state` is the kind's own.
     """
 
     name: str

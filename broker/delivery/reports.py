@@ -1,5 +1,5 @@
-"""What became of deliveries, entered into the mailbox: all that came up while the disk was busy goes
-into one transaction.
+"""What became of deliveries, entered into the mailbox: all that came up while the disk was busy
+goes into one transaction.
 
 Channels go on while their success is on its way to the disk. A crash in between delivers again what
 was not entered yet, from the cursor on, so in order.

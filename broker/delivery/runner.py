@@ -28,7 +28,8 @@ _RECOVERED = 3_600 * MICROSECONDS
 _TELLING = 5
 """Attempts to tell a channel of an event."""
 _IN_A_ROW = 5
-"""Failures before a channel is disabled, at least: the days may be those of a clock that was set."""
+"""Failures before a channel is disabled, at least: the days may be those of a clock that was
+set."""
 _SOON = 1 * MICROSECONDS
 """Until what was removed is no longer listed to be tried again."""
 

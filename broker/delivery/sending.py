@@ -1,4 +1,5 @@
-"""What all ways out have in common: the outcome of an attempt, and blocking work beside the loop."""
+"""What all ways out have in common: the outcome of an attempt, and blocking work beside the
+loop."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class Sender(Protocol):
 
 
 async def outcome(attempt: Awaitable[Sent]) -> Sent:
-    """What came of an attempt: whatever a receiver can provoke is a failure of this attempt alone."""
+    """What came of an attempt: whatever a receiver can provoke is a failure of this attempt
+    alone."""
     try:
         return await attempt
     except Exception as error:

@@ -23,8 +23,10 @@ _CHECKED_BYTES = 64 << 20
 """A file up to this size is checked wholly when it is opened; that takes a fraction of a second."""
 
 _WAY_OUT = (
-    "Restore the state from a backup (broker restore), or move the file away with its -wal and -shm: "
-    "the broker then starts with an empty mailbox, matches still in the engine's outbox are delivered, "
+    "Restore the state from a backup (broker restore), or move the file away with its -wal and "
+    "-shm: "
+    "the broker then starts with an empty mailbox, matches still in the engine's outbox are "
+    "delivered, "
     "and the channels must be made again."
 )
 
@@ -109,7 +111,8 @@ class Database:
             raise MailboxError(f"{self.path}: a database, but not a mailbox. {_WAY_OUT}")
         if version > VERSION:
             raise MailboxError(
-                f"{self.path}: this mailbox has version {version}, this program reads up to {VERSION}"
+                f"{self.path}: this mailbox has version {version}, this program reads up to "
+                f"{VERSION}"
             )
         if tables and self.path.stat().st_size <= _CHECKED_BYTES:
             self.check(self._writer)

@@ -45,9 +45,9 @@ class FileTarget:
 
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """`secrets` are those that sign now and, with the time until when, those that did before. `form`
-    is that of the service that gets it, with `chat` for those that have one address for all, and
-    `template` the text of a message; see `broker/delivery/messages.py`."""
+    """`secrets` are those that sign now and, with the time until when, those that did before.
+    `form` is that of the service that gets it, with `chat` for those that have one address for all,
+    and `template` the text of a message; see `broker/delivery/messages.py`."""
 
     url: str
     secret: str
@@ -83,7 +83,8 @@ Target = FileTarget | WebhookTarget | MailTarget | PullTarget
 def check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"a channel's name has letters, digits, '.', '_', '~' and '-', at most 100, not {name!r}"
+            "a channel's name has letters, digits, '.', '_', '~' and '-', at most 100, not "
+            f"{name!r}"
         )
 
 
@@ -95,7 +96,8 @@ def target(kind: Kind, settings: Mapping[str, Any]) -> Target:
     unknown = sorted(settings.keys() - known)
     if unknown:
         raise ValueError(
-            f"a {kind} channel has no setting {unknown[0]!r}; there are {', '.join(known) or 'none'}"
+            f"a {kind} channel has no setting {unknown[0]!r}; there are "
+            f"{', '.join(known) or 'none'}"
         )
     found: Target = parse(settings)
     return found

@@ -51,7 +51,8 @@ class Throttles:
         return Throttle(*found) if found else None
 
     def put(self, db: sqlite3.Connection, subscription: str, throttle: Throttle | None) -> None:
-        """Set, change or (None) remove a throttle. What went out stays known where it is changed."""
+        """Set, change or (None) remove a throttle. What went out stays known where it is
+        changed."""
         if throttle is None:
             db.execute("DELETE FROM throttle WHERE subscription = ?", (subscription,))
             db.execute("DELETE FROM throttled WHERE subscription = ?", (subscription,))

@@ -31,7 +31,8 @@ _SKIPPED = 10**9
 EVENTS_KEPT = 10_000
 
 _WAITED_FOR = """
-(match.n > (SELECT coalesce(min(cursor), 9223372036854775807) FROM channel WHERE subscription IS NULL)
+(match.n > (SELECT coalesce(min(cursor), 9223372036854775807)
+            FROM channel WHERE subscription IS NULL)
  OR EXISTS (SELECT 1 FROM retry WHERE retry.n = match.n)
  OR EXISTS (
     SELECT 1 FROM subscription s JOIN channel c ON c.subscription = s.name
@@ -157,7 +158,8 @@ def _remove(db: Database, upto: int, kept: str = f"{_WAITED_FOR} OR {{dead}}") -
     while True:
         with db.transaction() as tx:
             (end,) = tx.execute(
-                "SELECT max(n) FROM (SELECT n FROM match WHERE n > ? AND n <= ? ORDER BY n LIMIT ?)",
+                "SELECT max(n) FROM (SELECT n FROM match WHERE n > ? AND n <= ? ORDER BY n LIMIT "
+                "?)",
                 (last, upto, _CHUNK),
             ).fetchone()
             if end is None:
@@ -254,8 +256,8 @@ def _used(db: Database) -> int:
 
 
 def last_before(db: sqlite3.Connection, subscription: str, number: int | None) -> int:
-    """The last place in the log of what subscriptions of a name found that had earlier numbers; 0 if
-    there is nothing left of it."""
+    """The last place in the log of what subscriptions of a name found that had earlier numbers; 0
+    if there is nothing left of it."""
     (last,) = db.execute(
         "SELECT coalesce(max(n), 0) FROM match WHERE subscription IN "
         "(SELECT number FROM subscription WHERE name = ? AND number < ?)",

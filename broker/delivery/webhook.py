@@ -1,9 +1,10 @@
 """Webhooks, by the Standard Webhooks specification 1.0.0.
 
-A request per match: a POST with a JSON body (or what another `form` has), the match id as `webhook-id`, the time of the attempt,
-and a signature (HMAC-SHA256, `v1`) with the channel's secret; for a day after the secret was
-replaced another one with the former. A 2xx answer is success, anything else failure, redirects too.
-410 says that the receiver wants nothing more; Retry-After is obeyed. Connections are kept open.
+A request per match: a POST with a JSON body (or what another `form` has), the match id as
+`webhook-id`, the time of the attempt, and a signature (HMAC-SHA256, `v1`) with the channel's
+secret; for a day after the secret was replaced another one with the former. A 2xx answer is
+success, anything else failure, redirects too. 410 says that the receiver wants nothing more;
+Retry-After is obeyed. Connections are kept open.
 """
 
 from __future__ import annotations

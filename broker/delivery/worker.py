@@ -35,15 +35,16 @@ _GATHER = 0.02
 _SET_BACK = 60 * MICROSECONDS
 """A clock that goes back by more was set."""
 _LONGEST = 2 * DAY
-"""Seconds. No delay is that long, whatever a receiver asks for, unless the schedule has a longer one."""
+"""Seconds. No delay is that long, whatever a receiver asks for, unless the schedule has a longer
+one."""
 
 _log = logging.getLogger(__name__)
 
 
 class DeliveryWorker:
     """Delivers from a mailbox until stopped. `clock` gives seconds since 1970; times of retries,
-    digests and signatures are its, so that days can pass in a test (tell by `poke`). Where it is set
-    back, what would wait until the time of before is tried at once.
+    digests and signatures are its, so that days can pass in a test (tell by `poke`). Where it is
+    set back, what would wait until the time of before is tried at once.
 
     `on_event` is called, in the worker's thread, with each event that a delivery causes.
     """
@@ -83,7 +84,8 @@ class DeliveryWorker:
 
     def stop(self, timeout: float) -> bool:
         """Send nothing new, wait at most `timeout` seconds for what is on its way, and enter what
-        became of it. Whether all of it came to an end; what did not is sent again at the next start.
+        became of it. Whether all of it came to an end; what did not is sent again at the next
+        start.
         """
         thread, loop, stopped = self._thread, self._loop, self._stopped
         if thread is None or loop is None or stopped is None:

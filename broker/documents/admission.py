@@ -103,12 +103,8 @@ class Admission:
         if self.requested is not None:
             self.requested.refresh()
         for place, (arrival, key) in enumerate(zip(arrivals, keys, strict=True)):
-            if arrival.seq is not None:
-                by_log = position is not None and log
-                if arrival.seq <= (log if by_log else self._applied.get(arrival.source, -1)):
-                    continue
-                if position is None:
-                    self._applied[arrival.source] = arrival.seq
+            if arrival.seq is not None and not self._goes_on(arrival, arrival.seq, position, log):
+                continue
             identity = Identity(key, arrival.source, arrival.id)
             newest = known.get(identity)
             if newest is not None and not (arrival.revision and _differs(newest, arrival)):
@@ -124,9 +120,7 @@ class Admission:
                     letters.append((arrival, late))
                     continue
             if newest is None or self.flow:
-                version = 0 if newest is None else newest.version + 1
-                said = (timestamp, arrival.xml) if self.flow else None
-                newest = known[identity] = Newest(self.take_number(), version, said)
+                newest = known[identity] = self._next_version(newest, arrival)
             if watermark.highest < timestamp:
                 watermark.highest = max(watermark.highest, min(timestamp, now))
             doc, version = newest.doc, newest.version
@@ -136,6 +130,21 @@ class Admission:
         if admitted:
             watermark.touch()
         return admitted
+
+    def _goes_on(self, arrival: DocumentRow, seq: int, position: int | None, log: int) -> bool:
+        """Whether a numbered document lies beyond what its log or its source has brought so far."""
+        if position is not None and log:
+            return seq > log
+        if seq <= self._applied.get(arrival.source, -1):
+            return False
+        if position is None:
+            self._applied[arrival.source] = seq
+        return True
+
+    def _next_version(self, newest: Newest | None, arrival: DocumentRow) -> Newest:
+        version = 0 if newest is None else newest.version + 1
+        said = (arrival.timestamp, arrival.xml) if self.flow else None
+        return Newest(self.take_number(), version, said)
 
     def _was_requested(self, arrival: DocumentRow) -> bool:
         return (
@@ -162,7 +171,8 @@ class Admission:
         return Identity(key, source, id) in self.relations.newest([key])
 
     def committed_keys(self, keys: Collection[int]) -> set[int]:
-        """Those of these keys that a committed document has, or had. From any thread, at any time."""
+        """Those of these keys that a committed document has, or had. From any thread, at any
+        time."""
         seen = self.keys.seen([*keys])
         if not seen:
             return set()

@@ -1,4 +1,5 @@
-"""A batch's documents as they come in, and their witness rows with the numbers and times of those."""
+"""A batch's documents as they come in, and their witness rows with the numbers and times of
+those."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from xscl.stage1.document import value_code
 
 
 class Admitted(NamedTuple):
-    """A document that comes in: new, or as a `revision` that takes the place of what is stored of its
-    number. `position` is that of its witness rows in the batch."""
+    """A document that comes in: new, or as a `revision` that takes the place of what is stored of
+    its number. `position` is that of its witness rows in the batch."""
 
     position: int
     document: StoredDocument

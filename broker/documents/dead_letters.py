@@ -77,7 +77,8 @@ class Letters:
         return self.store.count("SELECT count(*) FROM dead_letters")
 
     def forget(self, numbers: Iterable[int] | None, before: int | None) -> int:
-        """Delete those of these numbers, and those kept aside before a time; how many there were."""
+        """Delete those of these numbers, and those kept aside before a time; how many there
+        were."""
         with self.store.transaction():
             gone = self.store.rows(
                 "DELETE FROM dead_letters WHERE n IN (SELECT unnest(?::BIGINT[])) OR kept < ?"

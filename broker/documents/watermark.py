@@ -32,8 +32,8 @@ _BELIEVED = 3_600_000_000
 
 
 class WallClock:
-    """The time of day as far as it can be believed. `steady` is a clock that never jumps; both count
-    in microseconds."""
+    """The time of day as far as it can be believed. `steady` is a clock that never jumps; both
+    count in microseconds."""
 
     def __init__(self, steady: Callable[[], int]) -> None:
         self.steady = steady
@@ -66,8 +66,8 @@ class WallClock:
 
 
 class Watermark:
-    """Who is late. `lateness` in microseconds, `of` the same for streams that have their own; `idle`
-    is how long nothing may come before time moves by itself."""
+    """Who is late. `lateness` in microseconds, `of` the same for streams that have their own;
+    `idle` is how long nothing may come before time moves by itself."""
 
     def __init__(
         self,

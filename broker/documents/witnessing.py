@@ -2,7 +2,7 @@
 
     rows of documents         `arrivals`     in this process: the library, the service, results
     columns                   `witness`      all others stand on it
-    Arrow record batches      `stage1`       on Spark's executors, by the compiled form of the patterns
+    Arrow record batches      `stage1`       on Spark's executors, by the patterns' compiled form
 
 What is no document gets an empty witness, and the reason as its error.
 """
@@ -37,7 +37,8 @@ class Witnesses(NamedTuple):
 def witness(
     matcher: Matcher, documents: Iterable[tuple[bytes, Sequence[str], str | None]]
 ) -> Witnesses:
-    """The witnesses of documents, given as bytes, streams, and what is known to be wrong with it."""
+    """The witnesses of documents, given as bytes, streams, and what is known to be wrong with
+    it."""
     witnesses: list[Witness] = []
     errors: list[str | None] = []
     for xml, streams, error in documents:

@@ -23,7 +23,8 @@ _BITS = 26
 
 
 class History:
-    """Reads records from RL, and knows which may not be in memory: those that ended before `floor`."""
+    """Reads records from RL, and knows which may not be in memory: those that ended before
+    `floor`."""
 
     def __init__(self, relations: Relations, reader: Reader) -> None:
         self.relations = relations

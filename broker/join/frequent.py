@@ -1,13 +1,13 @@
 """Hot values: what very many documents have, such as one byline or the address of a channel.
 
 Such a value would make every new document look at all of them. It keeps a list of its documents for
-each variable that has it. What a new document satisfies with all of a long list is told by referring
-to the list; what needs two long lists refers to a list of what is in both, kept from then on.
-Documents of short lists are compared one by one.
+each variable that has it. What a new document satisfies with all of a long list is told by
+referring to the list; what needs two long lists refers to a list of what is in both, kept from then
+on. Documents of short lists are compared one by one.
 
-Which lists matter to a document depends on where its hot values stand and on which lists those have,
-not on the values themselves. So that is worked out once for very many documents (`Recipe`). The
-lists themselves are looked up once for the documents that have the same hot values (`Meeting`).
+Which lists matter to a document depends on where its hot values stand and on which lists those
+have, not on the values themselves. So that is worked out once for very many documents (`Recipe`).
+The lists themselves are looked up once for the documents that have the same hot values (`Meeting`).
 
 Documents and their values come in and go; out come hits, and the `Side`s of what is to be compared.
 """
@@ -172,7 +172,8 @@ class HotLists:
 
     def _shorten(self) -> None:
         """Let only longer lists be long. Lists in common pay off where they spare walking through
-        very long ones; where very many are asked for, keeping them would cost more than it spares."""
+        very long ones; where very many are asked for, keeping them would cost more than it
+        spares."""
         self._crowded = False
         self._long_at *= _LONGER
         for code, entry in self._hots.items():
@@ -252,7 +253,7 @@ class HotLists:
         if found is None:
             if len(self._meetings) >= _MEETINGS:
                 self._part()
-            found = self._meetings[values] = Meeting(self._recipe(values, codes))
+            found = self._meetings[values] = Meeting(self._recipe(values))
         self._asked = (values, found)
         return found
 
@@ -267,7 +268,7 @@ class HotLists:
         self._missed.clear()
         self._asked = ((), None)
 
-    def _recipe(self, values: HotValues, codes: Sequence[int]) -> Recipe:
+    def _recipe(self, values: HotValues) -> Recipe:
         """What documents whose hot values have this pattern have to do with the lists."""
         rows_of, variables, hot = values[::4], values[1::4], values[3::4]
         pattern: Pattern = (*rows_of, *variables, *values[2::4])

@@ -1,7 +1,9 @@
-"""What documents with hot values have to do with the lists of those, as far as it is worked out once.
+"""What documents with hot values have to do with the lists of those, as far as it is worked out
+once.
 
 For documents of one pattern that is a `Recipe`: which lists matter. For documents with the same hot
-values it is a `Meeting`: the lists themselves. `broker/join/frequent.py` makes both and keeps them true.
+values it is a `Meeting`: the lists themselves. `broker/join/frequent.py` makes both and keeps them
+true.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ HotValues = tuple[int, ...]
 """Row, variable, `Hot.kind` and code of each of a document's hot values."""
 
 Pattern = tuple[Any, ...]
-"""Row, variable and `Hot.kind` of each of a document's hot values; and, where some of them are equal,
-which."""
+"""Row, variable and `Hot.kind` of each of a document's hot values; and, where some of them are
+equal, which."""
 
 Lists = dict[Any, list[Record]]
 """Lists of documents by the code of a value, or by several codes."""
@@ -54,9 +56,9 @@ class Side:
     own values.
 
     `verdicts` are what they satisfy with all of a long list, or of several at once, `places` where
-    those are. `shorts` are short lists, whose documents have to be compared with them, with the link
-    that they make and the row of their own value; `longs` the long ones, by row and variable, with
-    the link.
+    those are. `shorts` are short lists, whose documents have to be compared with them, with the
+    link that they make and the row of their own value; `longs` the long ones, by row and variable,
+    with the link.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -69,9 +71,9 @@ class Side:
 class Recipe:
     """What documents of one pattern have to do with the lists of their hot values.
 
-    `long` are the rows and variables of their postings that are long lists, `growing` of the others,
-    `belongs` the lists that a new one goes into. `sides`, as right and as left block, are worked out
-    when asked for.
+    `long` are the rows and variables of their postings that are long lists, `growing` of the
+    others, `belongs` the lists that a new one goes into. `sides`, as right and as left block, are
+    worked out when asked for.
     """
 
     long: tuple[tuple[int, int], ...]

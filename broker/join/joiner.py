@@ -1,9 +1,10 @@
 """Stage 2's search: witness rows of a batch in, candidate matches out.
 
 Posting lists find the pairs of documents that share a value, and signatures say which canonical
-queries such a pair satisfies. That decides most queries (`broker/join/pair_query.py`). For all others it says
-which documents can take part, and the template's conjunctive query decides, over the slice of RL
-that holds those documents. Only a template whose blocks no value joins connect reads all of RL.
+queries such a pair satisfies. That decides most queries (`broker/join/pair_query.py`). For all
+others it says which documents can take part, and the template's conjunctive query decides, over the
+slice of RL that holds those documents. Only a template whose blocks no value joins connect reads
+all of RL.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _KNOWN = 10_000
 class Joiner:
     """Finds the candidate matches that a batch completes.
 
-    In go the witness rows of batches that are in the relations already; out come candidates. What is
-    in memory is a cache of the relations, and can be made of them at any time.
+    In go the witness rows of batches that are in the relations already; out come candidates. What
+    is in memory is a cache of the relations, and can be made of them at any time.
     """
 
     def __init__(self, relations: Relations, catalog: Catalog, memory: int = MEMORY) -> None:

@@ -78,7 +78,8 @@ class Plan:
             self.first_doc = self.canonical.first_doc()
 
     def admits(self, left: Record, right: Record) -> bool:
-        """Whether two documents are in order, in the window, and not too old for all subscribers."""
+        """Whether two documents are in order, in the window, and not too old for all
+        subscribers."""
         return (
             max(left.end, right.end) - min(left.start, right.start) <= self.window
             and (left.end < right.start or not self.ordered)

@@ -26,8 +26,8 @@ Entry = Record | list[Record] | Hot
 
 
 LookedUp = tuple[list[int], list[tuple[int, int, Sequence[Record]]], HotValues]
-"""Of a document's values: those that are new; code, row and documents of those that are not hot; and
-those that are."""
+"""Of a document's values: those that are new; code, row and documents of those that are not hot;
+and those that are."""
 
 
 class Postings:

@@ -24,9 +24,9 @@ _KNOWN_LAYOUTS = 100_000
 class Layout:
     """The rows of a document's witness without their values.
 
-    `variables` are var2 by row. A layout is *regular* if each variable that others hang from stands for
-    one node. Then the nodes of a tree pattern are independent of each other, and what holds for each
-    value join alone holds for all of them together.
+    `variables` are var2 by row. A layout is *regular* if each variable that others hang from stands
+    for one node. Then the nodes of a tree pattern are independent of each other, and what holds for
+    each value join alone holds for all of them together.
     """
 
     __slots__ = ("_nodes", "_rows", "regular", "variables")

@@ -87,8 +87,9 @@ class _One(Mapping[int, int]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
-    """What a signature satisfies: the queries in order of time and those in any, with their widest window, and the
-    templates that have to decide. `narrowest` is the narrowest window of any of the queries."""
+    """What a signature satisfies: the queries in order of time and those in any, with their widest
+    window, and the templates that have to decide. `narrowest` is the narrowest window of any of the
+    queries."""
 
     orders: tuple[tuple[bool, tuple[Plan, ...], int], ...]
     templates: frozenset[int]
@@ -111,7 +112,8 @@ class Signatures:
         self.version = 0
         """Goes up whenever verdicts may have changed."""
         self._by_link: dict[int, Need | dict[Links, Need]] = {}
-        """Needs, as `_NEEDS` holds them, each under one of its links: one is enough to come upon it."""
+        """Needs, as `_NEEDS` holds them, each under one of its links: one is enough to come upon
+        it."""
         self._uses: Uses[int] = Uses()
         """The needs that have a link."""
         self._memory: dict[object, Verdict | None] = {}
@@ -212,7 +214,8 @@ class Signatures:
         return found
 
     def needs(self, available: Part) -> tuple[tuple[Links, Verdict], ...]:
-        """Each set of links, among those available, that some query needs, and what it satisfies."""
+        """Each set of links, among those available, that some query needs, and what it
+        satisfies."""
         found = self._satisfiable.get(available)
         if found is None:
             if len(self._satisfiable) > _REMEMBERED:

@@ -1,4 +1,5 @@
-"""The templates' conjunctive queries, run over match relations: parameters in RT, candidates out."""
+"""The templates' conjunctive queries, run over match relations: parameters in RT, candidates
+out."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ _END = attrgetter("end")
 
 Hits = tuple[bool, Sequence[Verdict], Sequence[Sequence[Record]]]
 """Older documents whose signature with a new one has a verdict: whether the new one is the right
-block, the verdicts, and the documents of each, in order of their end. Of those the ones in the window
-still have to be picked."""
+block, the verdicts, and the documents of each, in order of their end. Of those the ones in the
+window still have to be picked."""
 
 
 def singly(hits: Iterable[Hits]) -> Iterator[tuple[Verdict, bool, Sequence[Record]]]:

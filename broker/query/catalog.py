@@ -4,8 +4,8 @@ Queries with one join graph over the same variables are one *canonical query* wi
 subscribers, so that stage 2 never does the same work twice; each subscriber's windows and first
 document are checked when a match is handed to it.
 
-A subscription is kept small, for there may be millions: its text and its literals are all that is its
-own, and the rest is shared with those of its shape. Trees are bound again where somebody asks.
+A subscription is kept small, for there may be millions: its text and its literals are all that is
+its own, and the rest is shared with those of its shape. Trees are bound again where somebody asks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Canonical:
     """A canonical query: a template and what its parameters are.
 
     `variables` are by position, `quantified` the variables of paths under NOT or OR; `ties` are its
-    edges by position, `values` what is computed of the nodes, `constants` literals as they are written.
+    edges by position, `values` what is computed of the nodes, `constants` literals as they are
+    written.
     """
 
     number: int

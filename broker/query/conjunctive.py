@@ -71,9 +71,10 @@ class _Aliases:
 def conjunctive_query(template: Template, number: int, pivot: int, stored: str = "rl") -> str:
     """The SQL whose rows are candidate matches with `pivot` as first new block.
 
-    `stored` is RL, or the slice of it that can take part. Parameters: `$first` and `$last` are the numbers of the batch's own documents; no row outside `$low` to
-    `$high` is within the widest window of the batch. Columns: `cq`, a document per
-    block, per position the node if it is selected, per joined position the list of its nodes.
+    `stored` is RL, or the slice of it that can take part. Parameters: `$first` and `$last` are the
+    numbers of the batch's own documents; no row outside `$low` to `$high` is within the widest
+    window of the batch. Columns: `cq`, a document per block, per position the node if it is
+    selected, per joined position the list of its nodes.
     """
     aliases = _Aliases(template)
     sources = [f"{parameter_table(number)} t"]

@@ -1,4 +1,5 @@
-"""Compiled queries: a shape, which all that differ in constants, windows and names share, and literals.
+"""Compiled queries: a shape, which all that differ in constants, windows and names share, and
+literals.
 
 Very many subscriptions are a few texts with other constants in them: this author and that keyword.
 In goes a checked query; out comes a `Compiled`: the `Shape` of its form, and its literals. The
@@ -31,8 +32,8 @@ from xscl.normal.treepattern import Definition
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """A query after all passes. `named` maps what SELECT names to positions: variables, or for `*` the
-    numbers of the blocks."""
+    """A query after all passes. `named` maps what SELECT names to positions: variables, or for `*`
+    the numbers of the blocks."""
 
     normal: NormalQuery
     graph: JoinGraph
@@ -55,8 +56,8 @@ class Delivery:
     """How a match becomes a result.
 
     `positions` are the template's positions of the nodes of the query's join graph; `selected` and
-    `variables` are those of the graph. `named` maps what SELECT names to positions: variables, or for
-    `*` the numbers of the blocks. `streams` are those that the query reads.
+    `variables` are those of the graph. `named` maps what SELECT names to positions: variables, or
+    for `*` the numbers of the blocks. `streams` are those that the query reads.
     """
 
     positions: tuple[int, ...]
@@ -70,8 +71,8 @@ class Delivery:
 
 COMPILER = 1
 """The version of what compiles. It goes up with every change in what passes make of a query, in how
-its form or its definitions are written, or in `Blueprint`: what a state holds of an older version is
-made again from the texts of its queries."""
+its form or its definitions are written, or in `Blueprint`: what a state holds of an older version
+is made again from the texts of its queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +219,8 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A definition with parameters: its place among the shape's; its steps, those with parameters as
-    indices of the shape's; its text as a format and the literals in it, None where the literals
+    """A definition with parameters: its place among the shape's; its steps, those with parameters
+    as indices of the shape's; its text as a format and the literals in it, None where the literals
     decide in which order its filters stand."""
 
     place: int

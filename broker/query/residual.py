@@ -48,7 +48,8 @@ class ResidualSql:
     """Turns residuals into conditions.
 
     `node(p)` and `column(p)` are the SQL of the node at a position, and the alias that carries its
-    value; `document(block)` the alias whose `doc` is the block's document; `stored` is RL or a slice.
+    value; `document(block)` the alias whose `doc` is the block's document; `stored` is RL or a
+    slice.
     """
 
     def __init__(

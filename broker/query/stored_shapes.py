@@ -1,8 +1,9 @@
 """Compiled shapes as text, for the state: what a restart needs to read no query again.
 
-The text is JSON: an object of one key is a dataclass by its name and fields in order, an enumeration
-by its name and value, a set or a mapping; an array is a tuple. It says nothing without the classes
-that it was made of, so a state stores beside it the version of the compiler (`COMPILER`).
+The text is JSON: an object of one key is a dataclass by its name and fields in order, an
+enumeration by its name and value, a set or a mapping; an array is a tuple. It says nothing without
+the classes that it was made of, so a state stores beside it the version of the compiler
+(`COMPILER`).
 """
 
 from __future__ import annotations

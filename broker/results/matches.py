@@ -1,4 +1,5 @@
-"""From candidates to what they are for those who have subscribed: matches, and documents of them."""
+"""From candidates to what they are for those who have subscribed: matches, and documents of
+them."""
 
 from __future__ import annotations
 

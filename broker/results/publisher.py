@@ -67,7 +67,8 @@ class Publisher:
         candidate: Candidate,
         joins: Sequence[tuple[int, int]],
     ) -> bool:
-        """Whether values that have equal codes are equal; a code stands for a string, it is not it."""
+        """Whether values that have equal codes are equal; a code stands for a string, it is not
+        it."""
         for a, b in joins:
             lefts, rights = candidate.at(a), candidate.at(b)
             one, other = candidate.docs[blocks[a]], candidate.docs[blocks[b]]

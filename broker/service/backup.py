@@ -5,7 +5,8 @@ what belongs to it: a copy without one was not finished, and one whose files are
 damaged. Both are refused.
 
 The engine is copied first and nothing is trimmed meanwhile, so the spool's copy holds all that the
-engine's has not applied; the mailbox is copied last, so it has all that the engine's outbox has not.
+engine's has not applied; the mailbox is copied last, so it has all that the engine's outbox has
+not.
 
 What a client read after the copy was made, it read under numbers that a restored mailbox would give
 again to other matches. So a restored one goes on with numbers far behind those.
@@ -82,8 +83,8 @@ def _copied(core: Core, directory: Path) -> BackedUp:
 
 
 def restore(directory: Path, state: Path) -> BackedUp:
-    """Make a new state from a copy. It is there entirely, or not at all: killed while it moves files
-    into a directory that was there, it leaves one that no service starts on.
+    """Make a new state from a copy. It is there entirely, or not at all: killed while it moves
+    files into a directory that was there, it leaves one that no service starts on.
 
     Raises Conflict where the state exists and is not empty, Invalid for what is no whole copy.
     """
@@ -96,8 +97,8 @@ def restore(directory: Path, state: Path) -> BackedUp:
         path = directory / name
         if not path.is_file() or _described(path) != entry:
             raise Invalid(f"{path}: not as it was written; the backup is damaged")
-    # A directory that is there may be where a volume is mounted, or all that its owner may write to:
-    # it is neither replaced, nor is anything put beside it.
+    # A directory that is there may be where a volume is mounted, or all that its owner may write
+    # to: it is neither replaced, nor is anything put beside it.
     growing = state / RESTORING if there else state.with_name(f"{state.name}{RESTORING}")
     shutil.rmtree(growing, ignore_errors=True)
     try:

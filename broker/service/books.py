@@ -1,7 +1,7 @@
 """Which feeds a state watches: what the user said of each, kept in step with what is known of it.
 
-In: addresses as the user typed them, OPML files. Out: rows in the two tables of feeds that are in the
-file of a spool. Any process may use it.
+In: addresses as the user typed them, OPML files. Out: rows in the two tables of feeds that are in
+the file of a spool. Any process may use it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Books:
     ) -> tuple[int, list[str]]:
         """Add feeds with their logins: how many are new, and which are left out and why.
 
-        A host that has private addresses alone is left out unless such are allowed, whoever names it.
-        A known feed keeps its preferences, except that it may be private from now on.
+        A host that has private addresses alone is left out unless such are allowed, whoever names
+        it. A known feed keeps its preferences, except that it may be private from now on.
         """
         listed = list(wanted)
         known = self.preferences.all()
@@ -111,8 +111,9 @@ class Books:
         interval: float | None = None,
         private: bool | None = None,
     ) -> bool:
-        """Change what is said of a feed, where it is not None; an `interval` of 0 takes the feed's own
-        away. Whether the feed is there. Raises BadFeed where its host is private and may not be."""
+        """Change what is said of a feed, where it is not None; an `interval` of 0 takes the feed's
+        own away. Whether the feed is there. Raises BadFeed where its host is private and may not
+        be."""
         if all(url != each.url for each in self.spool.feeds()):
             return False
         known = self.preferences.of(url) or Preferences(url, private=True, since=ALL)

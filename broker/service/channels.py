@@ -33,8 +33,8 @@ class Channels:
     ) -> tuple[Channel, Channel | None]:
         """Make a channel, or change one; without a subscription it delivers all matches.
 
-        Returns it as it is and as it was before, if it was. Raises Conflict where there is one of that
-        name which is for something else, and which may not be replaced.
+        Returns it as it is and as it was before, if it was. Raises Conflict where there is one of
+        that name which is for something else, and which may not be replaced.
         """
         if spec.name is None:
             raise Invalid("a channel has a name", "name")
@@ -84,8 +84,8 @@ class Channels:
             return replace(before, cursor=cursor)
 
     def test(self, name: str) -> tuple[bool, str]:
-        """Try a channel with a message of its own, now; whether it went well, and how. Raises NotFound,
-        Conflict for a channel that nothing is sent to."""
+        """Try a channel with a message of its own, now; whether it went well, and how. Raises
+        NotFound, Conflict for a channel that nothing is sent to."""
         with _found("channel", name):
             return self._worker.test(name)
 
@@ -123,7 +123,8 @@ def put_channel(
         raise Invalid(str(error), "channels") from None
     except Replaces as error:
         raise Conflict(
-            f"the channel {name!r} is there, and is for something else: {described(error.channel)}; "
+            f"the channel {name!r} is there, and is for something else: "
+            f"{described(error.channel)}; "
             "to have it replaced say so (replace, --replace)"
         ) from None
 

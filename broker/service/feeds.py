@@ -25,7 +25,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Feeds:
-    """The feeds in a state's spool, and the thread that fetches them. Raises ValueError for settings that cannot be.
+    """The feeds in a state's spool, and the thread that fetches them. Raises ValueError for
+    settings that cannot be.
 
     `close` waits for what is being fetched. None is fetched while `ready` says no.
     """
@@ -99,8 +100,8 @@ class Feeds:
         interval: float | None = None,
         private: bool | None = None,
     ) -> WatchedFeed:
-        """Change what is said of a feed, where it is not None; an `interval` (seconds) of 0 takes its
-        own away."""
+        """Change what is said of a feed, where it is not None; an `interval` (seconds) of 0 takes
+        its own away."""
         named = _named(url)
         try:
             with self._lock:
@@ -190,5 +191,6 @@ def _watched(state: FeedState, said: Preferences) -> WatchedFeed:
 
 
 def _named(url: str) -> str:
-    """The feed that somebody means: as it is listed, without blanks around it and without its login."""
+    """The feed that somebody means: as it is listed, without blanks around it and without its
+    login."""
     return split_login(url.strip())[0]

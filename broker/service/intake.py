@@ -119,9 +119,9 @@ def _row(stream: str, document: Posted, now: int, line: int) -> DocumentRow:
 def read_lines(body: bytes, key: str | None = None) -> list[Posted]:
     """The documents of a body of JSON lines: {"xml", "id", "timestamp", "revision", "source"}.
 
-    Only `xml` must be there. `timestamp` is ISO 8601 or a number of seconds. Where an id is missing,
-    it is `key` and the number of the line, so that a body that is sent again is the same. Raises
-    Invalid with the first line that is wrong.
+    Only `xml` must be there. `timestamp` is ISO 8601 or a number of seconds. Where an id is
+    missing, it is `key` and the number of the line, so that a body that is sent again is the same.
+    Raises Invalid with the first line that is wrong.
     """
     found: list[Posted] = []
     for number, line in enumerate(body.split(b"\n"), 1):

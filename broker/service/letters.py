@@ -33,8 +33,8 @@ class DeadLetters:
         """Send one on its way again, as it was: it is late no more if more lateness is allowed now.
 
         Where a document of its id is there, it takes the place of that as a revision. It is no dead
-        letter from then on, unless it becomes one again. Raises NotFound, Conflict, and what `publish`
-        raises.
+        letter from then on, unless it becomes one again. Raises NotFound, Conflict, and what
+        `publish` raises.
         """
         core = self._core
         with core.lock:  # it cannot become one again before it is forgotten

@@ -1,8 +1,8 @@
 """Fetching the feeds of a state into its spool, in a thread of its own.
 
-In: the feeds that the spool has, also those that are added meanwhile. Out: rows in the spool, and what
-went wrong. What is on this machine or its network is fetched where the user has allowed it; where a
-public server redirects to is not.
+In: the feeds that the spool has, also those that are added meanwhile. Out: rows in the spool, and
+what went wrong. What is on this machine or its network is fetched where the user has allowed it;
+where a public server redirects to is not.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Push:
 class Polling(Background, AbstractContextManager["Polling"]):
     """Fetches what is due of the feeds in `books`.
 
-    `interval` is the time between two fetches of a feed, in microseconds; None: 15 minutes, or as much
-    longer as a feed brings little or asks for. With `push`, feeds
-    that name a WebSub hub are pushed by it; `proxies` are those of the environment, none by default.
-    `tell` is told of each round that did something, `none_left` when no feed is left to fetch; while
-    `ready` says no, none is fetched. Raises ValueError for a proxy or an address that cannot be used.
+    `interval` is the time between two fetches of a feed, in microseconds; None: 15 minutes, or as
+    much longer as a feed brings little or asks for. With `push`, feeds that name a WebSub hub are
+    pushed by it; `proxies` are those of the environment, none by default. `tell` is told of each
+    round that did something, `none_left` when no feed is left to fetch; while `ready` says no, none
+    is fetched. Raises ValueError for a proxy or an address that cannot be used.
     """
 
     def __init__(

@@ -78,9 +78,9 @@ class _Parts:
 class Service:
     """A service over the state directory of its settings. Nothing is opened before `start`.
 
-    What may be asked of it is in its parts: `service.subscriptions.pause(id)`. Where the state is not
-    open, they raise Starting. `clock` gives seconds since the epoch. Operations raise the errors of `broker.service.core.errors`, and
-    XsclError for what is wrong in a query.
+    What may be asked of it is in its parts: `service.subscriptions.pause(id)`. Where the state is
+    not open, they raise Starting. `clock` gives seconds since the epoch. Operations raise the
+    errors of `broker.service.core.errors`, and XsclError for what is wrong in a query.
     """
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
@@ -154,8 +154,8 @@ class Service:
         """Finish the batch and the deliveries in flight, and close the state.
 
         Whether all of it ended within `timeout` seconds; what did not is done again at the next
-        start, and the state stays open until the process ends. Without `drain` nothing is waited for
-        longer than it takes to let go.
+        start, and the state stays open until the process ends. Without `drain` nothing is waited
+        for longer than it takes to let go.
         """
         ended = self.halt(timeout if drain else _LET_GO)
         self.close()

@@ -1,8 +1,8 @@
 """Subscriptions while documents flow: asked for, replaced, paused, dropped.
 
 The engine's lock is held for each change, so it falls between two batches: the number of the first
-document that counts is exact, and no document passes a subscription by. What is in the mailbox for a
-subscription (its channels, its throttle) is there before it finds anything, and goes after it.
+document that counts is exact, and no document passes a subscription by. What is in the mailbox for
+a subscription (its channels, its throttle) is there before it finds anything, and goes after it.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ class Subscriptions:
     def dry_run(
         self, text: str, since: int | None = None, name: str = "<request>", most: int = MOST
     ) -> History:
-        """What a text would have matched among the stored documents, of the last `since` microseconds
-        or all; nothing is registered. A query is given up after `most` matches."""
+        """What a text would have matched among the stored documents, of the last `since`
+        microseconds or all; nothing is registered. A query is given up after `most` matches."""
         compiled, _ = _compile(text, name)
         core = self._core
         with core.lock:

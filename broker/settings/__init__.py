@@ -1,1 +1,2 @@
-"""The settings of the service: what there is (`schema`) and where a value comes from (`sources`)."""
+"""The settings of the service: what there is (`schema`) and where a value comes from
+(`sources`)."""

@@ -93,7 +93,8 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Section(BaseModel):
-    """A table of the file. Where there is a NAME_file beside a secret NAME, that file may hold it."""
+    """A table of the file. Where there is a NAME_file beside a secret NAME, that file may hold
+    it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -154,7 +155,8 @@ class Server(Section):
             raise _about("host", text)
         if len(self.token.get_secret_value()) < SHORTEST_TOKEN:
             text = (
-                f"other machines can reach {self.host}, so a token needs {SHORTEST_TOKEN} characters"
+                f"other machines can reach {self.host}, so a token needs {SHORTEST_TOKEN} "
+                "characters"
                 f" or more; {_NEW_TOKEN}"
             )
             raise _about("token" if self.token_file is None else "token_file", text)
@@ -172,8 +174,8 @@ class Pipeline(Section):
     batch: Count = 1_000
     """most documents in a batch"""
     revisions: Literal["replace", "flow"] = "replace"
-    """`replace`: an edited document takes the place of what is stored and fires nothing; `flow`: it is
-    a document of its own, which never matches other versions of itself"""
+    """`replace`: an edited document takes the place of what is stored and fires nothing; `flow`: it
+    is a document of its own, which never matches other versions of itself"""
     memory: Count = 1_000_000
     """documents whose values are held in memory; older ones are read from the state"""
 
@@ -197,8 +199,8 @@ class Feeds(Section):
     opml: tuple[Path, ...] = ()
     """OPML files that list feeds"""
     interval: Duration | None = None
-    """time between two fetches of a feed; by default 15 minutes, and more for feeds that bring little
-    or ask for more"""
+    """time between two fetches of a feed; by default 15 minutes, and more for feeds that bring
+    little or ask for more"""
     allow_private: bool = False
     """whether `urls` and `opml` may name feeds on this machine and in its network"""
     websub: str | None = Field(default=None, pattern="^https?://[^/]")

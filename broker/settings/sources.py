@@ -186,7 +186,8 @@ class Layers:
                 files[value] = f"it is {'.'.join(path)}"
         for file, why in files.items():
             if file.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
-                yield f"{file} can be read by everybody on this machine, and {why}: chmod 600 {file}"
+                everybody = f"{file} can be read by everybody on this machine"
+                yield f"{everybody}, and {why}: chmod 600 {file}"
 
 
 def read_layers(
@@ -293,7 +294,8 @@ def _place_paths(model: type[BaseModel], values: dict[str, Any], base: Path) -> 
 
 
 def _read_secret(file: Path) -> tuple[str, str]:
-    """What a file holds, and what is wrong with it; something in any case, so that one is enough."""
+    """What a file holds, and what is wrong with it; something in any case, so that one is
+    enough."""
     try:
         text = file.read_text(encoding="utf-8").strip()
     except OSError as error:
@@ -384,7 +386,8 @@ def _meant(model: type[BaseModel], path: Path_) -> str:
 
 
 def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Put values over those that are there. A secret and the file of that secret replace each other."""
+    """Put values over those that are there. A secret and the file of that secret replace each
+    other."""
     for name, value in values.items():
         if isinstance(value, Mapping) and isinstance(into.get(name), dict):
             _merge(into[name], value)

@@ -2,8 +2,8 @@
 
 Pure functions of bytes, names and times, apart from `xml_batches`, which opens the files that a
 batch names. In: an XML file (whole, or cut into the elements of one name) or a line of JSON; out:
-rows of schema `SOURCED`, which is `feeds.rows.DOCUMENTS` and `ORDER`. What is no document becomes a row
-with `error` set and the raw bytes, never an exception.
+rows of schema `SOURCED`, which is `feeds.rows.DOCUMENTS` and `ORDER`. What is no document becomes a
+row with `error` set and the raw bytes, never an exception.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class JsonLine:
 def microseconds(value: object) -> int | None:
     """A date as text (ISO 8601, RFC 822) or a number of seconds, as microseconds; None if neither.
 
-    Digits alone are seconds, four or eight of them too: the numbers of one stream pass through every
-    length. (A year becomes a date with `concat(//year, '-01-01')`.) What the calendar of years 1 to
-    9999 does not hold is None.
+    Digits alone are seconds, four or eight of them too: the numbers of one stream pass through
+    every length. (A year becomes a date with `concat(//year, '-01-01')`.) What the calendar of
+    years 1 to 9999 does not hold is None.
     """
     if isinstance(value, str):
         value = float(value) if _NUMBER.fullmatch(value.strip()) else date(value)
@@ -99,8 +99,8 @@ def microseconds(value: object) -> int | None:
 def timestamp_reader(xpath: str) -> Callable[[etree._Element], int | None]:
     """A function from a document to its own date in microseconds, None where it has none.
 
-    Names without a prefix match in any namespace, as in queries. ValueError for what is no XPath 1.0
-    expression, or has a prefix or a variable (there is nothing to bind one to).
+    Names without a prefix match in any namespace, as in queries. ValueError for what is no XPath
+    1.0 expression, or has a prefix or a variable (there is nothing to bind one to).
     """
     bare = _LITERAL.sub("", xpath)
     if "$" in bare or _PREFIX.search(bare):
@@ -208,7 +208,8 @@ def order_key(modified: int, path: str, position: int) -> str:
 
 
 def local_path(path: str) -> str | None:
-    """The path in this machine's file system of what Spark calls `file:/…`, None of other schemes."""
+    """The path in this machine's file system of what Spark calls `file:/…`, None of other
+    schemes."""
     if path.startswith("file:"):
         return "/" + path.removeprefix("file:").lstrip("/")
     return None
@@ -291,8 +292,8 @@ def json_row(line: bytes, at: JsonLine) -> DocumentRow | None:
 
 
 def json_object(line: bytes, other: str) -> dict[str, Any]:
-    """The object that a line of JSON holds. Raises DocumentError with what is wrong; `other` is what
-    it says of JSON that is no object."""
+    """The object that a line of JSON holds. Raises DocumentError with what is wrong; `other` is
+    what it says of JSON that is no object."""
     try:
         entry = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -334,7 +335,8 @@ def _streams(value: object) -> tuple[str, ...]:
 
 
 def encode_xml(text: str) -> bytes:
-    """A text of XML as UTF-8. A declaration goes: what it says of the encoding is no longer true."""
+    """A text of XML as UTF-8. A declaration goes: what it says of the encoding is no longer
+    true."""
     found = _DECLARATION.match(text)
     start = found.end() if found else 0
     # Its lines stay, so that a later error names the line that the author sees.

@@ -105,7 +105,7 @@ _SPARK_STAGES = {
 }
 
 
-def run_pipeline(
+def run_pipeline(  # noqa: PLR0913  # each by its keyword
     session: SparkSession,
     engine: Engine,
     documents: Sequence[Source],

@@ -1,9 +1,9 @@
 """Lines appended to a file, each whole and once, also after a crash.
 
-In: lines, and where those that were appended before end. Out: the lines on the disk, and where they end
-now. Who keeps that place together with what it has written appends the same lines again after a crash
-where they began. Only what is not known to be ours is left as it is (a file that something else has
-written to): then a torn last line is ended, and lines may stand there twice.
+In: lines, and where those that were appended before end. Out: the lines on the disk, and where they
+end now. Who keeps that place together with what it has written appends the same lines again after a
+crash where they began. Only what is not known to be ours is left as it is (a file that something
+else has written to): then a torn last line is ended, and lines may stand there twice.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ def append(
     rotate_bytes: int | None = None,
     keep: int = 0,
 ) -> tuple[int, dict[str, int]]:
-    """Append as many lines as the file may hold, one in any case; how many, and the state from now on.
+    """Append as many lines as the file may hold, one in any case; how many, and the state from now
+    on.
 
     `state` is that of the last time, empty the first time. Before the file would grow beyond
-    `rotate_bytes` it becomes path.1, of `keep` older ones. Raises OSError, and then no part is there.
+    `rotate_bytes` it becomes path.1, of `keep` older ones. Raises OSError, and then no part is
+    there.
     """
     new = not path.exists()
     handle = _locked(path)
@@ -52,8 +54,8 @@ def append(
 
 
 def at_end(path: Path) -> dict[str, int]:
-    """The state behind all that is in a file, which is made if it is not there. Raises OSError where it
-    cannot be written."""
+    """The state behind all that is in a file, which is made if it is not there. Raises OSError
+    where it cannot be written."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         found = os.fstat(handle)
@@ -63,7 +65,8 @@ def at_end(path: Path) -> dict[str, int]:
 
 
 def _locked(path: Path) -> int:
-    """The file, open, and this writer's alone until it is closed: another one may append to it too."""
+    """The file, open, and this writer's alone until it is closed: another one may append to it
+    too."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     with suppress(OSError):  # some file systems have no locks
         fcntl.flock(handle, fcntl.LOCK_EX)

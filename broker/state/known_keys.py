@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 
 class Keys:
-    """Which documents there may be already, by their keys, so that the store is asked for those only.
+    """Which documents there may be already, by their keys, so that the store is asked for those
+    only.
 
     Eight bytes for each. It may name documents that are not there. One thread adds; any may ask.
     """

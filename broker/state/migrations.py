@@ -1,8 +1,8 @@
 """The tables of a state, and how a state of an older version becomes one of this version.
 
-A state says its version in the table `meta`. Each step makes a state of one version less into one of
-its own, in one transaction with all other steps, so that a state is of one version or another and
-never between two. A state of a newer version is refused.
+A state says its version in the table `meta`. Each step makes a state of one version less into one
+of its own, in one transaction with all other steps, so that a state is of one version or another
+and never between two. A state of a newer version is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT);
 CREATE TABLE IF NOT EXISTS subscriptions (
     number BIGINT, id VARCHAR, text VARCHAR, first_doc BIGINT, since BIGINT, shape INTEGER,
     literals VARCHAR[], publish VARCHAR);
-CREATE TABLE IF NOT EXISTS shapes (number INTEGER, compiler INTEGER, form VARCHAR, compiled VARCHAR);
+CREATE TABLE IF NOT EXISTS shapes (
+    number INTEGER, compiler INTEGER, form VARCHAR, compiled VARCHAR);
 CREATE TABLE IF NOT EXISTS gaps (
     number BIGINT, status VARCHAR, reason VARCHAR, first_doc BIGINT, from_time BIGINT,
     to_doc BIGINT, to_time BIGINT, told BOOLEAN);
@@ -38,8 +39,8 @@ CREATE TABLE IF NOT EXISTS dead_letters (
     reason VARCHAR, "timestamp" BIGINT, xml BLOB);
 """
 """The tables of this version. `versions` counts the revisions that flow as documents of
-their own; a state written before there were any has none. Every time is in microseconds; `since`, `from_time`, `to_time` and `kept`
-are of the wall clock, and NULL where nobody told it."""
+their own; a state written before there were any has none. Every time is in microseconds; `since`,
+`from_time`, `to_time` and `kept` are of the wall clock, and NULL where nobody told it."""
 
 
 class Connection(Protocol):

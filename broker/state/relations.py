@@ -148,7 +148,8 @@ class MatchRelations:
             self._sql.delete(table, "doc", docs)
 
     def delete_edges(self, edges: Sequence[tuple[int, int]], first: int) -> None:
-        """The rows of edges, each given by its two variables, of documents from number `first` on."""
+        """The rows of edges, each given by its two variables, of documents from number `first`
+        on."""
         self._sql.run(
             "DELETE FROM rl USING (SELECT unnest(?::INTEGER[]) AS a, unnest(?::INTEGER[]) AS b)"
             " WHERE rl.doc >= ? AND var1 = a AND var2 = b",
@@ -213,8 +214,8 @@ class MatchRelations:
         return {doc: (source, id) for doc, source, id in rows}
 
     def newest(self, keys: Collection[int], said: bool = False) -> dict[Identity, Newest]:
-        """The newest versions of the documents whose identities have one of these keys, also of those
-        that have gone; with what they `said` where that is asked for."""
+        """The newest versions of the documents whose identities have one of these keys, also of
+        those that have gone; with what they `said` where that is asked for."""
         table, version = self._from()
         what = '"end", xml' if said else "0, NULL"
         rows = self._sql.rows(
@@ -289,8 +290,8 @@ class MatchRelations:
     # -- queries over the relations ------------------------------------------------------------
 
     def prepare(self, define: Callable[[Connection], object]) -> None:
-        """Have functions defined that queries call. Outside of any transaction: one that fails would
-        take them away for good."""
+        """Have functions defined that queries call. Outside of any transaction: one that fails
+        would take them away for good."""
         define(self._sql.connection)
 
     def make_parameters(self, definition: str) -> None:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Statements:
-    """What is asked of a database, and told to it, one statement at a time. Raises `DatabaseError`."""
+    """What is asked of a database, and told to it, one statement at a time. Raises
+    `DatabaseError`."""
 
     connection: Connection
 
@@ -51,7 +52,8 @@ class Statements:
         self.connection.execute(sql, parameters)
 
     def delete(self, table: str, key: str, numbers: Collection[int]) -> None:
-        """Take out rows by a number. Planning for a list costs as much as two numbers by themselves."""
+        """Take out rows by a number. Planning for a list costs as much as two numbers by
+        themselves."""
         if len(numbers) > 2:
             condition = f"{key} IN (SELECT unnest(?::BIGINT[]))"
             self.run(f"DELETE FROM {table} WHERE {condition}", [[*numbers]])

@@ -197,8 +197,8 @@ class Store(Statements):
 
     @contextmanager
     def snapshot(self) -> Iterator[Statements]:
-        """Statements over a connection of their own that reads what is committed now, whatever is committed
-        meanwhile. May be used in another thread."""
+        """Statements over a connection of their own that reads what is committed now, whatever is
+        committed meanwhile. May be used in another thread."""
         connection = self.connection.cursor()
         try:
             connection.execute("BEGIN READ ONLY")
@@ -209,7 +209,8 @@ class Store(Statements):
             connection.close()
 
     def checkpoint(self) -> None:
-        """Put what is in the write-ahead log into the file. What DuckDB raises says why it cannot."""
+        """Put what is in the write-ahead log into the file. What DuckDB raises says why it
+        cannot."""
         try:
             self.connection.execute("CHECKPOINT")
         except duckdb.FatalException:
@@ -217,8 +218,9 @@ class Store(Statements):
             raise
 
     def backup(self, directory: Path) -> Path:
-        """A consistent copy of the file in another directory, as it is now, and its path. Nobody may
-        write meanwhile. ValueError for a store in memory; `StateError` where it cannot be copied."""
+        """A consistent copy of the file in another directory, as it is now, and its path. Nobody
+        may write meanwhile. ValueError for a store in memory; `StateError` where it cannot be
+        copied."""
         if self.directory is None:
             raise ValueError("a broker in memory has no file to copy")
         self.checkpoint()
@@ -279,6 +281,7 @@ def explain(file: Path, error: duckdb.Error) -> str:
     if any(reason in text for reason in _UNAVAILABLE):
         return f"{file}: cannot open the state: {said}"
     return (
-        f"{file}: the state is damaged: {said}. Nothing has been changed. Restore the last backup into"
+        f"{file}: the state is damaged: {said}. Nothing has been changed. Restore the last backup "
+        "into"
         " a new directory (broker restore), or move this one away to begin anew"
     )

@@ -22,7 +22,8 @@ _SPARE = 1_000
 are so many more than those in memory."""
 
 Row = Sequence[Any]
-"""Of a subscription: its number, id and text; its shape's number, its literals, what it publishes."""
+"""Of a subscription: its number, id and text; its shape's number, its literals, what it
+publishes."""
 
 
 class Forms:

@@ -1,7 +1,7 @@
 """Limits: a subscription that matches more than its owner wants to hear is found out, and stopped.
 
-In go the candidates of a batch, before anything is made of them; out come the subscriptions that are
-over their limit, each with the document at which it goes over. A document that would bring a
+In go the candidates of a batch, before anything is made of them; out come the subscriptions that
+are over their limit, each with the document at which it goes over. A document that would bring a
 subscription over its limit brings it nothing: all matches that earlier documents complete are
 published, and none from this one on. So what it has not seen begins at an exact document.
 """

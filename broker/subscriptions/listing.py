@@ -1,4 +1,5 @@
-"""The subscriptions as they stand, read from the store: active or not, with their gaps and limits."""
+"""The subscriptions as they stand, read from the store: active or not, with their gaps and
+limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The subscriptions of a broker: in the store as text, in the catalog compiled, in stage 1 as edges.
+"""The subscriptions of a broker: in the store as text, in the catalog compiled, in stage 1 as
+edges.
 
 One that is paused or suspended is in the store alone, but for its text.
 """
@@ -38,8 +39,8 @@ _MANY = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """A subscription that is not active: it costs nothing but its text. The stream that it publishes
-    stays its own, so that it can always be resumed."""
+    """A subscription that is not active: it costs nothing but its text. The stream that it
+    publishes stays its own, so that it can always be resumed."""
 
     number: int
     id: str
@@ -69,7 +70,8 @@ class Registry:
         self.forms = Forms(store)
         self.halted: dict[str, Halted] = {}
         self._settled = 0
-        """How many subscriptions there were when they were last taken out of the collector's sight."""
+        """How many subscriptions there were when they were last taken out of the collector's
+        sight."""
         self._spec: bytes | None = None
         self._unsent: dict[int, Edge | None] = {}
         """Edges that have changed since the spec was made."""

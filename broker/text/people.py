@@ -27,7 +27,8 @@ _VALUES = 5
 
 
 class Line(NamedTuple):
-    """A document of a match: what it is called, its feed or stream, when it came, and its address."""
+    """A document of a match: what it is called, its feed or stream, when it came, and its
+    address."""
 
     title: str
     feed: str
@@ -93,7 +94,8 @@ def because(match: Match) -> list[str]:
 
 
 def others(match: Match) -> Iterator[tuple[str, str]]:
-    """The variables that join nothing, with their values; none twice, and none that a headline says."""
+    """The variables that join nothing, with their values; none twice, and none that a headline
+    says."""
     joins = {name for names in match.joined for name in names}
     seen = {tuple(match.values.get(name, ())) for name in joins}
     said = {text for d in match.documents for text in (d.title, d.feed, d.link)}

@@ -1,8 +1,9 @@
 """Text that others wrote, as a terminal may show it.
 
-Ids of feeds and documents come from outside. Raw, a control character in one of them moves the cursor,
-clears the screen, or begins a line that looks like another message; a character that turns the direction
-of writing hides what is there. In: any text. Out: the same text with these written as escapes.
+Ids of feeds and documents come from outside. Raw, a control character in one of them moves the
+cursor, clears the screen, or begins a line that looks like another message; a character that turns
+the direction of writing hides what is there. In: any text. Out: the same text with these written as
+escapes.
 """
 
 from __future__ import annotations

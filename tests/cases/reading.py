@@ -120,7 +120,8 @@ def _documents(path: Path) -> Iterator[Arrival]:
         found = _HEAD.fullmatch(text)
         if found is None:
             raise BadCase(
-                f"{path}:{number}: a document is an id, its streams, its time (seconds, or a date as"
+                f"{path}:{number}: a document is an id, its streams, its time (seconds, or a date "
+                "as"
                 " 2026-10-05T09:00:00), perhaps the word revision, and XML"
             )
         id, streams, seconds, revision, xml = found.groups()

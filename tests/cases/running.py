@@ -28,8 +28,9 @@ _PIECE = re.compile(r"<(?:[^'\">]|'[^']*'|\"[^\"]*\")*>|[^<]+")
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to run a case. `cut` makes batches of documents; `shuffled`: in another order of arrival;
-    `restarts`: closed and opened again between batches; `hot` and `memory` as in `Case`."""
+    """One way to run a case. `cut` makes batches of documents; `shuffled`: in another order of
+    arrival; `restarts`: closed and opened again between batches; `hot` and `memory` as in
+    `Case`."""
 
     name: str
     cut: Callable[[Random, Sequence[Arrival]], list[Batch]]
@@ -64,8 +65,8 @@ WAYS = (
     Way("shuffled and cut", _anyhow, shuffled=True, hot=3, memory=4),
     Way("cut and restarted", _anyhow, restarts=True),
 )
-"""Few, since to open an engine takes longer than a case does. A case whose order of arrival matters is
-only cut where others are shuffled."""
+"""Few, since to open an engine takes longer than a case does. A case whose order of arrival matters
+is only cut where others are shuffled."""
 
 
 def arranged(case: CaseFiles, way: Way, seed: int = 0) -> Case:
@@ -210,8 +211,8 @@ def _texts(result: str) -> list[str]:
 
 
 def renewed(case: CaseFiles) -> str:
-    """The text of `expected.json`, with what the oracle says where that is something else. The results
-    of new matches are to be written by hand."""
+    """The text of `expected.json`, with what the oracle says where that is something else. The
+    results of new matches are to be written by hand."""
     found = _all(expected(arranged(case, WAYS[0])))
     if rows(case, found) == wanted_rows(case):
         return formatted(case.expected)

@@ -1,4 +1,5 @@
-"""Every folder beside this file is a case: it is put to the engine in several ways, and to the oracle."""
+"""Every folder beside this file is a case: it is put to the engine in several ways, and to the
+oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One service for the tests that need nothing special of it: each has streams and names of its own."""
+"""One service for the tests that need nothing special of it: each has streams and names of its
+own."""
 
 from __future__ import annotations
 

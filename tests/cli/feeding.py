@@ -35,8 +35,8 @@ def broker(*args: object) -> subprocess.CompletedProcess[str]:
 
 
 class Broker:
-    """`broker feeds` with a state directory. The sites of the tests are on this machine, so commands
-    that add feeds say that they may be, unless a test asks otherwise."""
+    """`broker feeds` with a state directory. The sites of the tests are on this machine, so
+    commands that add feeds say that they may be, unless a test asks otherwise."""
 
     def __init__(self, state: Path) -> None:
         self.state = state

@@ -47,7 +47,8 @@ class Ended:
 
 
 class Terminal:
-    """A shell's command line on a terminal of its own. `raw` is all that was written to it so far."""
+    """A shell's command line on a terminal of its own. `raw` is all that was written to it so
+    far."""
 
     def __init__(
         self,

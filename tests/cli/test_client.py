@@ -276,7 +276,8 @@ def test_a_channel_is_replaced_only_if_that_is_said(service: Serving, tmp_path: 
         assert add(*args) == (
             1,
             "broker: the channel 'mine' is there, and is for something else: "
-            f"webhook {hook}, for all subscriptions; to have it replaced say so (replace, --replace)\n",
+            f"webhook {hook}, for all subscriptions; to have it replaced say so (replace, "
+            "--replace)\n",
         )
     left = json.loads(service.done("channels", "show", "mine", "--secrets"))
     assert (left["kind"], left["settings"]["secret"]) == ("webhook", secret)

@@ -192,7 +192,8 @@ def test_tail_misses_nothing_over_a_restart(tmp_path: Path) -> None:
     with serving(state, server__port=port) as first:
         first.done("subscribe", path)
         with tailing(first) as (process, lines):
-            # Nothing was found before the service dies, so only the stream's place says where to go on.
+            # Nothing was found before the service dies, so only the stream's place says where to go
+            # on.
             first.signal(signal.SIGKILL)
             assert process.stderr is not None
             assert "trying again" in process.stderr.readline()

@@ -144,7 +144,8 @@ a = 1
         f"{file}:3: server.prot: there is no such setting; did you mean port?",
         f"{file}:4: server.port: should be less than or equal to 65535, and not 70000",
         f"{file}:5: server.token_file: {file.parent / 'nothing'}: No such file or directory",
-        f"{file}:7: time.lateness: a duration is a text with a unit, as '90 s', '2 days' or 'INFINITY'",
+        f"{file}:7: time.lateness: a duration is a text with a unit, as '90 s', '2 days' or "
+        "'INFINITY'",
         f"{file}:8: time.idle: INFINITY is too long here",
         f"{file}:9: time.streams.T: '1 fortnight' is no duration; "
         "write for instance 90 s, 2 days or INFINITY",

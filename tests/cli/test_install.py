@@ -1,4 +1,5 @@
-"""What is built from the project works where it is installed: the wheel, and the wheel of the sdist."""
+"""What is built from the project works where it is installed: the wheel, and the wheel of the
+sdist."""
 
 from __future__ import annotations
 

@@ -103,7 +103,8 @@ def jaxen() -> Iterator[Case]:
 
 
 def libxml2_paths() -> Iterator[Case]:
-    """Expressions over documents, with dumps of the nodes; relative ones start at the root element."""
+    """Expressions over documents, with dumps of the nodes; relative ones start at the root
+    element."""
     documents = sorted((LIBXML2 / "test/XPath/docs").iterdir(), key=lambda d: -len(d.name))
     for dump in sorted((LIBXML2 / "result/XPath/tests").iterdir()):
         document = next(d for d in documents if dump.name.startswith(d.name))

@@ -83,8 +83,10 @@ class Actor(threading.Thread):
 
 @dataclass(slots=True)
 class Accepted:
-    """What publishers were told. `numbers` are those of the log, of documents sent once only: of what
-    was sent again, an earlier copy may have a number that nobody was told. `moments`: when they knew."""
+    """What publishers were told. `numbers` are those of the log, of documents sent once only: of
+    what was sent again, an earlier copy may have a number that nobody was told. `moments`: when
+    they
+    knew."""
 
     docs: dict[tuple[str, str], Doc] = field(default_factory=dict)
     moments: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -101,7 +103,8 @@ class Accepted:
 
 
 class Publisher:
-    """Posts documents: one as XML, or many as lines; now and then some that it has posted before."""
+    """Posts documents: one as XML, or many as lines; now and then some that it has posted
+    before."""
 
     def __init__(
         self, served: Served, world: World, accepted: Accepted, seed: str, pace: float

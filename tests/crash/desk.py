@@ -72,8 +72,8 @@ class Registration:
 
 
 class Desk:
-    """Changes the subscriptions, one change after the other, and looks whether all are as they should
-    be. `past` are those that are gone."""
+    """Changes the subscriptions, one change after the other, and looks whether all are as they
+    should be. `past` are those that are gone."""
 
     def __init__(self, served: Served, hooks: str, seed: int) -> None:
         self._call = Caller(served)
@@ -141,7 +141,8 @@ class Desk:
         assert throttle == (own.throttle and own.throttle.body()), f"{told}, not {own}"
 
     def chains(self, id: str) -> list[list[Registration]]:
-        """The registrations under an id, each in the place of the one before it, until one is dropped."""
+        """The registrations under an id, each in the place of the one before it, until one is
+        dropped."""
         found: list[list[Registration]] = [[]]
         for own in [*self.past, *self.now.values()]:
             if own.id == id:

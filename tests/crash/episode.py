@@ -1,6 +1,7 @@
 """One life of a state: used by everybody at once, killed again and again, drained and judged.
 
-    kill, start, kill, start, … then no more documents, everything delivered, SIGTERM, and the verdict
+    kill, start, kill, start, … then no more documents, everything delivered, SIGTERM, and the
+    verdict
 
 A seed gives the documents, the changes of subscriptions, the faults of receivers and the moments of
 the kills. What it cannot give is how threads and processes meet, so a seed that failed may pass.

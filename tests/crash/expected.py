@@ -127,8 +127,8 @@ class Expected:
             begin = gap.last
 
     def _limited(self, hits: Sequence[Hit], limit: int) -> tuple[list[Hit], int | None]:
-        """Those before the limit, and the document that goes over it. Each life of the process counts
-        from nothing, as does who goes on after a gap."""
+        """Those before the limit, and the document that goes over it. Each life of the process
+        counts from nothing, as does who goes on after a gap."""
         taken: list[Hit] = []
         used = (-1, 0)
         for number, group in groupby(hits, key=lambda hit: hit.number):
@@ -142,8 +142,8 @@ class Expected:
 
 
 def _until(own: Registration, gap: Gap | None) -> int:
-    """The document in front of which a registration stops; who goes over the limit has been asked to
-    match one more."""
+    """The document in front of which a registration stops; who goes over the limit has been asked
+    to match one more."""
     if gap is not None:
         return gap.first + (gap.status == "suspended")
     return END if own.end is None else own.end

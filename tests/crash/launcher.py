@@ -2,9 +2,9 @@
 
     python -m tests.crash.launcher '{"aim": {...}, "told": "FILE", "ahead": 0}' serve --config FILE
 
-In production upkeep comes every few minutes and a feed is fetched every quarter of an hour; here both
-come several times a second, so that they are met by a kill. `ahead`: seconds by which the clock of
-the wall is wrong from the start; at SIGUSR1 it jumps by `jump`, and back at the next.
+In production upkeep comes every few minutes and a feed is fetched every quarter of an hour; here
+both come several times a second, so that they are met by a kill. `ahead`: seconds by which the
+clock of the wall is wrong from the start; at SIGUSR1 it jumps by `jump`, and back at the next.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The long run: `python -m tests.crash.long --kills 200 [--seed N] [--pipeline local|spark]`.
 
-A state lives through some kills, is judged, and the next one begins. Prints a line for each kill and
-each verdict; ends with 1 at the first failure, with what was found wrong and the way to see it again.
+A state lives through some kills, is judged, and the next one begins. Prints a line for each kill
+and each verdict; ends with 1 at the first failure, with what was found wrong and the way to see it
+again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a process writes down for the verdict: the numbers that documents had got to at some moments.
+"""What a process writes down for the verdict: the numbers that documents had got to at some
+moments.
 
-A life of a process begins at a document, and what counts anew with each process begins there. History
-ends at a document, and items counted in it as they were then.
+A life of a process begins at a document, and what counts anew with each process begins there.
+History ends at a document, and items counted in it as they were then.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 
 
 def take_notes(path: str) -> None:
-    """From now on, in this process. A line is written at once, and stays when the process is killed."""
+    """From now on, in this process. A line is written at once, and stays when the process is
+    killed."""
     from broker import backfill
     from broker.service.core.core import Core
 

@@ -1,7 +1,7 @@
 """A service that is used by one client, one question after the other: for what must be exact.
 
-Documents come in pairs of one number, `<a>` and then `<b>`, and each pair is one match. So what there
-has to be is known by the numbers alone.
+Documents come in pairs of one number, `<a>` and then `<b>`, and each pair is one match. So what
+there has to be is known by the numbers alone.
 """
 
 from __future__ import annotations

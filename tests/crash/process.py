@@ -56,7 +56,8 @@ def free_port() -> int:
 
 
 def configuration(directory: Path, feeds: Iterable[str] = (), **sections: dict[str, Any]) -> Path:
-    """A file of settings for a state in `directory`: everything is tried again soon, nothing is late."""
+    """A file of settings for a state in `directory`: everything is tried again soon, nothing is
+    late."""
     merged: dict[str, dict[str, Any]] = {
         "server": {"port": free_port(), "token": TOKEN},
         "pipeline": {"kind": "local", "batch": 40},

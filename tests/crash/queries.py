@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 MET = ("met-s", "met-t")
-"""Those of STANDING that tell which version of an item a document has met, each pair of them once."""
+"""Those of STANDING that tell which version of an item a document has met, each pair of them
+once."""
 
 STANDING = """
 first: SELECT k AS k FROM S//a[./k->k] JOIN {k = l, 3 h} S//c[./k->l] PUBLISH pairs;
@@ -19,7 +20,8 @@ NAMES = ("first", "second", *MET)
 
 _KEYED = (
     "S//a->x[./k->k] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]",
-    "SELECT k, v, u FROM S//a[./k->k][./v->v] JOIN {{k = l AND v != u, {w} min}} S//c[./k->l][./v->u]",
+    "SELECT k, v, u FROM S//a[./k->k][./v->v] JOIN {{k = l AND v != u, {w} min}} "
+    "S//c[./k->l][./v->u]",
     "S//a->x[./k->k] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]"
     " FOLLOWED BY {{l = m, {w} min}} S//c->z[./k->m]",
     "SELECT k, g FROM S//item[./title->t][./category->g] JOIN {{t = k, {w} min}} S//a->y[./k->k]",

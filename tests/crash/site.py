@@ -29,8 +29,8 @@ class Feeds(Server):
         self.urls = [f"{self.url}/{n}" for n in range(count)]
 
     def answer(self, request: Request) -> Answer:
-        """A feed with perhaps a new item, and perhaps another version of an old one; now and then it is
-        out of order."""
+        """A feed with perhaps a new item, and perhaps another version of an old one; now and then
+        it is out of order."""
         number = int(request.path)
         with self._lock:
             self._answers[number] += 1

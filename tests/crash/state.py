@@ -12,8 +12,8 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The numbers and the text of documents from outside, the number and the end of all, and how much
-    is in the outbox."""
+    """The numbers and the text of documents from outside, the number and the end of all, and how
+    much is in the outbox."""
 
     numbers: dict[Name, int]
     texts: dict[Name, str]
@@ -27,7 +27,8 @@ class State:
             # Beside what comes from outside stand results of matches, and what the service tells.
             rows = db.execute(
                 "SELECT source, id, doc, xml FROM documents"
-                " WHERE NOT list_contains(streams, 'pairs') AND NOT starts_with(streams[1], 'broker.')"
+                " WHERE NOT list_contains(streams, 'pairs') AND NOT starts_with(streams[1], "
+                "'broker.')"
             ).fetchall()
             (outbox,) = db.execute("SELECT count(*) FROM outbox").fetchall()[0]
         numbers = {(source, id): doc for source, id, doc, _ in rows}

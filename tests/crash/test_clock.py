@@ -1,4 +1,5 @@
-"""The clock of the wall is wrong, jumps, and is set right: nothing is late by it, nothing is lost."""
+"""The clock of the wall is wrong, jumps, and is set right: nothing is late by it, nothing is
+lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files whose last record is torn, files that are damaged: gone on with, or refused with a way out."""
+"""Files whose last record is torn, files that are damaged: gone on with, or refused with a way
+out."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ TRIALS = 4
 def killed(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Plain, Path, dict[str, int]]]:
-    """A state whose process was killed after pairs 0 to 9, which were all done when the logs had the
-    lengths that are told, and 10 to 19. No upkeep came in between."""
+    """A state whose process was killed after pairs 0 to 9, which were all done when the logs had
+    the lengths that are told, and 10 to 19. No upkeep came in between."""
     directory = tmp_path_factory.mktemp("torn")
     with Plain(directory) as plain:
         plain.served.start(upkeep=False)
@@ -46,8 +47,8 @@ def killed(
 def test_a_torn_last_record(
     killed: tuple[Plain, Path, dict[str, int]], name: str, trial: int
 ) -> None:
-    """Of one file alone the end is gone, though it was written: the worst that can be. What was there
-    before is there, nothing is there twice, and what is sent again is taken as ever."""
+    """Of one file alone the end is gone, though it was written: the worst that can be. What was
+    there before is there, nothing is there twice, and what is sent again is taken as ever."""
     plain, kept, whole = killed
     plain.replaced(kept)
     log = plain.state / LOGS[name]

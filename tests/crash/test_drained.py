@@ -1,4 +1,5 @@
-"""SIGTERM in the middle of load: what was begun is finished, and nothing is lost by ending early."""
+"""SIGTERM in the middle of load: what was begun is finished, and nothing is lost by ending
+early."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ LATE = {"lateness": "1000 days", "idle": "300 days"}
 
 
 def previous(state: Path) -> None:
-    """A state as the previous program left it: one match is not delivered, and the last document of the
-    spool not applied. It had no mailbox."""
+    """A state as the previous program left it: one match is not delivered, and the last document of
+    the spool not applied. It had no mailbox."""
     state.mkdir(parents=True)
     with duckdb.connect(str(state / "broker.duckdb")) as db:
         db.execute((STATES / "engine_2.sql").read_text(encoding="utf-8"))

@@ -1,5 +1,5 @@
-"""What a throttle leaves out. Which of the matches of a period goes out depends on the order in which
-they were found; that one does, and how many do not, does not."""
+"""What a throttle leaves out. Which of the matches of a period goes out depends on the order in
+which they were found; that one does, and how many do not, does not."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def left_out(
     log: Mapping[int, tuple[Key, Mapping[str, Any]]],
     told: int | None,
 ) -> Counter[Key]:
-    """The matches that are rightly not in the log. `told`: how many the service says there are, if it
-    still does. Two of one key are of queries that took each other's place.
+    """The matches that are rightly not in the log. `told`: how many the service says there are, if
+    it still does. Two of one key are of queries that took each other's place.
 
-    Of two in the log that share a value, the ends are a period apart; and one that is not there ends
-    less than a period from one that is. Raises AssertionError.
+    Of two in the log that share a value, the ends are a period apart; and one that is not there
+    ends less than a period from one that is. Raises AssertionError.
     """
     found = Counter(key for key, _ in log.values())
     period = throttle.minutes * _MINUTE

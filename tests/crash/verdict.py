@@ -38,7 +38,8 @@ Entries = dict[int, tuple[Key, Delivered]]
 class Evidence:
     """What there is when all is over. `log`: all matches, `letters`: the documents kept aside,
     `events`: what owners were told; `throttled`: by subscription, how many matches were left out;
-    `lives`: where processes began; `boxes`: by receiver, of all subscriptions; `own`: of single ones."""
+    `lives`: where processes began; `boxes`: by receiver, of all subscriptions; `own`: of single
+    ones."""
 
     world: World
     accepted: Accepted
@@ -169,8 +170,8 @@ def _before(evidence: Evidence, expected: Expected, chain: Sequence[Registration
 def _chain(
     evidence: Evidence, expected: Expected, chain: Sequence[Registration], own: Entries
 ) -> int:
-    """What was found under one name between two times at which it was dropped: registrations each of
-    which took the place of the one before it. Returns how many matches its throttle left out."""
+    """What was found under one name between two times at which it was dropped: registrations each
+    of which took the place of the one before it. Returns how many matches its throttle left out."""
     found = Counter(key for key, _ in own.values())
     ids = {delivered["id"] for _, delivered in own.values()}
     assert len(own) == len(ids), f"{chain[0].id}: a match is there twice"
@@ -276,8 +277,8 @@ def _box(
 
 
 def _mailed(evidence: Evidence, every: Mapping[int, Delivered]) -> None:
-    """Who throws away what has come under its id has each match, in the order of the log; and gets a
-    mail once a period, but for one that is sent again."""
+    """Who throws away what has come under its id has each match, in the order of the log; and gets
+    a mail once a period, but for one that is sent again."""
     places: dict[str, int] = {delivered["id"]: n for n, delivered in every.items()}
     digests = evidence.digests or ()
     got = dict.fromkeys(id for digest in digests for id in digest.matches)

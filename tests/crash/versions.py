@@ -1,8 +1,8 @@
 """Which version of an item each document has met, by the matches of the queries that tell it.
 
-A revision has no number of its own: it takes the item's, and counts for documents that come after it.
-So where it took effect is read off the matches of queries that stand all the time; that this place is
-a possible one is looked at here, and that all other matches agree with it in `verdict.py`.
+A revision has no number of its own: it takes the item's, and counts for documents that come after
+it. So where it took effect is read off the matches of queries that stand all the time; that this
+place is a possible one is looked at here, and that all other matches agree with it in `verdict.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Name = tuple[str, str]
 
 
 class Versions:
-    """`numbers` are those of all documents, `log` the matches. AssertionError for what cannot be."""
+    """`numbers` are those of all documents, `log` the matches. AssertionError for what cannot
+    be."""
 
     def __init__(
         self,
@@ -60,8 +61,8 @@ class Versions:
         accepted: Accepted,
         order: list[tuple[int, Name]],
     ) -> None:
-        """Versions only grow; none is met before it is shown; and what was shown together with a new
-        item of the feed, or before it, is met by all that come after that item."""
+        """Versions only grow; none is met before it is shown; and what was shown together with a
+        new item of the feed, or before it, is met by all that come after that item."""
         shown, seen, least = self._shown[name], self._first[name], 0
         for other, document in order:
             same_feed = document[0] == name[0] and _serial(document) > _serial(name)

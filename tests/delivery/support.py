@@ -162,8 +162,8 @@ class Trickling:
 @contextmanager
 def trickling(interval: float = 2.0, head: bytes = b"") -> Iterator[Trickling]:
     """A server on all loopback addresses that answers byte by byte, after what it says at once, and
-    never ends. A byte comes every `interval` seconds, which is seldom, since there may be a thousand
-    connections and a machine that is busy with other things."""
+    never ends. A byte comes every `interval` seconds, which is seldom, since there may be a
+    thousand connections and a machine that is busy with other things."""
 
     async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         told.connections += 1

@@ -1,4 +1,5 @@
-"""What follows from a failure: for the match, for its channel, and for one that was changed meanwhile."""
+"""What follows from a failure: for the match, for its channel, and for one that was changed
+meanwhile."""
 
 from __future__ import annotations
 

@@ -108,7 +108,8 @@ def test_the_undelivered_becomes_dead_letters_which_can_be_sent_again(tmp_path: 
 
 
 def test_a_wrong_clock_throws_nothing_away(mailbox: Mailbox) -> None:
-    """A batch taken in 1970, or in the far future, makes its neighbours neither older nor younger."""
+    """A batch taken in 1970, or in the far future, makes its neighbours neither older nor
+    younger."""
     for n, at in enumerate((START, 0, START + DAY, START + 5_000 * DAY, START + 2 * DAY)):
         mailbox.take(matches(n, 1), at)
     mailbox.retain(10 * DAY, now=START + 3 * DAY)

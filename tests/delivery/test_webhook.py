@@ -1,4 +1,5 @@
-"""Webhooks: what the Standard Webhooks specification asks for, against a server that really listens."""
+"""Webhooks: what the Standard Webhooks specification asks for, against a server that really
+listens."""
 
 from __future__ import annotations
 

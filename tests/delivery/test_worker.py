@@ -40,8 +40,8 @@ def matches(count: int, query: str = "tides", first: int = 0) -> list[Match]:
 def test_a_thousand_receivers_that_trickle_do_not_hold_up_a_good_one(
     mailbox: Mailbox, distinct: bool, known: bool
 ) -> None:
-    """More slow receivers than places, all of them first in the queue, each of which holds its place
-    until its time is up; that is longer than this test waits for anything."""
+    """More slow receivers than places, all of them first in the queue, each of which holds its
+    place until its time is up; that is longer than this test waits for anything."""
     with trickling() as slow, Receiver() as receiver:
         if known:
             hook(mailbox, "good", receiver.url())
@@ -142,7 +142,8 @@ def test_pause_resume_and_another_address_lose_and_double_nothing(mailbox: Mailb
 
 
 def test_changes_while_a_request_is_on_its_way(mailbox: Mailbox) -> None:
-    """A change of settings does not make the match on its way go twice, a reset does send it again."""
+    """A change of settings does not make the match on its way go twice, a reset does send it
+    again."""
     arrived, go = threading.Event(), threading.Event()
 
     def answer(_: Request) -> Answer:
@@ -389,7 +390,8 @@ def test_a_mailbox_that_is_full_for_a_while_delivers_on(
         until(lambda: mailbox.channel("hook").cursor == 3)
         with mailbox.db.transaction() as db:  # nobody else can write meanwhile
             db.execute(
-                "CREATE TRIGGER full BEFORE UPDATE ON channel BEGIN SELECT raise(ABORT, 'full'); END"
+                "CREATE TRIGGER full BEFORE UPDATE ON channel BEGIN SELECT raise(ABORT, 'full'); "
+                "END"
             )
         mailbox.take(matches(3, first=3))
         receiver.wait(4)

@@ -1,9 +1,9 @@
 """Every command of the pages, as it stands there: typed into a terminal, and through a pipe.
 
 The pages are gone through from top to bottom, with one service, in one directory. What a page means
-but a test has not (a host of the network, a directory of the system) is put in its place. `ENDS` says
-with which exit code and which last line each command ends; one that is not in it fails the test. What
-goes on until it is stopped is stopped by Ctrl-C on a terminal, and elsewhere by SIGTERM.
+but a test has not (a host of the network, a directory of the system) is put in its place. `ENDS`
+says with which exit code and which last line each command ends; one that is not in it fails the
+test. What goes on until it is stopped is stopped by Ctrl-C on a terminal, and elsewhere by SIGTERM.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ GOES_ON = {
     "tail": (["following all subscriptions; stop with Ctrl-C"], 130, ".*broker: interrupted"),
     "serve": (["serving on http"], 0, ".*"),
 }
-"""By command that ends when it is told to: what it says before, its exit code, and its last line."""
+"""By command that ends when it is told to: what it says before, its exit code, and its last
+line."""
 
 NOT_RUN = ("pip install", "podman")
 

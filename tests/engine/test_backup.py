@@ -33,7 +33,8 @@ def test_a_copy_is_the_state_of_that_moment(tmp_path: Path) -> None:
 
 
 def test_a_copy_leaves_the_state_locked(tmp_path: Path) -> None:
-    """To close a file that a process has open elsewhere takes its lock away; nobody else may write."""
+    """To close a file that a process has open elsewhere takes its lock away; nobody else may
+    write."""
     state = tmp_path / "state"
     with Broker(state) as broker:
         broker.engine.store.backup(tmp_path)

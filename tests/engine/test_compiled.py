@@ -1,4 +1,5 @@
-"""What a state holds of compiled queries: a restart reads no text, and other compilers' work is made again."""
+"""What a state holds of compiled queries: a restart reads no text, and other compilers' work is
+made again."""
 
 from __future__ import annotations
 

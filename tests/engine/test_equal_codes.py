@@ -1,4 +1,5 @@
-"""Two strings that share a code are two strings: what codes find is confirmed before it is a match."""
+"""Two strings that share a code are two strings: what codes find is confirmed before it is a
+match."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ QUERIES = {
 
 @pytest.fixture
 def few_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values have one of two codes, as if they collided; 64 bits collide by themselves once in an age."""
+    """Values have one of two codes, as if they collided; 64 bits collide by themselves once in an
+    age."""
 
     def small(digest: Callable[..., int]) -> Callable[..., int]:
         return lambda *args: 2 + digest(*args) % 2

@@ -56,7 +56,8 @@ def told(matches: Sequence[Match]) -> Counter[tuple[object, ...]]:
 
 
 def of_single_documents(listed: Sequence[tuple[str, Document]]) -> list[Match]:
-    """What the versions match as so many documents, but for those of one document with each other."""
+    """What the versions match as so many documents, but for those of one document with each
+    other."""
     alone = [
         Document(name, "S", document.timestamp, document.xml, source=document.id)
         for name, document in listed

@@ -44,7 +44,8 @@ def queries(matches: list[Match]) -> dict[str, int]:
 
 @pytest.mark.parametrize("size", [1, 3, 50])
 def test_a_cross_product_is_suspended_at_an_exact_document(size: int, tmp_path: Path) -> None:
-    """The n-th document completes 2 (n - 1) matches: 20 with the fifth, and the sixth is too much."""
+    """The n-th document completes 2 (n - 1) matches: 20 with the fifth, and the sixth is too
+    much."""
     documents = [item(n, f"t{n // 2}", seq=n, source="log") for n in range(1, 51)]
     with limited(tmp_path) as broker:
         both(broker)

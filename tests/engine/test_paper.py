@@ -1,4 +1,5 @@
-"""The running example of the dissertation, section 6.2: documents, queries, relations, templates."""
+"""The running example of the dissertation, section 6.2: documents, queries, relations,
+templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Registering very many queries: shapes are shared and change nothing; memory, restarts, streams."""
+"""Registering very many queries: shapes are shared and change nothing; memory, restarts,
+streams."""
 
 from __future__ import annotations
 

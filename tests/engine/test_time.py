@@ -1,4 +1,5 @@
-"""The clock: what is heard of it moves the watermark and lets go, and what is wrong of it does not."""
+"""The clock: what is heard of it moves the watermark and lets go, and what is wrong of it does
+not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Definitions of variables that no query uses any more are forgotten, and nothing else with them."""
+"""Definitions of variables that no query uses any more are forgotten, and nothing else with
+them."""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ class OddServer(Threaded):
 
 
 class Gauge:
-    """Counts how many answers are waited for, and the `most` at any time; `whole` counts with it."""
+    """Counts how many answers are waited for, and the `most` at any time; `whole` counts with
+    it."""
 
     def __init__(self, whole: Gauge | None = None) -> None:
         self.most = 0

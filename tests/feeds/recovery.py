@@ -186,6 +186,7 @@ def found_malformed() -> list[str]:
             if channel.malformed and channel.error is None:
                 there = len(re.findall(rb"<(?:rss:)?(?:item|entry)[\s>]", body))
                 lines.append(
-                    f"{len(channel.items):6} of {there:3}  {channel.problems[0].removeprefix('not well-formed: ')}"
+                    f"{len(channel.items):6} of {there:3}  "
+                    f"{channel.problems[0].removeprefix('not well-formed: ')}"
                 )
     return lines

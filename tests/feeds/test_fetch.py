@@ -197,7 +197,8 @@ def test_a_body_shorter_than_announced_is_no_feed() -> None:
 
 @pytest.mark.parametrize("slow", ["headers", "body", "silence"])
 def test_time_limits_hold_against_a_server_that_dribbles(slow: str) -> None:
-    """It would go on for longer than this test waits, and the limit that is not meant is far away."""
+    """It would go on for longer than this test waits, and the limit that is not meant is far
+    away."""
     times, over = round(PATIENCE / 0.1), threading.Event()
     answers: dict[str, Callable[[Callable[[bytes], object]], object]] = {
         "headers": dribble(b"HTTP/1.1 200 OK\r\n", b"X-More: x\r\n", times, 0.1),

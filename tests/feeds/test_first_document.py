@@ -1,4 +1,5 @@
-"""What counts as the first document of a feed: what it shows is history, all that comes later news."""
+"""What counts as the first document of a feed: what it shows is history, all that comes later
+news."""
 
 from __future__ import annotations
 

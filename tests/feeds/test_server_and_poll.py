@@ -308,7 +308,8 @@ def test_a_slow_host_keeps_nobody_else_waiting(odd: Site) -> None:
 
 def test_a_feed_that_seldom_brings_anything_is_asked_less_often(odd: Site) -> None:
     days = "".join(
-        f"<item><guid isPermaLink='false'>{n}</guid><pubDate>{n:02} Oct 2026 10:00:00 GMT</pubDate></item>"
+        f"<item><guid isPermaLink='false'>{n}</guid><pubDate>{n:02} Oct 2026 10:00:00 "
+        "GMT</pubDate></item>"
         for n in range(1, 13)
     )
     body = rss().replace(b"</channel>", days.encode() + b"</channel>")

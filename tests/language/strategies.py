@@ -107,7 +107,8 @@ def steps(depth: int, bound: bool, least: int = 1) -> st.SearchStrategy[tuple[as
 
 @cache
 def expressions(depth: int, in_filter: bool) -> st.SearchStrategy[ast.Expr]:
-    """Any expression, a value or a condition alike: what fits where is not the parser's business."""
+    """Any expression, a value or a condition alike: what fits where is not the parser's
+    business."""
     if in_filter:
         paths = st.builds(_path, st.none(), steps(depth, bound=True, least=0))
     else:

@@ -69,7 +69,8 @@ def test_the_namespace_counts_and_the_unused_one_does_not() -> None:
     [
         "S//a",
         "Q: S//a PUBLISH p",
-        "LET T = 1 h; LET NAMESPACE a = 'u'; S//a:b[@xml:lang] JOIN {T} (SELECT * FROM S//b WITHIN T)",
+        "LET T = 1 h; LET NAMESPACE a = 'u'; S//a:b[@xml:lang] JOIN {T} (SELECT * FROM S//b WITHIN "
+        "T)",
         "LET NAMESPACE a = \"it's\"; SELECT <a:b a:c='{x}'/> FROM S//b->x",
         "SELECT <a:b xmlns:a='u'/> FROM S//b->x",
         "LET NAMESPACE a = 'u'; S//b->x WHERE x/a:b = 1",

@@ -1,4 +1,5 @@
-"""Canonical text: what is printed is read back as the same tree, and there is one way to write it."""
+"""Canonical text: what is printed is read back as the same tree, and there is one way to write
+it."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ vocabulary is tiny and so are the queries' choices: posts with leaves a, b, c an
 mail m) that belong together, alone or several in one feed; four values, of which one or two are in
 most documents. So values are hot, pairs agree on several of them, and matches are many.
 
-A post is `<p k=..><a>..</a><b>..</b><c>..</c><s>number</s><w><n>..</n><m>..</m></w></p>`, with leaves
-and persons missing or repeated; a feed is `<f><h>..</h>` and posts. The queries of a case are made
-of few *bodies*, each asked several times with different windows, so that they share canonical
-queries.
+A post is `<p k=..><a>..</a><b>..</b><c>..</c><s>number</s><w><n>..</n><m>..</m></w></p>`, with
+leaves and persons missing or repeated; a feed is `<f><h>..</h>` and posts. The queries of a case
+are made of few *bodies*, each asked several times with different windows, so that they share
+canonical queries.
 """
 
 from __future__ import annotations

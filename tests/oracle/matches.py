@@ -38,9 +38,10 @@ class Found:
     """A match. `documents` are (id, timestamp), in pattern order; a derived one has its match's end
     and the id that `derived_id` gives it.
 
-    `values` has every variable that a predicate or SELECT reads, and what SELECT names with AS. Those
-    that join (in an equality of two variables) or are selected are `reported`; of the others a broker
-    need not speak. `result` is the document that the match publishes, as `canonical` has it.
+    `values` has every variable that a predicate or SELECT reads, and what SELECT names with AS.
+    Those that join (in an equality of two variables) or are selected are `reported`; of the others
+    a broker need not speak. `result` is the document that the match publishes, as `canonical` has
+    it.
     """
 
     query: str

@@ -1,9 +1,10 @@
 """The witness of the whole system: brute force over all combinations of documents.
 
-In go registered queries (resolved, as `xscl.check.program` gives them) and documents in order of arrival;
-out come the matches that the language's definition asks for, each when the last of its documents
-arrives. No automaton, no relations, no batches: a document is tried with every stored one, in
-every position, by every query. Slow, and so plain that it can be read against the language page.
+In go registered queries (resolved, as `xscl.check.program` gives them) and documents in order of
+arrival; out come the matches that the language's definition asks for, each when the last of its
+documents arrives. No automaton, no relations, no batches: a document is tried with every stored
+one, in every position, by every query. Slow, and so plain that it can be read against the language
+page.
 
 What the two sides share is the syntax tree, and how `xscl` names a query in parentheses. A result
 that a stream carries is stored like any document, with its match's interval. The oracle stores it

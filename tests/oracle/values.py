@@ -144,7 +144,8 @@ def normalize_space(item: Value) -> str:
 
 
 def substring(item: Value, start: Value, length: Value | None = None) -> str:
-    """The characters whose position p (from 1) has round(start) <= p < round(start) + round(length)."""
+    """The characters whose position p (from 1) has round(start) <= p < round(start) +
+    round(length)."""
     text, first = to_string(item), _round(to_number(start))
     end = math.inf if length is None else first + _round(to_number(length))
     return "".join(c for p, c in enumerate(text, 1) if first <= p < end)

@@ -5,8 +5,8 @@
     =>
     S//blog->x
 
-A pair ends with an empty line. What stands behind the arrow is written by `pytest tests/passes --rewrite`,
-so to add a pair takes its input and the arrow.
+A pair ends with an empty line. What stands behind the arrow is written by `pytest tests/passes
+--rewrite`, so to add a pair takes its input and the arrow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which of stage 2's ways do cases take, and how often? A test of a way never taken is worth nothing.
+"""Which of stage 2's ways do cases take, and how often? A test of a way never taken is worth
+nothing.
 
     python -m tests.properties.paths --cases 100 --seed 0
 

@@ -76,7 +76,8 @@ def told(matches: list[Match]) -> list[tuple[str, str]]:
 def delayed(
     r: Random, stream: list[Arrival], lateness: dict[str, int]
 ) -> list[tuple[int, Arrival]]:
-    """Each document with the time of its arrival, no later than its stream allows; in that order."""
+    """Each document with the time of its arrival, no later than its stream allows; in that
+    order."""
     arriving = []
     for document in stream:
         allowed = max(lateness.get(name, lateness[""]) for name in document.streams)

@@ -2,9 +2,10 @@
 
     python -m tests.saxon.deep --cases 20000 --seed 1 --kind flat
 
-A case is one query put to one stream; several share a broker. Of the kinds, `flat` are queries alone,
-`derived` ones that read each other's results, `wild` wilder ones. Every failure prints a seed that
-`--only SEED` runs again, the reduced case, and both answers. Exit code 1 if anything failed.
+A case is one query put to one stream; several share a broker. Of the kinds, `flat` are queries
+alone, `derived` ones that read each other's results, `wild` wilder ones. Every failure prints a
+seed that `--only SEED` runs again, the reduced case, and both answers. Exit code 1 if anything
+failed.
 """
 
 from __future__ import annotations

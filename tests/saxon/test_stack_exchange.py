@@ -1,7 +1,7 @@
 """A whole question-and-answer site, one stream per table: the engine, Saxon and SQL agree.
 
-Each row of the dump is a document; the tables refer to each other by ids. The SQL is written by hand
-over the same rows. Of every question all matches are compared, not only their number.
+Each row of the dump is a document; the tables refer to each other by ids. The SQL is written by
+hand over the same rows. Of every question all matches are compared, not only their number.
 """
 
 from __future__ import annotations

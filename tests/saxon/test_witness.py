@@ -188,7 +188,8 @@ def test_streams_of_results() -> None:
         """
     rows = ask(text, *documents).rows
     published = canonical(
-        '<result query="q" start="1970-01-01T00:00:01Z" end="1970-01-01T00:00:02Z"><v>x</v></result>'
+        '<result query="q" start="1970-01-01T00:00:01Z" '
+        'end="1970-01-01T00:00:02Z"><v>x</v></result>'
     )
     assert [(row.query, row.start, row.end, row.documents) for row in rows] == [
         ("q", 1_000_000, 2_000_000, ("d1", "d2")),

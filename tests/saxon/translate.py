@@ -1,11 +1,11 @@
 """XSCL to XQuery 3.1, as literally as the two languages allow.
 
 In go resolved queries; out comes a module that answers them over `$documents`. A block is a FLWOR
-expression of its own, a `for` over the documents of its stream and nested `for`s over the nodes that
-its variables bind; what only filters is a predicate of a path. A query is a FLWOR expression with a
-`for` per block, and everything else as `where`, each as soon as its variables are there. A stream
-that a query publishes is a function that its readers call; a query in parentheses stands in the block
-that reads it.
+expression of its own, a `for` over the documents of its stream and nested `for`s over the nodes
+that its variables bind; what only filters is a predicate of a path. A query is a FLWOR expression
+with a `for` per block, and everything else as `where`, each as soon as its variables are there. A
+stream that a query publishes is a function that its readers call; a query in parentheses stands in
+the block that reads it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Settings, documents and queries for the tests of the service, and the service with its threads."""
+"""Settings, documents and queries for the tests of the service, and the service with its
+threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The OpenAPI description says of every route what it takes, what it answers and what goes wrong."""
+"""The OpenAPI description says of every route what it takes, what it answers and what goes
+wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whatever is sent to whatever route: never a failure of the service, always a problem that says what.
+"""Whatever is sent to whatever route: never a failure of the service, always a problem that says
+what.
 
 The routes, their parameters and their bodies are taken from the service's own description, so that
 one that is added is tried too.

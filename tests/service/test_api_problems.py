@@ -1,4 +1,5 @@
-"""Every error of the service and of the language has a kind of problem; secrets and keys compare."""
+"""Every error of the service and of the language has a kind of problem; secrets and keys
+compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Clients that wait: long polls, event streams, feed readers; what they hold, and that they let go."""
+"""Clients that wait: long polls, event streams, feed readers; what they hold, and that they let
+go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The exposition follows Prometheus' rules, those that its own linter checks, and tells the truth."""
+"""The exposition follows Prometheus' rules, those that its own linter checks, and tells the
+truth."""
 
 from __future__ import annotations
 

@@ -145,7 +145,8 @@ def test_a_database_that_has_given_up_is_opened_again_and_figures_stay(service: 
 
 
 def test_subscriptions_change_while_documents_flow_without_a_gap(service: Service) -> None:
-    """Documents are numbered as they are accepted, so what a subscription saw can be said exactly."""
+    """Documents are numbered as they are accepted, so what a subscription saw can be said
+    exactly."""
     with Publisher(service) as publisher:
 
         def flow(more: int = 40) -> None:
@@ -352,7 +353,8 @@ def test_history_keeps_to_the_limit_that_comes_with_it(tmp_path: Path) -> None:
 
 
 def test_a_throttle_is_for_values_that_matches_have(tmp_path: Path) -> None:
-    """Also one that was there before the text was replaced: all matches would count as one value."""
+    """Also one that was there before the text was replaced: all matches would count as one
+    value."""
     with serving(tmp_path / "state") as service:
         service.subscriptions.subscribe(ORDERS, throttle=Throttle("p", HOUR))
         other = "orders: SELECT q FROM S//order[./part->q];"

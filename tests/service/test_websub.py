@@ -1,4 +1,5 @@
-"""WebSub under `broker serve`: what a hub pushes is matched at once, and without it what nobody signed.
+"""WebSub under `broker serve`: what a hub pushes is matched at once, and without it what nobody
+signed.
 
 The hub is a program of its own (`tests.feeds.hub`), the feed a file on a server that names it.
 """
@@ -48,7 +49,8 @@ class World:
         self.callback = f"http://127.0.0.1:{port}/hook"
         self.config = path / "broker.toml"
         self.config.write_text(
-            f"[feeds]\nallow_private = true\nurls = {json.dumps([self.url])}\nwebsub = {json.dumps(self.callback)}\n"
+            f"[feeds]\nallow_private = true\nurls = {json.dumps([self.url])}\nwebsub = "
+            f"{json.dumps(self.callback)}\n"
             f'websub_listen = "127.0.0.1:{port}"\n'
         )
 
@@ -145,7 +147,8 @@ def test_what_is_not_signed_as_it_should_be_is_refused(world: World) -> None:
 
 
 def test_a_push_that_was_taken_survives(world: World) -> None:
-    """Once the hub has its answer the item is on disk; and after a kill the hub still reaches us."""
+    """Once the hub has its answer the item is on disk; and after a kill the hub still reaches
+    us."""
     world.write("old")
     with world.serve() as broker:
         ready(world, broker, "taken", "later")

@@ -1,4 +1,5 @@
-"""Patterns that come and go: whatever the order, the matcher is as one made of what is there now."""
+"""Patterns that come and go: whatever the order, the matcher is as one made of what is there
+now."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def test_any_order_of_changes_is_as_a_new_matcher(seed: int, limit: int) -> None
 
 
 def pairs(root: etree._Element, above: str, below: str) -> list[tuple[int, str]]:
-    """The nodes of one path by number, with the values of those that another leads to from there."""
+    """The nodes of one path by number, with the values of those that another leads to from
+    there."""
     numbers = {element: number for number, element in enumerate(root.iter())}
     found = []
     for origin in root.getroottree().xpath(above):  # type: ignore[union-attr]

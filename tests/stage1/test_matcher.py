@@ -116,7 +116,8 @@ def test_removing_a_pattern_leaves_the_automaton_as_it_was() -> None:
 
 
 def test_deep_recursion_costs_no_more_than_its_size() -> None:
-    """Hundreds of nested elements have very many embeddings of `//a//a//a//a`; none is enumerated."""
+    """Hundreds of nested elements have very many embeddings of `//a//a//a//a`; none is
+    enumerated."""
     filtered = edge(1, "//a[a]//a[@x]//a//a")
     depth = 250
     xml = '<a x="1">' * depth + "</a>" * depth

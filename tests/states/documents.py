@@ -1,7 +1,8 @@
-"""The documents that a kept state has seen, those that wait in it, and those that come when it goes on.
+"""The documents that a kept state has seen, those that wait in it, and those that come when it goes
+on.
 
-All is told here once, so that the program that made a state and the one that goes on with it are given
-the same. Times are minutes after BEGIN.
+All is told here once, so that the program that made a state and the one that goes on with it are
+given the same. Times are minutes after BEGIN.
 """
 
 from __future__ import annotations
@@ -92,20 +93,23 @@ SECOND = [
     post("p3", 85, "High Tide", "Di", 1999),
     book(4, 86, "Dry Land", "Ed", 5, 1992),
 ]
-"""Seen after one was resumed and one was paused, and by the queries of `later.xscl`, which stand since."""
+"""Seen after one was resumed and one was paused, and by the queries of `later.xscl`, which stand
+since."""
 
 EDITED = [
     Doc(
         "book4",
         86,
-        '<book isbn="b4" lang="en"><title>Wet Land</title><author>Ed</author><price>15</price></book>',
+        '<book isbn="b4" lang="en"><title>Wet '
+        "Land</title><author>Ed</author><price>15</price></book>",
         revision=True,
     ),
     post("p4", 90, "Wet Land", "Ed"),
     Doc("torn", 91, "<post><title>torn</post>"),
     Doc("old", -100_000, "<thing/>", "slow"),
 ]
-"""An edited document and one that meets it, one that is not well-formed, and one that is too late."""
+"""An edited document and one that meets it, one that is not well-formed, and one that is too
+late."""
 
 SAME = [book(100 + n, 120 + n, "Sand", "Flo", 11, 1970 + n) for n in range(10)]
 """A value that so many documents have in common that it gets lists of its own."""

@@ -14,7 +14,8 @@ GANNET = "http://localhost:8099/gannet"
 
 
 class Hooks(Server):
-    """Receivers by path; those in `refusing` fail. `got`: of each path, ids and numbers in the log."""
+    """Receivers by path; those in `refusing` fail. `got`: of each path, ids and numbers in the
+    log."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""A state of `broker run`, which goes through Spark: how it came about, and how a command goes on with it."""
+"""A state of `broker run`, which goes through Spark: how it came about, and how a command goes on
+with it."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _PATIENCE = 600
 
 
 def make(directory: Path) -> Outcome:
-    """Make a state in `directory`/state: a run that ended, and one that was killed while it waited for
-    more. What it has found is delivered."""
+    """Make a state in `directory`/state: a run that ended, and one that was killed while it waited
+    for more. What it has found is delivered."""
     directory.mkdir(parents=True)
     _add(directory, "first.jsonl", documents.FIRST)
     _finish(_run(directory, "first.xscl", "--once"))
@@ -36,10 +37,11 @@ def make(directory: Path) -> Outcome:
 
 
 def go_on(state: Path, made: Outcome, directory: Path) -> Outcome:
-    """Go on with a copy of a kept state, and what there is to say about it: what it finds, and what of
-    that it had delivered without knowing so when it was killed."""
+    """Go on with a copy of a kept state, and what there is to say about it: what it finds, and what
+    of that it had delivered without knowing so when it was killed."""
     shutil.copytree(state, directory / "state")
-    # Where the documents were is in Spark's checkpoint; here they are somewhere else, and all known.
+    # Where the documents were is in Spark's checkpoint; here they are somewhere else, and all
+    # known.
     _add(directory, "first.jsonl", documents.FIRST)
     _add(directory, "second.jsonl", documents.SECOND)
     _add(directory, "then.jsonl", [*documents.KNOWN, *documents.THEN])

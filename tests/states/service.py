@@ -1,7 +1,7 @@
 """A service over a state that is kept: how the state came about, and how a service goes on with it.
 
-`make` is run once with the program of a version, which then also says what follows (`go_on`). Each later
-program opens a copy of the state, and has to say the same.
+`make` is run once with the program of a version, which then also says what follows (`go_on`). Each
+later program opens a copy of the state, and has to say the same.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ class Service(AbstractContextManager["Service"]):
         self.plain.drained()
 
     def looked(self) -> None:
-        """Wait until both feeds were asked for and stored since: who asks again has stored the last."""
+        """Wait until both feeds were asked for and stored since: who asks again has stored the
+        last."""
         before, asked = dict(self.site.asked), self.site.asked
         self.plain.wait(
             lambda: all(asked.get(url, 0) >= before.get(url, 0) + 3 for url in (COURIER, GANNET))
@@ -352,7 +353,8 @@ def _then(own: Service) -> None:
         "near: SELECT t FROM S//book[./title->t] FOLLOWED BY {t = u, 12 h} S//post[./title->u]"
     )
     own.subscribe(
-        "history-new: SELECT k, l FROM S//book[@isbn->k] FOLLOWED BY {k = l, 2 days} S//order[./isbn->l]",
+        "history-new: SELECT k, l FROM S//book[@isbn->k] FOLLOWED BY {k = l, 2 days} "
+        "S//order[./isbn->l]",
         backfill="INFINITY",
     )
     for name in ("paused", "limited"):
@@ -369,8 +371,8 @@ def _then(own: Service) -> None:
 
 
 def _said(own: Service, since: str) -> Outcome:
-    """What is in the log and what is set up. Of what is new since a moment neither number nor time is
-    told: the matches of one document have no order of their own."""
+    """What is in the log and what is set up. Of what is new since a moment neither number nor time
+    is told: the matches of one document have no order of their own."""
     log = own.served.matches()
     numbers = [each["n"] for each in log]
     assert numbers == sorted(set(numbers))
@@ -397,8 +399,8 @@ def _timeless(told: dict[str, Any], number: str, at: str, since: str) -> dict[st
 
 
 def _replace(state: Path, texts: dict[str, str]) -> None:
-    """Put other texts in the place of some, wherever they stand in the mailbox: the addresses of what
-    a test has made."""
+    """Put other texts in the place of some, wherever they stand in the mailbox: the addresses of
+    what a test has made."""
     with closing(sqlite3.connect(state / "mailbox.sqlite")) as db:
         tables = [
             name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")

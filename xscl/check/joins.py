@@ -144,7 +144,8 @@ def _alike_steps(
 
 
 def _key(part: ast.Expr, names: Mapping[str, str]) -> str:
-    """The text of a conjunct under a renaming, equal for `a = b` and `b = a`, `a < b` and `b > a`."""
+    """The text of a conjunct under a renaming, equal for `a = b` and `b = a`, `a < b` and `b >
+    a`."""
     if isinstance(part, ast.Comparison):
         left = format_expression(_renamed(part.left, names))
         right = format_expression(_renamed(part.right, names))

@@ -53,7 +53,8 @@ class Function:
 
 
 def to_number(value: str | float) -> float:
-    """XPath 1.0 number(): optional minus and digits with a point; no exponent, no plus; else NaN."""
+    """XPath 1.0 number(): optional minus and digits with a point; no exponent, no plus; else
+    NaN."""
     if not isinstance(value, str):
         return float(value)
     found = _NUMBER.fullmatch(value)

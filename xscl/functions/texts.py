@@ -14,7 +14,8 @@ _URL = re.compile(
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 # Parameters that say how a reader came to a page and never which page it is. Whole families by
-# prefix, others by name; short names that some site uses for content (ref, s, r) are not among them.
+# prefix, others by name; short names that some site uses for content (ref, s, r) are not among
+# them.
 _TRACKING_PREFIXES = (
     *("utm_", "mtm_", "pk_", "piwik_", "matomo_", "hsa_", "vero_", "oly_"),
     *("at_medium", "at_campaign", "at_custom", "at_link_", "at_bbc_", "at_ptr_", "at_format"),
@@ -35,8 +36,8 @@ def url(text: str) -> str:
     """The URL without tracking parameters, fragment, default port and trailing slashes, its scheme
     and host in lower case; the other parameters stay as they are, in their order.
 
-    What is no absolute URL, or has blanks in it, comes back without the blanks around it. Applying it twice changes
-    nothing more.
+    What is no absolute URL, or has blanks in it, comes back without the blanks around it. Applying
+    it twice changes nothing more.
     """
     text = text.strip()
     found = _URL.fullmatch(text)
@@ -72,7 +73,7 @@ _FOLDING = _Folding()
 def words(text: str) -> str:
     """The text folded to lower case, its words parted by one blank, without punctuation.
 
-    Punctuation is what Unicode calls so (categories P), so symbols such as $ and + stay, and "don't"
-    is two words. Case is folded as Unicode folds it, so that STRASSE and Straße agree.
+    Punctuation is what Unicode calls so (categories P), so symbols such as $ and + stay, and
+    "don't" is two words. Case is folded as Unicode folds it, so that STRASSE and Straße agree.
     """
     return " ".join(text.casefold().translate(_FOLDING).split())

@@ -14,7 +14,7 @@
     Fitted
 
 `canonical` says in which order filters stand, `text` writes definitions, and `bind` puts a query's
-literals in the place of parameters. `operators` are the joins of blocks, and `ir` all that stands in
-paths, filters, predicates and SELECT. A new operator of the language, or a new thing that a predicate
-says of a node, is a class in one of these two.
+literals in the place of parameters. `operators` are the joins of blocks, and `ir` all that stands
+in paths, filters, predicates and SELECT. A new operator of the language, or a new thing that a
+predicate says of a node, is a class in one of these two.
 """

@@ -1,4 +1,5 @@
-"""The intermediate form: what stands in tree patterns, predicates and SELECT once names are resolved.
+"""The intermediate form: what stands in tree patterns, predicates and SELECT once names are
+resolved.
 
 It has no places and no prefixes, and no variable but where a path begins at one. A literal of the
 query is a `Parameter`: queries that differ in literals only have one tree. `bind` puts constants in
@@ -64,7 +65,8 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One location step: "/" is a child, an attribute or the node itself, "//" one anywhere below."""
+    """One location step: "/" is a child, an attribute or the node itself, "//" one anywhere
+    below."""
 
     axis: Choice["/", "//"]
     test: Test
@@ -133,7 +135,8 @@ class NodeValue:
 
 @dataclass(frozen=True, slots=True)
 class SomeNode:
-    """The value of a node that a path under NOT or OR leads to: there is some for which it holds."""
+    """The value of a node that a path under NOT or OR leads to: there is some for which it
+    holds."""
 
     path: int
     numeric: bool = False

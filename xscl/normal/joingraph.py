@@ -38,8 +38,8 @@ class JoinGraph:
 
     `selected` are the nodes that make matches distinct, in the order of SELECT. `variables` maps
     each variable whose values a match reports, as it is written, to its node. In `residuals`, a
-    `NodeValue` is one of a node of the graph, a `SomeNode` one of `quantified`, a definition below a
-    node. `windows` are those of the normal form.
+    `NodeValue` is one of a node of the graph, a `SomeNode` one of `quantified`, a definition below
+    a node. `windows` are those of the normal form.
     """
 
     nodes: tuple[GraphNode, ...]

@@ -1,4 +1,5 @@
-"""From the syntax tree to the intermediate form: namespaces for prefixes, parameters for literals."""
+"""From the syntax tree to the intermediate form: namespaces for prefixes, parameters for
+literals."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ class Quantified:
 
 @dataclass(slots=True)
 class NormalQuery:
-    """`joins` are pairs of pattern nodes with equal values. `windows` bound how long the composite of
-    each of `operators_of` the tree lasts, and the last one the whole match: the numbers of literals,
-    None for no bound.
+    """`joins` are pairs of pattern nodes with equal values. `windows` bound how long the composite
+    of each of `operators_of` the tree lasts, and the last one the whole match: the numbers of
+    literals, None for no bound.
 
     `joined` names the nodes whose values are compared as the query writes them (`x2`, `x1/author`).
     `residuals` are the other predicates over several nodes: a `NodeValue` is one of `operands`, a
@@ -178,7 +178,8 @@ def _place(normal: NormalQuery, part: ir.Expr) -> None:
 
 
 class _Residual:
-    """Gives the paths of a residual predicate their nodes: operands, or paths that are quantified."""
+    """Gives the paths of a residual predicate their nodes: operands, or paths that are
+    quantified."""
 
     def __init__(self, normal: NormalQuery) -> None:
         self.normal = normal

@@ -71,8 +71,8 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A graph in its template: for each of its nodes the position and the text of its definition, and
-    for each of the template's parameters the number of the literal that it is."""
+    """A graph in its template: for each of its nodes the position and the text of its definition,
+    and for each of the template's parameters the number of the literal that it is."""
 
     template: Template
     positions: tuple[int, ...]
@@ -155,21 +155,7 @@ def _canonical(
         partners[b].append(a)
 
     def refine(colours: list[int]) -> list[int]:
-        while True:
-            signature = [
-                (
-                    colours[node],
-                    -1 if shape[node][1] is None else colours[shape[node][1] or 0],
-                    tuple(sorted(colours[c] for c in children[node])),
-                    tuple(sorted(colours[p] for p in partners[node])),
-                )
-                for node in range(size)
-            ]
-            rank = {key: i for i, key in enumerate(sorted(set(signature)))}
-            refined = [rank[key] for key in signature]
-            if len(rank) == len(set(colours)):
-                return refined
-            colours = refined
+        return _refined(colours, shape, children, partners)
 
     best: list[_Canonical] = []
     visited = 0
@@ -197,6 +183,30 @@ def _canonical(
     rank = {key: i for i, key in enumerate(sorted(set(start)))}
     search(refine([rank[key] for key in start]))
     return best[0]
+
+
+def _refined(
+    colours: list[int],
+    shape: Sequence[tuple[int, int | None]],
+    children: list[list[int]],
+    partners: list[list[int]],
+) -> list[int]:
+    """The coarsest stable colouring that is at least as fine: equal colours, equal neighbours."""
+    while True:
+        signature = [
+            (
+                colours[node],
+                -1 if parent is None else colours[parent],
+                tuple(sorted(colours[c] for c in children[node])),
+                tuple(sorted(colours[p] for p in partners[node])),
+            )
+            for node, (_, parent) in enumerate(shape)
+        ]
+        rank = {key: i for i, key in enumerate(sorted(set(signature)))}
+        refined = [rank[key] for key in signature]
+        if len(rank) == len(set(colours)):
+            return refined
+        colours = refined
 
 
 def _order(candidate: _Canonical) -> tuple[list[tuple[int, int]], tuple[tuple[int, int], ...]]:

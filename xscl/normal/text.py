@@ -1,8 +1,8 @@
 """Canonical text of the intermediate form, with the parameters in it.
 
 It is written as the language is, but for namespace names where a query has prefixes. Equal text is
-an equal expression, so a definition is known by its text, in the state too: what is written here may
-not change without a migration of the states.
+an equal expression, so a definition is known by its text, in the state too: what is written here
+may not change without a migration of the states.
 """
 
 from __future__ import annotations

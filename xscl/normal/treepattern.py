@@ -82,7 +82,8 @@ def tree_pattern(stream: str, steps: Sequence[ast.Step], lowering: Lowering) -> 
 
 
 def add_path(pattern: TreePattern, origin: PatternNode, steps: Sequence[ir.Step]) -> PatternNode:
-    """Hang a relative path below a node, as a predicate's `x1/author` does; the path's last node."""
+    """Hang a relative path below a node, as a predicate's `x1/author` does; the path's last
+    node."""
     node = origin
     for step in steps:
         if step.test.kind != "self" or step.axis == "//":

@@ -5,8 +5,8 @@ each subscription's filter on each document would cost as much as there are subs
 `Atom` is the indexable part of a filter: a comparison of a *subject* (a value computed at a node)
 with a constant. A `ConstantIndex` holds the constants that all filters compare one subject with,
 and answers for a value with a look-up each for equality and for every length of prefix and suffix,
-a bisection for ranges, and a pass or a few of Aho-Corasick automata for `contains`. A constant comes
-and goes at about the same cost however many there are.
+a bisection for ranges, and a pass or a few of Aho-Corasick automata for `contains`. A constant
+comes and goes at about the same cost however many there are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from xscl.stage1.runs import Bounds, Keywords
 
 
 class Search(Enum):
-    """Functions that look for a constant in a text; the value of a member is the function's name."""
+    """Functions that look for a constant in a text; the value of a member is the function's
+    name."""
 
     CONTAINS = "contains"
     STARTS_WITH = "starts-with"

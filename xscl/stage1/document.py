@@ -56,7 +56,8 @@ _PARSER = _parser()
 
 
 def parse_document(xml: bytes) -> etree._Element:
-    """The root element. Raises `DocumentError` for what is no well-formed, self-contained document."""
+    """The root element. Raises `DocumentError` for what is no well-formed, self-contained
+    document."""
     try:
         return etree.fromstring(xml, _PARSER)
     except etree.XMLSyntaxError as error:

@@ -1,9 +1,10 @@
 """Filters of tree patterns, compiled: from an expression over `.` to a Python function of a node.
 
 An expression over variables, as in SELECT, becomes a function of a mapping from each variable to
-its node. A node is an lxml element, or the plain string of an attribute or text node. XPath 1.0 decides:
-a comparison holds if some node makes it hold, a function takes the first node in document order.
-Where language and XPath differ (a name without prefix matches in any namespace) the language does.
+its node. A node is an lxml element, or the plain string of an attribute or text node. XPath 1.0
+decides: a comparison holds if some node makes it hold, a function takes the first node in document
+order. Where language and XPath differ (a name without prefix matches in any namespace) the language
+does.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def compile_value(expr: ir.Expr) -> Evaluator:
 
 
 def calculate(calculation: ir.Calculation, a: float, b: float) -> float:
-    """XPath 1.0 arithmetic on doubles: division by zero is infinite or NaN, `mod` keeps the sign."""
+    """XPath 1.0 arithmetic on doubles: division by zero is infinite or NaN, `mod` keeps the
+    sign."""
     match calculation:
         case ir.Calculation.PLUS:
             return a + b
@@ -175,7 +177,8 @@ def _items(value: Value) -> Iterable[str | float]:
 
 
 def compile_path(steps: tuple[ir.Step, ...]) -> Callable[[Node], list[Node]]:
-    """A function from a node to the nodes its relative path reaches, in document order, no twice."""
+    """A function from a node to the nodes its relative path reaches, in document order, no
+    twice."""
     moves = [(step, _step(step)) for step in steps]
     if len(moves) == 1:
         return moves[0][1]

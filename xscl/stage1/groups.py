@@ -93,7 +93,8 @@ class Group:
         self.by_constant: dict[int, Entry | dict[int, Entry]] = {}
 
     def at(self, depth: int) -> int:
-        """Where a place of a fixed group is among the open nodes, of which the path's end is last."""
+        """Where a place of a fixed group is among the open nodes, of which the path's end is
+        last."""
         return depth - self.length - 1 if depth else 0
 
     def row(self, entry: Entry) -> Row:

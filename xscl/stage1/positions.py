@@ -8,7 +8,7 @@ from xscl.normal import ir
 from xscl.stage1.filters import name_matches
 
 
-def always(step: int, depth: int) -> bool:
+def always(_step: int, _depth: int) -> bool:
     """For `positions` without filters."""
     return True
 

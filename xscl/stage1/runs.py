@@ -85,7 +85,8 @@ class Keywords:
             self._automata[-2:] = [None]
 
     def remove(self) -> None:
-        """A word that `numbers` has no longer. It is still found, until half of all words are so."""
+        """A word that `numbers` has no longer. It is still found, until half of all words are
+        so."""
         self._dead += 1
         if self._dead > len(self._numbers):
             words = [str(word) for word in self._numbers]

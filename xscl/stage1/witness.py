@@ -1,4 +1,5 @@
-"""What stage 1 is asked for, and what it finds: edges of tree patterns, and the witness of a document."""
+"""What stage 1 is asked for, and what it finds: edges of tree patterns, and the witness of a
+document."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ WIDTH = 5
 
 @dataclass(slots=True)
 class Witness:
-    """Rows of one document: var1, var2, node1, node2 and value, `WIDTH` unsigned integers of 64 bits, one
-    after the other. So the document's own node, -1, is 2**64 - 1.
+    """Rows of one document: var1, var2, node1, node2 and value, `WIDTH` unsigned integers of 64
+    bits, one after the other. So the document's own node, -1, is 2**64 - 1.
 
     The value is the code of node2's value, 0 where nobody joins it or where it is NaN, which equals
     nothing. `text` and `num` are the value itself and its number, by the row's number, where

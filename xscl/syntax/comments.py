@@ -1,10 +1,10 @@
 """Comments through the formatter: each stays at the token at which it stood.
 
-Goes in: a file as it was read. Comes out: its canonical text with its comments. One on a line of its
-own stands above the token that followed it, one at the end of a line behind the token before it. The
-tokens of the text as written and of the canonical text are laid beside each other, a statement at a
-time; a comment at a token that the canonical text does not have goes to the nearest one that it does.
-What has been formatted once is not changed by formatting it again.
+Goes in: a file as it was read. Comes out: its canonical text with its comments. One on a line of
+its own stands above the token that followed it, one at the end of a line behind the token before
+it. The tokens of the text as written and of the canonical text are laid beside each other, a
+statement at a time; a comment at a token that the canonical text does not have goes to the nearest
+one that it does. What has been formatted once is not changed by formatting it again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class _Token:
 @dataclass(frozen=True, slots=True)
 class _Comment:
     """`before` is the number of the token behind it. `alone`: on a line of its own. `parted` and
-    `spaced`: an empty line is above it, and below. An `inline` one is XML's, and needs no line's end."""
+    `spaced`: an empty line is above it, and below. An `inline` one is XML's, and needs no line's
+    end."""
 
     text: str
     before: int

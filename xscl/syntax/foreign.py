@@ -1,7 +1,8 @@
 """How XSCL says what people know from SQL, XPath and other languages: the data of many hints.
 
-Goes in: a token that was not expected, and where. Comes out: a hint, where the token is a habit from
-elsewhere. Nothing here decides whether a text is accepted: it is asked once something is refused.
+Goes in: a token that was not expected, and where. Comes out: a hint, where the token is a habit
+from elsewhere. Nothing here decides whether a text is accepted: it is asked once something is
+refused.
 """
 
 from __future__ import annotations

@@ -252,7 +252,8 @@ class QueryParser(ConstructorParser):
         return predicate, window
 
     def _at_window(self) -> bool:
-        """Whether the braces begin with their window: a lone name, or a number that is no operand."""
+        """Whether the braces begin with their window: a lone name, or a number that is no
+        operand."""
         if self.kind == "word":
             return self.ahead() in ("}", ",")
         if self.kind != "number":

@@ -5,7 +5,8 @@ and what the grammar lets one leave out (`S`, `./`, `AS` for `->`, the comma in 
 parentheses, the case of keywords) are written one way; names of variables, the order of things and
 LET are the writer's own.
 
-Inside, each literal stands between marks, so that the text can be taken apart at its literals (`cut_query`).
+Inside, each literal stands between marks, so that the text can be taken apart at its literals
+(`cut_query`).
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def format_query(query: ast.Query, newline: str = " ") -> str:
 
 
 def cut_query(query: ast.Query) -> tuple[str, str, tuple[str, ...]]:
-    """The query in canonical form on one line, without label and PUBLISH; its *form*, which is that of
-    all queries that differ from it in literals only; and its literals as they are written, in order.
-    Literals of a query in FROM belong to the form."""
+    """The query in canonical form on one line, without label and PUBLISH; its *form*, which is that
+    of all queries that differ from it in literals only; and its literals as they are written, in
+    order. Literals of a query in FROM belong to the form."""
     pieces = _query(query, " ").split(_MARK)
     marked = pieces[1::2]
     literals = tuple([each[1:] for each in marked])

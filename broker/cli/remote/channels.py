@@ -87,7 +87,8 @@ def channels() -> None:
 @click.option(
     "--replace",
     is_flag=True,
-    help="Take the place of a channel of that name which is of another kind, leads elsewhere or has "
+    help="Take the place of a channel of that name which is of another kind, leads elsewhere or "
+    "has "
     "another subscription.",
 )
 @click.option("--subject", help="With --mail: {count} and {subscription} are filled in.")
@@ -107,8 +108,8 @@ def add(
 ) -> None:
     """Make the channel NAME; it begins with what is found from now on.
 
-    One that is there may be given other settings in the same way. What it is for (its kind, where it
-    leads, its subscription) changes only with --replace.
+    One that is there may be given other settings in the same way. What it is for (its kind, where
+    it leads, its subscription) changes only with --replace.
 
     \b
     broker channels add desk --subscription same-page --webhook https://example.org/hook
@@ -277,7 +278,8 @@ def show(service: Service, name: str, secrets: bool) -> None:
 @names_argument
 @with_service
 def remove(service: Service, names: tuple[str, ...]) -> None:
-    """Remove channels; what they have not delivered stays in the log, and is not delivered there."""
+    """Remove channels; what they have not delivered stays in the log, and is not delivered
+    there."""
 
     def one(name: str) -> str:
         service.delete(f"/v1/channels/{part(name)}")
@@ -340,7 +342,8 @@ def reset(service: Service, names: tuple[str, ...], after: int) -> None:
 @name_argument
 @with_service
 def test(service: Service, name: str) -> None:
-    """Send a test message there now, and say what the receiver answered; exit code 1 if it failed."""
+    """Send a test message there now, and say what the receiver answered; exit code 1 if it
+    failed."""
     told = object_of(service.post(f"/v1/channels/{part(name)}/test", timeout=120.0))
     if not told["ok"]:
         raise Failed(f"{name}: {told['detail']}")

@@ -51,8 +51,8 @@ class Refused(Failed):
 class Service:
     """A running service. Every method raises Unreachable or Refused.
 
-    `state` is the directory by which it was found: restarted it may have another address. `patience`
-    is for what waits for one that is not there.
+    `state` is the directory by which it was found: restarted it may have another address.
+    `patience` is for what waits for one that is not there.
     """
 
     def __init__(
@@ -88,7 +88,8 @@ class Service:
             )
         except (ImportError, ValueError, httpx.InvalidURL) as error:
             raise Wrong(
-                "the proxy that the environment names (ALL_PROXY, HTTP_PROXY, HTTPS_PROXY) cannot be "
+                "the proxy that the environment names (ALL_PROXY, HTTP_PROXY, HTTPS_PROXY) cannot "
+                "be "
                 f"used: {error}; name another one, or add {host} to NO_PROXY"
             ) from None
 
@@ -186,7 +187,8 @@ class Service:
         kind = str(problem.get("type", "")).rpartition(":")[2]
         if kind == "unauthorized":
             detail = (
-                f"{self.url} does not take the token {self._token_from}: give that of the service's "
+                f"{self.url} does not take the token {self._token_from}: give that of the "
+                "service's "
                 "state directory (--state), or of its setting server.token (--token-file, or the "
                 "variable BROKER_TOKEN)"
             )
@@ -222,13 +224,14 @@ class _Told(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         raise Failed(
-            f'what answers is no broker, or one of another version: "{name}" is missing in its answer'
+            f'what answers is no broker, or one of another version: "{name}" is missing in its '
+            "answer"
         )
 
 
 def object_of(response: httpx.Response) -> dict[str, Any]:
-    """The JSON object of an answer. Raises Failed where it is none, and where something is read in it
-    that it does not have."""
+    """The JSON object of an answer. Raises Failed where it is none, and where something is read in
+    it that it does not have."""
     return _object(response, _json(response, response.text))
 
 
@@ -311,7 +314,8 @@ def with_service(function: Callable[Concatenate[Service, P], R]) -> Callable[...
         type=StateType(),
         envvar="BROKER_STATE",
         show_envvar=True,
-        help=f"State directory of the service, on this machine; {DEFAULT_STATE} unless --url is given.",
+        help=f"State directory of the service, on this machine; {DEFAULT_STATE} unless --url is "
+        "given.",
     )
     @click.option(
         "--url", envvar="BROKER_URL", show_envvar=True, help="Address of the service elsewhere."

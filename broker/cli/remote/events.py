@@ -21,8 +21,8 @@ _PAGE = 1_000
 def events(service: Service, after: int, form: str) -> None:
     """List what owners of subscriptions and channels should hear of, the oldest first.
 
-    Subscriptions that were suspended, channels that were disabled or have recovered, deliveries that
-    were given up. The newest ten thousand are kept.
+    Subscriptions that were suspended, channels that were disabled or have recovered, deliveries
+    that were given up. The newest ten thousand are kept.
 
     \b
     broker events

@@ -71,7 +71,8 @@ def address_in(state: Path, *, given: bool) -> str:
         ) from None
     except PermissionError:
         raise Failed(
-            f"{state / 'service.json'}: only the user that runs the service may read it; as another one "
+            f"{state / 'service.json'}: only the user that runs the service may read it; as "
+            "another one "
             "give --url, and --token-file or the variable BROKER_TOKEN"
         ) from None
     except OSError as error:
@@ -89,7 +90,8 @@ def token_of(state: Path | None, token_file: Path | None) -> tuple[str, str]:
     path = token_file or (state / "token" if state is not None else None)
     if path is None:
         raise Wrong(
-            "a token is needed: give --state with the state directory of the service, or the token of "
+            "a token is needed: give --state with the state directory of the service, or the token "
+            "of "
             "its setting server.token with --token-file or the variable BROKER_TOKEN"
         )
     try:

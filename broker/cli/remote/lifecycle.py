@@ -21,7 +21,8 @@ _prefix_option = click.option(
 def _for_all(
     service: Service, ids: tuple[str, ...], prefix: str | None, one: Callable[[str], str]
 ) -> None:
-    """Do it for those that are named, and for those of a prefix, of which only their number is said.
+    """Do it for those that are named, and for those of a prefix, of which only their number is
+    said.
 
     Raises Failed at the end if some failed; what was done stays done, also after Ctrl-C.
     """

@@ -140,7 +140,8 @@ def _pages(
 @click.option(
     "--after",
     type=click.IntRange(0),
-    help="Begin behind the match of this number, 0 for all that are held; else with the next found.",
+    help="Begin behind the match of this number, 0 for all that are held; else with the next "
+    "found.",
 )
 @format_option
 @patience_option("30 s")

@@ -1,7 +1,8 @@
-"""`broker publish`: documents to a stream, each accepted by the service before it is forgotten here.
+"""`broker publish`: documents to a stream, each accepted by the service before it is forgotten
+here.
 
-In: XML files, files of JSON lines, standard input. Out: requests, one after the other. Every document
-has an id before it is sent, so a request of which no answer came is simply sent again.
+In: XML files, files of JSON lines, standard input. Out: requests, one after the other. Every
+document has an id before it is sent, so a request of which no answer came is simply sent again.
 """
 
 from __future__ import annotations
@@ -137,7 +138,10 @@ class Sender:
         done = self._before + self.accepted
         text = f"{why}\n{self.count()}"
         if unknown:
-            text += f", of {unknown:,} more it is not known (with --key, sending them again adds nothing)"
+            text += (
+                f", of {unknown:,} more it is not known"
+                " (with --key, sending them again adds nothing)"
+            )
         failed = Failed(f"{text}; to go on behind them: --skip {done}" if done else text)
         failed.code = code
         return failed
@@ -253,7 +257,8 @@ def _xml(data: bytes, name: str, key: str | None, revision: bool) -> Document:
 
 
 def _lines(file: Iterable[bytes], name: str, key: str | None, revision: bool) -> Iterator[Document]:
-    """Each line, with an id; what is no JSON goes as it is, for the service to say what is wrong."""
+    """Each line, with an id; what is no JSON goes as it is, for the service to say what is
+    wrong."""
     for number, line in enumerate(file, 1):
         data = line.strip(b"\r\n \t")
         if not data:

@@ -98,7 +98,8 @@ def _subscriptions(told: dict[str, Any]) -> Iterator[Line]:
     engine = told["engine"]
     if engine is not None:
         active = engine["subscriptions"] - engine["paused"]
-        shared = f"{plural(engine['templates'], 'template')}, {plural(engine['nfa_states'], 'NFA state')}"
+        templates = plural(engine["templates"], "template")
+        shared = f"{templates}, {plural(engine['nfa_states'], 'NFA state')}"
         paused = f", {engine['paused']:,} paused or suspended" if engine["paused"] else ""
         yield "subscriptions", "", f"{active:,} active{paused}; {shared}"
     if told["suspended_count"]:

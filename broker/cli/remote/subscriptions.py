@@ -103,7 +103,8 @@ def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> 
     "--limit",
     type=PeriodType("matches", number=True),
     metavar="N:PERIOD",
-    help="Suspend a subscription that finds more, as 1000:1 h; else limits.matches of the settings.",
+    help="Suspend a subscription that finds more, as 1000:1 h; else limits.matches of the "
+    "settings.",
 )
 @click.option(
     "--webhook",
@@ -123,8 +124,8 @@ def subscribe(
     """Add the subscriptions in query files to the service.
 
     They count from the next document on. One that is there already goes on as it is; one whose text
-    has changed takes the place of the old one. Where a file has an error, none of them is added. With
-    --dry-run the matches go to standard output, as JSON lines.
+    has changed takes the place of the old one. Where a file has an error, none of them is added.
+    With --dry-run the matches go to standard output, as JSON lines.
 
     \b
     broker subscribe news.xscl
@@ -197,8 +198,8 @@ def _count(file: xscl.ast.File) -> int:
 
 
 def _parts(path: Path, file: xscl.ast.File) -> Iterator[tuple[str, int]]:
-    """The text of a file as the service takes it, and how many queries it has: in parts, where it is
-    long. Each part has the declarations of the file."""
+    """The text of a file as the service takes it, and how many queries it has: in parts, where it
+    is long. Each part has the declarations of the file."""
     count = _count(file)
     if path.stat().st_size <= _LONGEST and count <= _AT_ONCE:
         yield path.read_text(encoding="utf-8-sig"), count

@@ -35,14 +35,14 @@ from broker.service.api.waiting import Waiting
 from broker.service.service import Service
 
 _DESCRIPTION = """\
-An XML stream-join message broker: documents come in, subscriptions find those that belong together, \
-matches go out.
+An XML stream-join message broker: documents come in, subscriptions find those that belong \
+together, matches go out.
 
-Everything below /v1 needs the header `Authorization: Bearer TOKEN`; the token is in the file `token` \
-of the state directory unless it was set. Errors are problem details (RFC 9457), of the type \
-application/problem+json: `type` is one of a few, `errors` tells each finding with its place. After \
-429 and 503 the header `Retry-After` says when to try again. Times are ISO 8601 in UTC, durations are \
-written as in XSCL: "90 s", "7 days".\
+Everything below /v1 needs the header `Authorization: Bearer TOKEN`; the token is in the file \
+`token` of the state directory unless it was set. Errors are problem details (RFC 9457), of the \
+type application/problem+json: `type` is one of a few, `errors` tells each finding with its place. \
+After 429 and 503 the header `Retry-After` says when to try again. Times are ISO 8601 in UTC, \
+durations are written as in XSCL: "90 s", "7 days".\
 """
 
 _TAGS = [
@@ -65,8 +65,8 @@ _bearer = HTTPBearer(auto_error=False, description="The token of the service.")
 class Api:
     """The application over a service.
 
-    `app` is for the server; `drain` ends what waits for matches, so that the server can stop. Streams
-    with nothing to tell say so every `keep_alive` seconds.
+    `app` is for the server; `drain` ends what waits for matches, so that the server can stop.
+    Streams with nothing to tell say so every `keep_alive` seconds.
     """
 
     def __init__(self, service: Service, keep_alive: float = KEEP_ALIVE) -> None:

@@ -105,8 +105,8 @@ def page(
     measure: Callable[[Result], tuple[int, int]],
 ) -> Iterator[Result]:
     """What `read(after, count)` gives, at most `limit` and at most `PAGE_BYTES`, or one if that is
-    larger. Read `chunk` at a time, so that a page of what is large is not held twice; `measure` tells
-    the number and the bytes of each."""
+    larger. Read `chunk` at a time, so that a page of what is large is not held twice; `measure`
+    tells the number and the bytes of each."""
     size = 0
     while limit > 0 and size < PAGE_BYTES:
         found = read(after, min(chunk, limit))

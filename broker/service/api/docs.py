@@ -1,4 +1,5 @@
-"""The API's own page: its OpenAPI description as plain HTML, without scripts and without network."""
+"""The API's own page: its OpenAPI description as plain HTML, without scripts and without
+network."""
 
 from __future__ import annotations
 

@@ -122,8 +122,8 @@ async def publish(
 
     The answer says 202 once the documents are on disk; from then on they are processed whatever
     happens. A request of which no answer came may be repeated: a document whose id is known already
-    is dropped, and `known` counts those. What is no well-formed document is accepted too, and kept aside with the reason when
-    its turn comes (see /v1/dead-letters).
+    is dropped, and `known` counts those. What is no well-formed document is accepted too, and kept
+    aside with the reason when its turn comes (see /v1/dead-letters).
     """
     if not _STREAM.fullmatch(stream):
         raise Invalid(f"{stream!r} cannot be the name of a stream", "stream")

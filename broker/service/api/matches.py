@@ -77,7 +77,8 @@ async def matches(
         Query(
             ge=0,
             le=LARGEST,
-            description="only matches numbered above it; without it all, or what the channel has not",
+            description="only matches numbered above it; without it all, or what the channel has "
+            "not",
         ),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
@@ -89,8 +90,8 @@ async def matches(
 
     Who keeps that number misses nothing and gets nothing twice. With `wait` the request is answered
     as soon as there is a match. A page may hold fewer than `limit` where matches are large. A pull
-    channel keeps the number itself: see POST /v1/channels/{name}/ack. While it is paused its pages are
-    empty.
+    channel keeps the number itself: see POST /v1/channels/{name}/ack. While it is paused its pages
+    are empty.
     """
     whose, begin = subscription, after
     if channel is not None:

@@ -107,7 +107,8 @@ def _feed(api: Context, subscription: str, url: str) -> tuple[bytes, datetime | 
 
 
 def _known(etag: str, changed: datetime | None, match: str | None, since: str | None) -> bool:
-    """Whether the client has it already (RFC 9110, section 13.2.2: the ETag decides if it is sent)."""
+    """Whether the client has it already (RFC 9110, section 13.2.2: the ETag decides if it is
+    sent)."""
     if match is not None:
         tags = [tag.strip().removeprefix("W/") for tag in match.split(",")]
         return "*" in tags or etag in tags
@@ -171,7 +172,8 @@ async def ready(api: ApiContext) -> Response:
             "content": {
                 "text/plain": {
                     "schema": {"type": "string"},
-                    "example": "# TYPE broker_backlog_documents gauge\nbroker_backlog_documents 0\n",
+                    "example": "# TYPE broker_backlog_documents gauge\nbroker_backlog_documents "
+                    "0\n",
                 }
             },
         },

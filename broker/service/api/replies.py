@@ -106,7 +106,9 @@ class SubscriptionReply(Reply):
     gaps: list[GapReply] = Field(description="what it has not seen")
     limit: LimitReply | None = None
     throttle: ThrottleReply | None = None
-    atom_url: str = Field(description="its Atom feed; the address holds a key, so keep it to those concerned")  # fmt: skip
+    atom_url: str = Field(
+        description="its Atom feed; the address holds a key, so keep it to those concerned"
+    )
 
 
 class HistoryReply(Reply):

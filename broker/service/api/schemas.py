@@ -1,7 +1,8 @@
 """What requests of the HTTP API may hold: the bodies, and the parts that they are made of.
 
 In: JSON. Out: checked values, with durations in microseconds, that are written as XSCL writes them
-("7 days"). Whatever passes can be stored: no half surrogate pairs, no NUL, no number beyond 64 bits.
+("7 days"). Whatever passes can be stored: no half surrogate pairs, no NUL, no number beyond 64
+bits.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ Text = Annotated[str, AfterValidator(_storable)]
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _NUMBERS = r"^[0-9]{1,18}(,[0-9]{1,18})*$"
 PATTERNS = {
-    _NAME: "a name begins with a letter or digit of ASCII, and goes on with those, '.', '_' and '-'",
+    _NAME: (
+        "a name begins with a letter or digit of ASCII, and goes on with those, '.', '_' and '-'"
+    ),
     _NUMBERS: "write numbers, with commas between them",
 }
 """What to say where a text does not fit a pattern."""
@@ -130,7 +133,8 @@ class ChannelBody(Body):
     )
     settings: Json = Field(
         default={},
-        description="by kind. file: path, format, rotate_bytes, keep. webhook: url, secret, events, "
+        description="by kind. file: path, format, rotate_bytes, keep. webhook: url, secret, "
+        "events, "
         "headers. mail: to, subject, every, limit, attach, format. pull: none",
         examples=[{"url": "https://example.org/hook"}],
     )
@@ -140,7 +144,8 @@ class ChannelBody(Body):
     )
     replace: bool = Field(
         default=False,
-        description="take the place of a channel of that name which is of another kind, leads elsewhere "
+        description="take the place of a channel of that name which is of another kind, leads "
+        "elsewhere "
         "or has another subscription; else that is a conflict",
     )
 

@@ -50,7 +50,8 @@ async def subscriptions(
     ] = "",
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
 ) -> list[SubscriptionReply]:
-    """The subscriptions in order of their ids, in pages: the last id of one is `after` of the next."""
+    """The subscriptions in order of their ids, in pages: the last id of one is `after` of the
+    next."""
 
     def listed() -> list[SubscriptionReply]:
         found = api.service.subscriptions.page(status, prefix, after, limit)
@@ -149,7 +150,8 @@ async def resume(request: Request, api: ApiContext, id: Id) -> SubscriptionReply
 
 
 def atom_url(api: Context, request: Request, subscription: str) -> str:
-    """The address of a subscription's feed, under the public address of the service if it has one."""
+    """The address of a subscription's feed, under the public address of the service if it has
+    one."""
     base = api.service.settings.server.public_url or str(request.base_url)
     key = feed_key(api.rules.token, subscription)
     return f"{base.rstrip('/')}/feeds/{quote(subscription, safe='')}.atom?key={key}"

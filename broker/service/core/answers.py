@@ -25,8 +25,8 @@ class Posted:
     """A document that somebody publishes.
 
     Without an `id` it gets one that nobody else has; without a `timestamp` that of its arrival. A
-    document whose id is known of its source is dropped by the engine, or, as a `revision`, takes the
-    place of the one that is stored. The `source` is `post:` and the stream unless it is given.
+    document whose id is known of its source is dropped by the engine, or, as a `revision`, takes
+    the place of the one that is stored. The `source` is `post:` and the stream unless it is given.
     """
 
     xml: bytes
@@ -102,8 +102,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """A subscription after it was asked for. One that is `replaced` has begun anew, and with no other
-    limit than it was asked for. `was` are the bounds that it had before."""
+    """A subscription after it was asked for. One that is `replaced` has begun anew, and with no
+    other limit than it was asked for. `was` are the bounds that it had before."""
 
     registered: Registered
     outcome: Outcome
@@ -126,9 +126,9 @@ class PipelineFigures:
     """How the pipeline fares.
 
     `failure` says why it stands still, since `failing_since`; None while all is well. `rate` is how
-    many documents it has matched a second of late, `last_batch` when it last matched one. `restarts`
-    counts how often it was begun again after a failure, `poisoned` the documents set aside because
-    the engine failed at them.
+    many documents it has matched a second of late, `last_batch` when it last matched one.
+    `restarts` counts how often it was begun again after a failure, `poisoned` the documents set
+    aside because the engine failed at them.
     """
 
     kind: str
@@ -156,7 +156,8 @@ class SpoolFigures:
 
 @dataclass(frozen=True, slots=True)
 class FeedFigures:
-    """The feeds by status; `failing` are active ones with errors. `failure`: why none is fetched."""
+    """The feeds by status; `failing` are active ones with errors. `failure`: why none is
+    fetched."""
 
     active: int
     paused: int
@@ -169,9 +170,9 @@ class FeedFigures:
 class ServiceFigures:
     """The service at a glance.
 
-    `engine` is as it was `engine_age` microseconds ago: while the engine is busy with something long
-    (history, a backup) nobody waits for it. `maintenance` names the tasks that fail, with the reason.
-    `sizes` are those of the files in bytes.
+    `engine` is as it was `engine_age` microseconds ago: while the engine is busy with something
+    long (history, a backup) nobody waits for it. `maintenance` names the tasks that fail, with the
+    reason. `sizes` are those of the files in bytes.
     """
 
     at: int

@@ -118,8 +118,9 @@ class Core:
         engine = self.engine
         # A state from before the engine knew the position of the log knows it by source.
         self.position = engine.position or engine.applied(sources(self.spool.path))
-        # Who reads matches on behind a number of a lost mailbox must miss none. No log has ever given
-        # out a number for each microsecond since 1970, nor has one that began at an earlier such time.
+        # Who reads matches on behind a number of a lost mailbox must miss none. No log has ever
+        # given out a number for each microsecond since 1970, nor has one that began at an earlier
+        # such time.
         if self.mailbox.begin_behind(self.now() if self.position else 0):
             _log.warning("mailbox.new", applied=self.position, numbers_above=self.mailbox.last())
         last = self.spool.last_seq()
@@ -132,7 +133,8 @@ class Core:
         upto = (waiting if waiting > self.position else last + 1) - 1
         if upto > self.position and engine.position:
             text = (
-                f"the state is older than its spool: documents {self.position + 1:,} to {upto:,} had"
+                f"the state is older than its spool: documents {self.position + 1:,} to {upto:,} "
+                "had"
                 " been matched and are not in it any more. Restore a backup, or publish them again"
             )
             _log.error("state.older", first=self.position + 1, last=upto)

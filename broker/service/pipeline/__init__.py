@@ -1,1 +1,2 @@
-"""What drives documents through the two stages: a thread (`driver`), in this process or by Spark."""
+"""What drives documents through the two stages: a thread (`driver`), in this process or by
+Spark."""

@@ -1,8 +1,9 @@
 """The pipeline's thread: it goes on after a failure, and says why it stands still.
 
-In: a pipeline, which is a function that runs until it is told to stop or raises what it cannot go on
-with. Out: its figures. A full disk, a JVM that died or a file that cannot be written end a pipeline;
-the process stays up, waits a while, mends the state if need be and begins again where the engine is.
+In: a pipeline, which is a function that runs until it is told to stop or raises what it cannot go
+on with. Out: its figures. A full disk, a JVM that died or a file that cannot be written end a
+pipeline; the process stays up, waits a while, mends the state if need be and begins again where the
+engine is.
 """
 
 from __future__ import annotations
