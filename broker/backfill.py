@@ -76,7 +76,7 @@ def backfill(
     finally:
         # Also where all went well: its posting lists do not know of the new witnesses.
         engine.joiner.reset()
-    return past.told()
+    return past.result()
 
 
 def dry_run(
@@ -99,7 +99,7 @@ def dry_run(
         past = _Past(compiled, limit, first)
         for documents in relations.history(first, _BATCH):
             past.see(documents)
-    return past.told()
+    return past.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class _Past:
             if each.status == "suspended"
         ]
 
-    def told(self) -> Backfilled:
+    def result(self) -> Backfilled:
         stopped = tuple([each.id for each in self.suspended])
         return Backfilled(self.documents, self.in_order(), stopped)
 

@@ -41,7 +41,7 @@ class Broker:
 
     `state` is a directory in which everything survives a crash; without it all is in memory.
     `lateness` says how much older than the newest document one may arrive (a timedelta or seconds,
-    7 days unless told); what is older becomes a dead letter. `lateness_of` says the same for
+    7 days by default); what is older becomes a dead letter. `lateness_of` says the same for
     streams that have their own; a document of several streams may be as late as the latest of them.
     `limit` suspends a subscription that matches more (`resume` lets it go on). `memory` is the
     number of documents whose values are held in memory; older ones are read from the state when a
@@ -122,7 +122,8 @@ class Broker:
     ) -> Backfilled:
         """What queries would match among the stored documents from `since` on; registers nothing.
 
-        One that matches more than `most` times is stopped there, and told. Raises `XsclError`.
+        One that matches more than `most` times is stopped there, which the answer says. Raises
+        `XsclError`.
         """
         compiled = self._compile([_parsed(text, name)])
         return dry_run(self.engine, compiled, to_microseconds(since), most)
@@ -169,8 +170,8 @@ class Broker:
         A document that is not well-formed, or too late, becomes a dead letter. Raises
         `ArgumentError` for what is no document, and then takes none of the batch.
         """
-        told = None if now is None else to_microseconds(now)
-        return self.engine.apply(self.arrivals(documents, told), told)
+        at = None if now is None else to_microseconds(now)
+        return self.engine.apply(self.arrivals(documents, at), at)
 
     def arrivals(self, documents: Iterable[Document], now: int | None = None) -> Arrivals:
         """Documents as the engine takes them, matched with the patterns of now; `now` in

@@ -187,8 +187,8 @@ class Engine:
         return self.listing.one(id)
 
     def take_suspensions(self) -> list[Suspension]:
-        """The suspensions since the last call. Who asks again has told the owners of those before;
-        until then, a restart tells them once more."""
+        """The suspensions since the last call. Who asks again has reported those before to their
+        owners; until then, a restart names them once more."""
         return self.registry.take_suspensions()
 
     def set_limit(self, id: str, limit: Limit | None) -> None:
@@ -277,7 +277,7 @@ class Engine:
             for position, (f, row) in enumerate(zip(derived, published.documents, strict=True)):
                 doc = self.admission.take_number()
                 if row.error is not None:
-                    self.letters_kept.bury([(row, row.error)], now)
+                    self.letters_kept.add([(row, row.error)], now)
                     continue
                 self.limits.derive(doc, f.docs)
                 key = document_key(row.source, row.id)
@@ -286,7 +286,7 @@ class Engine:
             found = self._process(run, published.rows, now) if run else []
         if self.limits.cuts:
             # What a document's results complete may be what is too much of that document.
-            complete = [f for f in complete if self.limits.heard(f.number, f.docs)]
+            complete = [f for f in complete if self.limits.receives(f.number, f.docs)]
         return complete
 
     def _process(self, run: list[Admitted], rows: pa.Table, now: int | None) -> list[Result]:
@@ -313,8 +313,8 @@ class Engine:
         searched = len(candidates)
         self.clock.lap("join")
         if limits and candidates:
-            limits.cut(candidates, templates.shapes, self.relations.intervals, now)
-            limits.spread(self.catalog)
+            limits.find_exceeded(candidates, templates.shapes, self.relations.intervals, now)
+            limits.stop_outer_queries(self.catalog)
             candidates = limits.wanted(candidates)
         found: list[Result] = []
         if candidates:

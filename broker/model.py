@@ -130,9 +130,9 @@ class DocumentRef:
 
     def to_json(self) -> dict[str, Any]:
         """The public form; what it is not called is left out."""
-        told = {"id": self.id, "stream": self.stream, "timestamp": iso_time(self.timestamp_us)}
+        named = {"id": self.id, "stream": self.stream, "timestamp": iso_time(self.timestamp_us)}
         called = (("title", self.title), ("link", self.link), ("feed", self.feed))
-        return told | {name: text for name, text in called if text is not None}
+        return named | {name: text for name, text in called if text is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _digest_of_query(query: str, text: str) -> hashlib.blake2b:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A document that was kept aside: its number, when that was (wall clock, None: nobody told),
+    """A document that was kept aside: its number, when that was (wall clock, None: unknown),
     where it came from, why, and its bytes. Times in microseconds. `streams` is empty where a state
     of an older version did not say."""
 
@@ -284,7 +284,7 @@ class Limit:
 class Gap:
     """Documents that a subscription has not seen: from number `first_doc` up to `to_doc`, which is
     the first that it saw again. None: it is still open. The times are of the wall clock, in
-    microseconds, and None where nobody told them."""
+    microseconds, and None where they are unknown."""
 
     status: Status
     reason: str
@@ -297,7 +297,7 @@ class Gap:
 @dataclass(frozen=True, slots=True)
 class Registered:
     """A subscription as it stands: from which document on it was registered, and since when (wall
-    clock, microseconds, None: nobody told); why it is not active; what it has not seen, the oldest
+    clock, microseconds, None: unknown); why it is not active; what it has not seen, the oldest
     first; and the limit that it has of its own."""
 
     id: str

@@ -111,13 +111,13 @@ def _until_signalled() -> Iterator[threading.Event]:
     """An event that the first SIGINT or SIGTERM sets; the second ends the process at once."""
     stop = threading.Event()
 
-    def heard(number: int, _: object) -> None:
+    def on_signal(number: int, _: object) -> None:
         if stop.is_set():
             os._exit(128 + number)
         stop.set()
 
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, heard) for number in numbers]
+    before = [signal.signal(number, on_signal) for number in numbers]
     try:
         yield stop
     finally:

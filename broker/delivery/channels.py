@@ -287,7 +287,7 @@ def _failed(db: sqlite3.Connection, failed: Failed) -> bool:
         return False
     if failed.dead:
         db.execute("DELETE FROM retry WHERE channel = ? AND n = ?", key)
-        bury(
+        add_dead_letter(
             db,
             channel,
             failed.n,
@@ -306,7 +306,7 @@ def _failed(db: sqlite3.Connection, failed: Failed) -> bool:
     return True
 
 
-def bury(
+def add_dead_letter(
     db: sqlite3.Connection,
     channel: Channel,
     n: int,

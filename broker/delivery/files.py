@@ -43,7 +43,7 @@ class FileSender:
         except OSError as error:
             return Sent(f"{found.path}: {error.strerror or error}")
 
-    async def tell(self, channel: Channel, event: Event) -> Sent:
+    async def send_event(self, channel: Channel, event: Event) -> Sent:
         """A file holds matches only; what can be told of it is whether it can be written."""
         found = target("file", channel.settings)
         assert isinstance(found, FileTarget)

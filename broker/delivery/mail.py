@@ -72,7 +72,7 @@ class MailSender:
         message = digest(channel, matches, self._smtp.sender, self._clock())
         return await self._deliver(self._smtp, message)
 
-    async def tell(self, channel: Channel, event: Event) -> Sent:
+    async def send_event(self, channel: Channel, event: Event) -> Sent:
         if self._smtp is None:
             return Sent("no mail server is set")
         message = _message(channel, self._smtp.sender, event.kind, self._clock())

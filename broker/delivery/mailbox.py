@@ -232,8 +232,8 @@ class Mailbox(Log):
             self._tell(None)
         return made
 
-    def untold(self, channel: Channel, kinds: Sequence[str], limit: int = 100) -> list[Event]:
-        """Events of these kinds that concern the channel and were not told to it."""
+    def unreported(self, channel: Channel, kinds: Sequence[str], limit: int = 100) -> list[Event]:
+        """Events of these kinds that concern the channel and were not sent to it."""
         return [
             Event(*row)
             for row in self.db.rows(
@@ -310,10 +310,10 @@ class Mailbox(Log):
         with self.db.transaction() as db:
             return upkeep.forget_dead(db, numbers, before, channel)
 
-    def tell(
+    def record_event(
         self, kind: str, text: str, *, subscription: str | None = None, channel: str | None = None
     ) -> Event:
-        """Enter an event. Webhooks that list its kind get it too."""
+        """Record an event. Webhooks that list its kind get it too."""
         with self.db.transaction() as db:
             at = self.now()
             made = upkeep.enter(db, at, kind, channel, subscription, text)

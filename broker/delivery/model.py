@@ -33,10 +33,10 @@ class Delivered:
     left_out: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"n": self.n, **self.match.to_json(), "taken": iso_time(self.taken)}
+        found: dict[str, Any] = {"n": self.n, **self.match.to_json(), "taken": iso_time(self.taken)}
         if self.left_out:
-            told["left_out"] = self.left_out
-        return told
+            found["left_out"] = self.left_out
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Disabled:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Events up to a number were told to the channel."""
+    """Events up to a number were sent to the channel."""
 
     channel: Channel
     event: int

@@ -361,7 +361,7 @@ class Runner:
         loop = asyncio.get_running_loop()
         loop.run_in_executor(
             None,
-            lambda: self._mailbox.tell(
+            lambda: self._mailbox.record_event(
                 kind, text, subscription=channel.subscription, channel=channel.name
             ),
         )
@@ -371,8 +371,8 @@ class Runner:
         wanted = [kind for kind in self.channel.settings.get("events", ()) if kind != MATCH]
         if not wanted or now < self._tell_at:
             return
-        for event in self._mailbox.untold(self.channel, wanted):
-            sent = await outcome(self._sender.tell(self.channel, event))
+        for event in self._mailbox.unreported(self.channel, wanted):
+            sent = await outcome(self._sender.send_event(self.channel, event))
             if sent.reason is not None and self._untold < _TELLING:
                 self._untold += 1
                 self._tell_at = now + round(self._delay(self._untold) * MICROSECONDS)

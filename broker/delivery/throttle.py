@@ -3,7 +3,8 @@
 What counts is the time of the match's end, not the clock: the same matches in the same order are
 throttled the same way, however fast they come. A match is left out if one that went out ends less
 than a period before or after it and shares a value of the variable (where the throttle names none:
-in any case). What was left out is counted, and told with the next match of the value that goes out.
+in any case). What was left out is counted, and reported with the next match of the value that goes
+out.
 
 State is bounded: what went out is forgotten two periods (at least `KEPT`) before the newest match,
 and beyond `MOST` values the oldest. A value forgotten goes out again, without its count.
@@ -91,17 +92,17 @@ class Throttles:
                 return None
         left_out = 0
         for value in values:
-            (untold,) = db.execute(
+            (unreported,) = db.execute(
                 "SELECT coalesce(sum(left_out), 0) FROM throttled "
                 "WHERE subscription = ? AND value = ?",
                 (name, value),
             ).fetchone()
-            if untold:
+            if unreported:
                 db.execute(
                     "UPDATE throttled SET left_out = 0 WHERE subscription = ? AND value = ?",
                     (name, value),
                 )
-            left_out += untold
+            left_out += unreported
             db.execute("INSERT INTO throttled VALUES (?, ?, ?, 0)", (name, value, match.end_us))
         self._admitted[name] += 1
         if self._admitted[name] >= _SWEEP:

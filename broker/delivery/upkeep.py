@@ -24,7 +24,7 @@ _CHUNK = 1_000
 _PAGES = 500
 """Pages that one step of compaction gives back."""
 _COUNTED = 10_000
-"""A backlog is counted up to this; a larger one is told by places in the log."""
+"""A backlog is counted up to this; a larger one is measured by places in the log."""
 _SKIPPED = 10**9
 """More matches than a log gets between a backup and the next."""
 
@@ -205,7 +205,9 @@ def _give_up_some(db: Database, stale: Channel, upto: int, now: int, reason: str
             return False
         for n, head in rows:
             match = Match.loads(head.decode("utf-8", "surrogatepass"), b"")
-            channels.bury(tx, channel, n, match.id, match.query, reason, channel.attempts, now)
+            channels.add_dead_letter(
+                tx, channel, n, match.id, match.query, reason, channel.attempts, now
+            )
             tx.execute("DELETE FROM retry WHERE channel = ? AND n = ?", (channel.number, n))
         end = upto if len(rows) < _CHUNK else rows[-1][0]
         # Whatever is on its way at the moment no longer moves the cursor.

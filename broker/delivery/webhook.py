@@ -69,7 +69,7 @@ class WebhookSender:
             asked = of_match(hook.form, hook.url, hook.chat, hook.template, delivered)
         return await self._send(hook, match.id, asked, lane)
 
-    async def tell(self, channel: Channel, event: Event) -> Sent:
+    async def send_event(self, channel: Channel, event: Event) -> Sent:
         hook, id = _hook(channel), f"event_{event.at}_{event.number}"
         if hook.form == "standard":
             time = iso_time(event.at)

@@ -114,7 +114,7 @@ class DeliveryWorker:
         event = Event(0, self._now(), "test", name, channel.subscription, "a test of this channel")
         began = time.monotonic()
         trying = asyncio.run_coroutine_threadsafe(
-            outcome(self._senders[channel.kind].tell(channel, event)), self._loop
+            outcome(self._senders[channel.kind].send_event(channel, event)), self._loop
         )
         try:
             sent = trying.result(timeout)

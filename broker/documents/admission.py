@@ -92,7 +92,7 @@ class Admission:
         `now` is the time that the watermark may go by, `at` what the clock says. With `position`
         the numbers are those of one log, of which it is the last; else each source has its own.
         """
-        log = self.position  # until it was first told, numbers are by source here too
+        log = self.position  # until it is first given, numbers are by source here too
         if position is not None:
             self.position = max(self.position, position)
         keys = [document_key(a.source, a.id) for a in arrivals]
@@ -126,7 +126,7 @@ class Admission:
             doc, version = newest.doc, newest.version
             document = numbered(arrival, key, doc, doc, timestamp, version)
             admitted.append(Admitted(place, document, revision))
-        self.letters.bury(letters, at)
+        self.letters.add(letters, at)
         if admitted:
             watermark.touch()
         return admitted

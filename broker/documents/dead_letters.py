@@ -21,7 +21,7 @@ class Letters:
         self.store = store
         self._next = store.number("next_letter", 1)
 
-    def bury(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
+    def add(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
         """Keep documents aside; one that a replay brings again is there already."""
         if not letters:
             return

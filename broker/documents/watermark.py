@@ -43,7 +43,7 @@ class WallClock:
         self._since = 0
 
     def believed(self) -> int:
-        """The time by what was told last; without end where nobody ever told."""
+        """The time by what was last known; without end where it never was."""
         return UNBOUNDED if self._told is None else self._told + self.steady() - self._at
 
     def read(self, now: int | None) -> int:

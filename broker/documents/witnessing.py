@@ -71,9 +71,9 @@ def stage1(spec: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         bodies = (xml.as_py() for xml in plain.column("xml"))
         streams, errors = (plain.column(name).to_pylist() for name in ("streams", "error"))
         found = witness(matcher, zip(bodies, streams, errors, strict=True))
-        told = pa.array(found.errors, pa.string())
+        errors = pa.array(found.errors, pa.string())
         yield witnessed(
-            plain.set_column(DOCUMENTS.get_field_index("error"), "error", told), found.each
+            plain.set_column(DOCUMENTS.get_field_index("error"), "error", errors), found.each
         )
 
 

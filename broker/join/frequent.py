@@ -1,7 +1,7 @@
 """Hot values: what very many documents have, such as one byline or the address of a channel.
 
 Such a value would make every new document look at all of them. It keeps a list of its documents for
-each variable that has it. What a new document satisfies with all of a long list is told by
+each variable that has it. What a new document satisfies with all of a long list is found by
 referring to the list; what needs two long lists refers to a list of what is in both, kept from then
 on. Documents of short lists are compared one by one.
 

@@ -22,7 +22,7 @@ from broker.join.records import Layout, Reader, Record
 from broker.join.relations import Relations
 from broker.join.signatures import Signatures
 from broker.join.template_runner import Needed, Templates
-from broker.join.time_lists import singly, within
+from broker.join.time_lists import flatten, within
 from broker.model import UNBOUNDED
 from broker.query.catalog import Canonical, Catalog
 from xscl.growth import growing
@@ -207,8 +207,8 @@ class Joiner:
     def _of_two(self, record: Record, needed: Needed) -> list[Found]:
         """Queries of two blocks: this document and an older one."""
         found: list[Found] = []
-        told: set[tuple[int, int, bool]] = set()
-        for verdict, right, olds in singly(self.postings.probe(record)):
+        done: set[tuple[int, int, bool]] = set()
+        for verdict, right, olds in flatten(self.postings.probe(record)):
             for template in verdict.templates:
                 window = self.templates.widest[template]
                 self._leave(needed, template, record, within(olds, record, right, window, False))
@@ -221,8 +221,8 @@ class Joiner:
                         continue
                     for plan in plans:
                         key = (plan.canonical.number, old.doc, right)
-                        if plan.admits(*pair) and key not in told:
-                            told.add(key)
+                        if plan.admits(*pair) and key not in done:
+                            done.add(key)
                             found += [(plan.canonical, c) for c in plan.candidates(pair)]
         return found
 
@@ -245,7 +245,7 @@ class Joiner:
             records = [self.postings.records[doc] for doc in fresh]
             recalled += self._recall(records)
             for record in records:
-                for verdict, right, olds in singly(self.postings.probe(record)):
+                for verdict, right, olds in flatten(self.postings.probe(record)):
                     for template in verdict.templates & needed.templates:
                         window = self.templates.widest[template]
                         reached |= {old.doc for old in within(olds, record, right, window, False)}

@@ -99,7 +99,7 @@ class Postings:
     # -- candidates --------------------------------------------------------------------------
 
     def probe(self, new: Record) -> list[Hits]:
-        """What a document and others satisfy together. A query may be told twice for a pair only
+        """What a document and others satisfy together. A query may be named twice for a pair only
         if one of them has several values for one variable."""
         _, cold, hot = self._look_up(new)
         # As left block only what comes later can follow; mostly nothing does.

@@ -90,7 +90,7 @@ class Templates:
     ) -> Iterator[tuple[int, Candidate]]:
         """Canonical query and candidate, of the templates needed and of those that read all of RL.
 
-        `records` and `rows` are the batch's (RR). A match is told for each first new block once.
+        `records` and `rows` are the batch's (RR). A match is found once for each first new block.
         """
         runs = [
             (template, pivot, "slice")

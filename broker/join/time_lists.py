@@ -19,7 +19,7 @@ block, the verdicts, and the documents of each, in order of their end. Of those 
 window still have to be picked."""
 
 
-def singly(hits: Iterable[Hits]) -> Iterator[tuple[Verdict, bool, Sequence[Record]]]:
+def flatten(hits: Iterable[Hits]) -> Iterator[tuple[Verdict, bool, Sequence[Record]]]:
     """Each verdict, whether the new document is the right block of it, and its documents."""
     for right, verdicts, lists in hits:
         for verdict, records in zip(verdicts, lists, strict=True):

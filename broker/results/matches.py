@@ -53,7 +53,7 @@ def results(
         base, lasting = min(s.base for s in documents), lengths(shape, documents)
         wanted = [s for s in canonical.subscribers.values() if admits(s, base, lasting)]
         if limits.cuts:
-            wanted = [s for s in wanted if limits.heard(s.number, candidate.docs)]
+            wanted = [s for s in wanted if limits.receives(s.number, candidate.docs)]
         if wanted and publisher.confirmed(canonical, blocks, candidate, shape.joins):
             found += [
                 Result(

@@ -107,8 +107,8 @@ class Subscriptions:
                 if duration is None or newest is None:
                     engine.subscribe(compiled, now)
                 else:
-                    told = backfill.backfill(engine, compiled, newest - duration, now, limit)
-                    history = History(told.documents, told.matches, told.suspended)
+                    past = backfill.backfill(engine, compiled, newest - duration, now, limit)
+                    history = History(past.documents, past.matches, past.suspended)
                 for query in compiled if limit is not None else ():
                     engine.set_limit(query.id, limit)
         if history is not None:
@@ -159,8 +159,8 @@ class Subscriptions:
             newest = core.engine.newest()
             engine = core.engine
         begin = -UNBOUNDED if since is None or newest is None else newest - since
-        told = backfill.dry_run(engine, compiled, begin, most)
-        return History(told.documents, told.matches, told.suspended)
+        past = backfill.dry_run(engine, compiled, begin, most)
+        return History(past.documents, past.matches, past.suspended)
 
     def drop(self, id: str, pending: Pending = "deliver") -> None:
         """Remove a subscription. What it has found and not delivered is delivered, or dropped too.
@@ -174,7 +174,7 @@ class Subscriptions:
             try:
                 core.engine.unsubscribe(id)
             except KeyError:
-                # It may have been dropped by a process that died before the mailbox was told.
+                # It may have been dropped by a process that died before the mailbox knew of it.
                 if not _left(core.mailbox, id):
                     raise NotFound("subscription", id) from None
             core.mailbox.drop(id, pending)
@@ -224,7 +224,7 @@ class Subscriptions:
 
 
 def _left(mailbox: Mailbox, id: str) -> bool:
-    """Whether the mailbox has not been told that the last subscription of an id is dropped."""
+    """Whether the mailbox does not know yet that the last subscription of an id is dropped."""
     return (
         mailbox.holds(id)
         or mailbox.throttle(id) is not None

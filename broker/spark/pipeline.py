@@ -169,7 +169,7 @@ def stop_on_signals() -> Iterator[Stop]:
     stop = Stop()
     before: dict[signal.Signals, Any] = {}
 
-    def heard(number: int, _: object) -> None:
+    def on_signal(number: int, _: object) -> None:
         stop.signal = number
         stop.set()
         restore()
@@ -179,7 +179,7 @@ def stop_on_signals() -> Iterator[Stop]:
             signal.signal(number, handler)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, heard)
+        before[number] = signal.signal(number, on_signal)
     try:
         yield stop
     finally:

@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS dead_letters (
 """
 """The tables of this version. `versions` counts the revisions that flow as documents of
 their own; a state written before there were any has none. Every time is in microseconds; `since`,
-`from_time`, `to_time` and `kept` are of the wall clock, and NULL where nobody told it."""
+`from_time`, `to_time` and `kept` are of the wall clock, and NULL where it is unknown."""
 
 
 class Connection(Protocol):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Statements:
-    """What is asked of a database, and told to it, one statement at a time. Raises
+    """Queries and changes of a database, one statement at a time. Raises
     `DatabaseError`."""
 
     connection: Connection

@@ -60,16 +60,16 @@ class Gaps:
             "SELECT count(*) FROM gaps WHERE to_doc IS NULL AND status = 'suspended'"
         )
 
-    def untold(self) -> list[tuple[int, Suspension]]:
-        """Suspensions of which nobody has been told for sure, with the subscriptions' numbers."""
+    def unreported(self) -> list[tuple[int, Suspension]]:
+        """Suspensions that may not have been reported, with the subscriptions' numbers."""
         rows = self.store.rows(
             "SELECT g.number, s.id, reason, from_time FROM gaps g JOIN subscriptions s"
             " ON g.number = s.number WHERE NOT told ORDER BY g.rowid"
         )
         return [(number, Suspension(id, reason, at)) for number, id, reason, at in rows]
 
-    def told(self, numbers: Sequence[int]) -> None:
-        """Somebody has been told of suspensions, the oldest of each subscription: of as many as the
+    def mark_reported(self, numbers: Sequence[int]) -> None:
+        """Suspensions were reported, the oldest of each subscription: of as many as the
         times that its number is here."""
         times = Counter(numbers)
         self.store.run(

@@ -106,7 +106,7 @@ class Limits:
         if run:
             yield run
 
-    def cut(
+    def find_exceeded(
         self,
         candidates: list[Found],
         shapes: Sequence[Template],
@@ -162,7 +162,7 @@ class Limits:
             self._stopped.append(subscription)
         self.cuts[subscription.number] = min(at, self.cuts.get(subscription.number, at))
 
-    def spread(self, catalog: Catalog) -> None:
+    def stop_outer_queries(self, catalog: Catalog) -> None:
         """A query in FROM that is over the limit stops those in whose FROM it stands."""
         for inner in self._stopped:  # it grows meanwhile: queries stand in queries
             if inner.number < 0:
@@ -175,12 +175,12 @@ class Limits:
         it does not see, and the reason."""
         stopped, self._stopped = self._stopped, []
         return [
-            (s.id, self.cuts[s.number], f"over its limit of {self._told(s.number)}")
+            (s.id, self.cuts[s.number], f"over its limit of {self._described(s.number)}")
             for s in stopped
             if s.number > 0
         ]
 
-    def _told(self, number: int) -> str:
+    def _described(self, number: int) -> str:
         limit = self._of(number) or self.default
         assert limit is not None
         matches = f"{limit.matches:,} match{'es' if limit.matches > 1 else ''}"
@@ -193,10 +193,10 @@ class Limits:
         return [
             (canonical, candidate)
             for canonical, candidate in candidates
-            if any(self.heard(number, candidate.docs) for number in canonical.subscribers)
+            if any(self.receives(number, candidate.docs) for number in canonical.subscribers)
         ]
 
-    def heard(self, number: int, docs: Iterable[int]) -> bool:
+    def receives(self, number: int, docs: Iterable[int]) -> bool:
         """Whether a subscription still gets what these documents are together."""
         return self.cuts.get(number, UNBOUNDED) > self._completing(docs)
 

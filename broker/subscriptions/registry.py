@@ -79,9 +79,9 @@ class Registry:
         """How many changes came after the spec's first form."""
         self._last = 0
         """The number of the latest subscription; numbers only say in which order they came."""
-        self.untold: list[tuple[int, Suspension]] = []
+        self.unreported: list[tuple[int, Suspension]] = []
         """Suspensions that `take_suspensions` has yet to tell, with the subscriptions' numbers."""
-        self._telling: list[int] = []
+        self._reporting: list[int] = []
         self._states: int | None = None
         self._restore()
 
@@ -89,7 +89,7 @@ class Registry:
         count = self.store.count("SELECT count(*) FROM subscriptions")
         gaps = self.gaps.read()
         self.forms.load()
-        self.untold = self.gaps.untold()
+        self.unreported = self.gaps.unreported()
         with growing(count):
             variables = self.store.chunks("SELECT definition, id FROM variables", _CHUNK)
             for chunk in variables:
@@ -211,8 +211,8 @@ class Registry:
             self.gaps.open(known.number, status, reason, first_doc, now)
             self._synchronize()
             if status == "suspended":
-                self.store.undo(partial(setattr, self, "untold", [*self.untold]))
-                self.untold.append((known.number, Suspension(id, reason, now)))
+                self.store.undo(partial(setattr, self, "unreported", [*self.unreported]))
+                self.unreported.append((known.number, Suspension(id, reason, now)))
 
     def resume(self, id: str, first_doc: int, now: int | None) -> None:
         """Let a subscription count again, from document number `first_doc` on. One that is active
@@ -237,14 +237,14 @@ class Registry:
         return self._states
 
     def take_suspensions(self) -> list[Suspension]:
-        """The suspensions since the last call. Who asks again has told the owners of those before;
-        until then, a restart tells them once more."""
-        if self._telling:
+        """The suspensions since the last call. Who asks again has reported those before to their
+        owners; until then, a restart names them once more."""
+        if self._reporting:
             with self.store.transaction():
-                self.gaps.told(self._telling)
-            self._telling = []
-        taken, self.untold = self.untold, []
-        self._telling = [number for number, _ in taken]
+                self.gaps.mark_reported(self._reporting)
+            self._reporting = []
+        taken, self.unreported = self.unreported, []
+        self._reporting = [number for number, _ in taken]
         return [suspension for _, suspension in taken]
 
     # -- steps of a change, each of which can be taken back ------------------------------------

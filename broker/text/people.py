@@ -111,8 +111,8 @@ def headline(match: Match) -> str:
     if named:
         return shorten(" + ".join(shorten(title) for title in named), 200)
     said = (" ".join(text.split()) for texts in match.values.values() for text in texts)
-    told = [text for text in dict.fromkeys(said) if text and not is_link(text)]
-    return shorten(", ".join(told), 200) or f"{match.query} {moment(match.end_us)}"
+    texts = [text for text in dict.fromkeys(said) if text and not is_link(text)]
+    return shorten(", ".join(texts), 200) or f"{match.query} {moment(match.end_us)}"
 
 
 def as_text(match: Match) -> str:

@@ -166,7 +166,7 @@ def test_a_date_that_no_calendar_has_is_no_time_to_wait_for(mailbox: Mailbox, cl
     ):
         hook(mailbox, receiver.url(), settings={"events": ["match", "subscription.suspended"]})
         assert worker.test("hook") == (False, "HTTP 503")
-        mailbox.tell("subscription.suspended", "too many")
+        mailbox.record_event("subscription.suspended", "too many")
         receiver.wait(2)
         mailbox.take([match(0)])
         failed(mailbox, 1)
@@ -182,7 +182,7 @@ def test_what_nobody_has_thought_of_is_a_failure_too(mailbox: Mailbox) -> None:
         well, told = worker.test("hook")
         assert not well
         assert told
-        mailbox.tell("subscription.suspended", "too many")
+        mailbox.record_event("subscription.suspended", "too many")
         mailbox.take([match(0)])
         failed(mailbox, 1)
         hook(mailbox, receiver.url())

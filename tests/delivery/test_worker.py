@@ -369,8 +369,8 @@ def test_a_channel_of_events_only_holds_up_no_retention(mailbox: Mailbox) -> Non
             settings={"url": receiver.url(), "events": ["subscription.suspended"]},
         )
         mailbox.take(matches(5))
-        mailbox.tell("subscription.suspended", "too many", subscription="tides")
-        mailbox.tell("something.else", "not asked for")
+        mailbox.record_event("subscription.suspended", "too many", subscription="tides")
+        mailbox.record_event("something.else", "not asked for")
         (request,) = receiver.wait(1)
         assert b"too many" in request.body
         until(lambda: mailbox.channel("owner").cursor == 5)

@@ -15,7 +15,7 @@ from broker.join.pair_query import Plan
 from broker.join.postings import Postings
 from broker.join.records import Layout, Record
 from broker.join.signatures import Signatures
-from broker.join.time_lists import singly, within
+from broker.join.time_lists import flatten, within
 from broker.query.catalog import Canonical
 from xscl.normal.operators import FollowedBy, Join
 from xscl.normal.template import Template
@@ -71,7 +71,7 @@ def satisfied(made: Plan, left: Record, right: Record) -> bool:
 
 def told(lists: Postings, new: Record) -> Counter[tuple[int, int, bool]]:
     found: Counter[tuple[int, int, bool]] = Counter()
-    for verdict, right, olds in singly(lists.probe(new)):
+    for verdict, right, olds in flatten(lists.probe(new)):
         for ordered, plans, window in verdict.orders:
             for old in within(olds, new, right, window, ordered):
                 for each in plans:

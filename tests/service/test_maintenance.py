@@ -202,7 +202,7 @@ def test_no_number_that_a_lost_mailbox_gave_out_comes_again(tmp_path: Path, cloc
             subscribe(core, ORDERS)
         publish(core, *documents)
         found = [each.n for each in core.mailbox.matches(None, 0, 9)]
-        told = core.mailbox.tell("test", "a test").number
+        told = core.mailbox.record_event("test", "a test").number
         core.close()
         return found, told
 

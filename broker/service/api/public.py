@@ -155,9 +155,9 @@ async def ready(api: ApiContext) -> Response:
         found = health.reasons(figures, api.service.settings.intake.min_free)
     except ServiceError as error:
         found = [health.Reason("starting" if isinstance(error, Starting) else "failed", str(error))]
-    told = ReadyReply.model_validate({"ready": not found, "reasons": found})
+    reply = ReadyReply.model_validate({"ready": not found, "reasons": found})
     status = 503 if found else 200
-    return JSONResponse(told.model_dump(), status, {"Cache-Control": "no-store"})
+    return JSONResponse(reply.model_dump(), status, {"Cache-Control": "no-store"})
 
 
 @router.get(

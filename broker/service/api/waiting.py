@@ -35,14 +35,14 @@ class Watch:
         False after `timeout` seconds, or when the client of `request`, whose body must have been
         read, has gone away.
         """
-        heard = asyncio.ensure_future(self.event.wait())
+        news = asyncio.ensure_future(self.event.wait())
         left = [asyncio.ensure_future(_gone(request))] if request is not None else []
         try:
-            await asyncio.wait([heard, *left], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([news, *left], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             return self.event.is_set()
         finally:
             self.event.clear()
-            for task in (heard, *left):
+            for task in (news, *left):
                 task.cancel()
 
 

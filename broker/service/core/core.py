@@ -138,7 +138,7 @@ class Core:
                 " been matched and are not in it any more. Restore a backup, or publish them again"
             )
             _log.error("state.older", first=self.position + 1, last=upto)
-            self.mailbox.tell("state.older", text)
+            self.mailbox.record_event("state.older", text)
         self.position = max(self.position, upto)
 
     def backlog(self) -> int:
@@ -206,11 +206,13 @@ class Core:
             if matches:
                 self.mailbox.take(matches, self.now())
                 self.engine.acknowledge(match.id for match in matches)
-            # Who asks has told those of the last time.
+            # Who asks has reported those of the last time.
             for suspension in self.engine.take_suspensions():
                 _log.warning("subscription.suspended", id=suspension.id, reason=suspension.reason)
                 text = f"{suspension.id} is suspended: {suspension.reason}"
-                self.mailbox.tell("subscription.suspended", text, subscription=suspension.id)
+                self.mailbox.record_event(
+                    "subscription.suspended", text, subscription=suspension.id
+                )
                 self.on_suspension(suspension.id, suspension.reason)
 
     def empty_outbox(self) -> None:
