@@ -14,6 +14,7 @@ import click
 
 import feeds
 from broker.cli.polling import Polling
+from broker.cli.query_files import read_queries
 from broker.cli.run import pipe
 from broker.cli.shared import Delivery, StateType, console, open_broker, plural
 from broker.model import UNBOUNDED, Match
@@ -49,7 +50,7 @@ def _show(directory: Path, *, keep: bool) -> None:
     opml = SAMPLES / "subscriptions.opml"
     listed = read_opml(opml.read_bytes(), opml.as_uri())
     # The samples are two weeks old when they are first seen, in whatever order they are fetched.
-    with open_broker(directory, UNBOUNDED, [queries]) as broker:
+    with open_broker(directory, UNBOUNDED, read_queries([queries])) as broker:
         console.print(
             f"{len(listed)} sample feeds, {len(broker.subscriptions)} subscriptions from {queries}"
         )

@@ -8,7 +8,8 @@ import click
 
 import xscl
 from broker.broker import Broker
-from broker.cli.shared import console, plural, query_files, read_queries
+from broker.cli.query_files import STDIN, query_files, read_queries
+from broker.cli.shared import console, plural
 from broker.explain import STAGES
 from broker.query.prepared import compile_query
 
@@ -16,7 +17,14 @@ from broker.query.prepared import compile_query
 @click.command()
 @query_files
 def check(queries: tuple[Path, ...]) -> None:
-    """Parse and validate query files; every error with its place, exit code 2 if there are any."""
+    """Parse and validate query files; every error with its place, exit code 2 if there are any.
+
+    - stands for standard input, here and wherever a command takes query files.
+
+    \b
+    broker check news.xscl
+    echo "S//item[./title = 'Tide']" | broker check -
+    """
     files = read_queries(queries)
     program = xscl.check(files)
     for query in program.queries:
@@ -33,7 +41,7 @@ def check(queries: tuple[Path, ...]) -> None:
 @click.option("--stage", type=click.Choice(list(STAGES)), help="Show this stage alone.")
 def explain(queries: tuple[Path, ...], only: str | None, stage: str | None) -> None:
     """Show how queries are understood and run: syntax tree, normal form, tree patterns, template,
-    and the conjunctive query in SQL."""
+    and the conjunctive query in SQL. - stands for standard input."""
     files = read_queries(queries)
     program = xscl.check(files)
     ids = [query.id for query in program.queries]
@@ -57,7 +65,9 @@ def explain(queries: tuple[Path, ...], only: str | None, stage: str | None) -> N
 @query_files
 @click.option("--write", "-w", is_flag=True, help="Rewrite the files in place.")
 def fmt(queries: tuple[Path, ...], write: bool) -> None:
-    """Print query files in canonical form, with their comments."""
+    """Print query files in canonical form, with their comments. - stands for standard input."""
+    if write and STDIN in queries:
+        raise click.UsageError("--write rewrites files, and standard input (-) is none")
     for path, file in zip(queries, read_queries(queries), strict=True):
         text = xscl.format_with_comments(file)
         if write:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from broker.cli.progress import Work
+from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import (
     Delivery,
     console,
@@ -19,7 +20,6 @@ from broker.cli.shared import (
     open_broker,
     out_option,
     plural,
-    query_files,
     revisions_option,
     state_option,
     tell_dead_letters,
@@ -56,14 +56,16 @@ def replay(
 
     The archive holds a directory per feed, with snapshots named <UTC time>_….xml. Each item arrives
     when it was first seen, and flows through the stream S, one named like its directory and one
-    named like its feed's title.
+    named like its feed's title. QUERIES are files, or - for standard input.
     """
     problems: list[tuple[str, str]] = []
     with ExitStack() as stack:
         directory = state or Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-"))
         )
-        broker = stack.enter_context(open_broker(directory, lateness, queries, revisions=revisions))
+        broker = stack.enter_context(
+            open_broker(directory, lateness, read_queries(queries), revisions=revisions)
+        )
         delivery = Delivery(broker, out, form)
         delivery.pending()
         before = len(broker.dead_letters())

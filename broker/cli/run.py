@@ -14,6 +14,7 @@ import click
 from broker.broker import Broker
 from broker.cli.polling import Polling, parse_push
 from broker.cli.progress import Work
+from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import (
     DURATION,
     Delivery,
@@ -26,7 +27,6 @@ from broker.cli.shared import (
     open_broker,
     out_option,
     plural,
-    query_files,
     revisions_option,
     state_option,
     tell_dead_letters,
@@ -136,8 +136,9 @@ def run(
 ) -> None:
     """Run the subscriptions in QUERIES over documents and feeds.
 
-    Each match is written as it is found. With --state the command may be stopped or killed at any
-    time; started again, it goes on where it was: nothing is lost and nothing found twice.
+    QUERIES are files, or - for standard input. Each match is written as it is found. With --state
+    the command may be stopped or killed at any time; started again, it goes on where it was:
+    nothing is lost and nothing found twice.
     """
     watched = state is not None and (state / "spool.sqlite").exists()
     if not documents and not feeds and not watched:
@@ -155,7 +156,7 @@ def run(
         else:
             directory = state
         broker = stack.enter_context(
-            open_broker(directory, lateness, queries, backfill, revisions=revisions)
+            open_broker(directory, lateness, read_queries(queries), backfill, revisions=revisions)
         )
         delivery = Delivery(broker, out, form)
         delivery.pending()

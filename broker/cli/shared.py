@@ -1,4 +1,4 @@
-"""What the commands share: query files, options, and how a running pipeline is shown."""
+"""What the commands share: options, messages, and how a running pipeline is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from broker.cli.output import Output
 from broker.text.formats import FORMATS, output_is_closed
 from broker.text.printable import visible_lines
 from broker.text.units import parse_duration, parse_size
-from xscl.errors import Source, Span
 
 if TYPE_CHECKING:
     # DuckDB and Arrow take half a second to import; most commands need neither.
@@ -125,9 +124,6 @@ SIZE = _Measure("size", parse_size)
 """A size as 100 MB, in bytes."""
 
 
-query_files = click.argument(
-    "queries", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
 state_option = click.option(
     "--state",
     type=StateType(),
@@ -165,44 +161,10 @@ out_option = click.option(
 )
 
 
-def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
-    """Parse query files; all syntax errors of all files at once."""
-    files: list[xscl.ast.File] = []
-    problems: list[xscl.Diagnostic] = []
-    for path in paths:
-        try:
-            files.append(xscl.parse(_decoded(path), str(path)))
-        except OSError as error:
-            raise Failed(f"{path}: {error.strerror}") from None
-        except xscl.XsclError as error:
-            problems += error.diagnostics
-    if problems:
-        raise xscl.XsclError(problems)
-    return files
-
-
-def _decoded(path: Path) -> str:
-    """The text of a query file. Raises XsclError at the first byte that is not UTF-8."""
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        shown = data.decode("utf-8", errors="replace")
-        at = len(data[: error.start].decode("utf-8"))
-        raise xscl.XsclError(
-            xscl.Diagnostic(
-                "encoding",
-                f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8",
-                Span(Source(str(path), shown), at, at + 1),
-                "save the file as UTF-8, or convert it: iconv -f latin1 -t utf-8",
-            )
-        ) from None
-
-
 def open_broker(
     state: Path | None,
     lateness: int,
-    queries: Sequence[Path],
+    files: Sequence[xscl.ast.File],
     backfill: int | None = None,
     revisions: Revisions = "replace",
 ) -> Broker:
@@ -219,7 +181,6 @@ def open_broker(
             f"{state}: the state of a service; give this command a directory of its own, or use "
             f"broker serve --state {state}, broker subscribe and broker publish"
         )
-    files = read_queries(queries)
     program = xscl.check(files)
     for warning in program.warnings:
         console.print(warning.render(), markup=False)

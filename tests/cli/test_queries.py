@@ -11,6 +11,7 @@ import pytest
 
 from broker.cli.commands import SECTIONS, cli
 from feeds import __file__ as feeds_file
+from tests.cli.terminal import BROKER, CTRL_C, CTRL_D, terminal
 from tests.command import run as run_command
 from tests.waiting import PATIENCE
 
@@ -122,6 +123,54 @@ def test_run_without_a_source_says_what_to_give() -> None:
     done = broker("run", DEMO)
     assert done.returncode == 2
     assert "--documents or --feeds" in done.stderr
+
+
+def piped(text: str, *args: object) -> subprocess.CompletedProcess[str]:
+    return run_command(args, input=text, timeout=PATIENCE)
+
+
+def test_queries_come_through_standard_input() -> None:
+    assert piped("a: S//b; c: S//d", "check", "-").stderr == "2 queries, no errors\n"
+    assert piped("a: S//b->x", "explain", "-", "--stage", "normal").stdout.count("//b -> x") == 1
+    assert piped("s//b  -- all", "fmt", "-").stdout == "s//b; -- all\n"
+
+
+def test_errors_of_standard_input_have_places(tmp_path: Path) -> None:
+    file = tmp_path / "q.xscl"
+    file.write_text("q: S//x[[")
+    done = piped("a: S//b;\nc: S//d[", "check", "-", file)
+    assert done.returncode == 2
+    assert " --> <stdin>:2:9\n" in done.stderr
+    assert f" --> {file}:1:9\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("check", "-", "-"), "- is standard input, and is read once"),
+        (("fmt", "-w", "-"), "--write rewrites files, and standard input (-) is none"),
+    ],
+)
+def test_standard_input_is_read_once_and_never_written(args: tuple[str, ...], said: str) -> None:
+    done = piped("S//a", *args)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_a_terminal_is_told_how_to_end_the_text() -> None:
+    with terminal(f"{BROKER} check -") as started:
+        started.until("Ctrl-D on a line of its own ends them")
+        started.type("q: S//item\n" + CTRL_D)
+        ended = started.ended()
+    assert (ended.code, ended.lines[-1]) == (0, "1 query, no errors")
+
+
+def test_waiting_for_text_is_interrupted() -> None:
+    with terminal(f"{BROKER} check -") as started:
+        started.until("Ctrl-D")
+        started.type(CTRL_C)
+        ended = started.ended()
+    assert (ended.code, ended.lines[-1].removeprefix("^C")) == (130, "broker: interrupted")
 
 
 def commands(group: click.Group, above: str = "broker") -> Iterator[tuple[str, click.Command]]:

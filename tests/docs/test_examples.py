@@ -145,8 +145,8 @@ def test_json_is_a_match(fence: Fence, page: Path) -> None:
         assert each.keys() == match["documents"][0].keys()
 
 
-def broker(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return run_command(args, cwd=cwd, timeout=PATIENCE)
+def broker(*args: str, cwd: Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    return run_command(args, input=text, cwd=cwd, timeout=PATIENCE)
 
 
 def check_options(words: list[str]) -> None:
@@ -172,11 +172,13 @@ def test_commands(fence: Fence, page: Path, tmp_path: Path) -> None:
                 (tmp_path / named[1]).write_text(part.text, encoding="utf-8")
     for said in re.split(r"(?m)^\$ ", fence.text)[1:]:
         line, _, output = said.partition("\n")
+        echoed, _, line = line.rpartition(" | ")
         program, *command = shlex.split(line)
         assert program == ".venv/bin/broker", line
         check_options(command)
         if command[0] in ("check", "explain", "fmt"):
-            done = broker(*command, cwd=tmp_path)
+            text = "".join(f"{text}\n" for text in shlex.split(echoed)[1:])
+            done = broker(*command, cwd=tmp_path, text=text)
             assert done.stdout + done.stderr == output
         else:
             assert not output, "the output of this command is not checked"

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from broker import Broker, Document
+from broker.cli.query_files import read_queries
 from broker.cli.shared import open_broker
 from tests.engine.test_state import item
 from tests.oracle.generate import Batch, Subscribe, steady
@@ -76,7 +77,7 @@ def test_the_command_gives_history_to_new_queries(
     queries.write_text(PAIR)
     with Broker(state) as broker:
         broker.process([item(n) for n in (1, 2)])
-    with open_broker(state, 0, [queries], backfill=DAY * 1_000_000) as broker:
+    with open_broker(state, 0, read_queries([queries]), backfill=DAY * 1_000_000) as broker:
         assert found(broker) == [("pair", ("1", "2"))]
     assert "history: 2 documents, 1 match" in capsys.readouterr().err
 

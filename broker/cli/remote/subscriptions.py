@@ -12,6 +12,7 @@ import click
 
 import xscl
 from broker.cli.progress import Work
+from broker.cli.query_files import QUERY_PATH, read_queries
 from broker.cli.remote.client import (
     Service,
     echo_json,
@@ -21,11 +22,9 @@ from broker.cli.remote.client import (
     say,
     with_service,
 )
-from broker.cli.shared import DURATION, Wrong, console, plural, read_queries
+from broker.cli.shared import DURATION, Wrong, console, plural
 from broker.cli.tables import moment, table
 from broker.text.units import format_duration, parse_duration
-
-QueryFile = tuple[Path, xscl.ast.File]
 
 _PAGE = 1_000
 _LONGEST = 900_000
@@ -64,7 +63,7 @@ class PeriodType(click.ParamType[dict[str, Any]]):
 # -- subscribe -------------------------------------------------------------------------------
 
 
-def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> list[QueryFile]:
+def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> list[xscl.ast.File]:
     """Errors are told before anybody is asked. Raises XsclError."""
     files = read_queries(paths)
     program = xscl.check(files)
@@ -72,17 +71,11 @@ def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> 
         say(warning.render())
     if not program.queries:
         raise Wrong("the query files hold no query")
-    return list(zip(paths, files, strict=True))
+    return files
 
 
 @click.command()
-@click.argument(
-    "queries",
-    nargs=-1,
-    required=True,
-    callback=_checked,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@click.argument("queries", nargs=-1, required=True, callback=_checked, type=QUERY_PATH)
 @click.option(
     "--dry-run", is_flag=True, help="Only show what they would have matched in stored history."
 )
@@ -114,7 +107,7 @@ def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> 
 @with_service
 def subscribe(
     service: Service,
-    queries: list[QueryFile],
+    queries: list[xscl.ast.File],
     dry_run: bool,
     backfill: int | None,
     throttle: dict[str, Any] | None,
@@ -125,7 +118,7 @@ def subscribe(
 
     They count from the next document on. One that is there already goes on as it is; one whose text
     has changed takes the place of the old one. Where a file has an error, none of them is added.
-    With --dry-run the matches go to standard output, as JSON lines.
+    With --dry-run the matches go to standard output, as JSON lines. - stands for standard input.
 
     \b
     broker subscribe news.xscl
@@ -139,13 +132,13 @@ def subscribe(
         "limit": limit,
         "channels": [{"kind": "webhook", "settings": {"url": webhook}}] if webhook else [],
     }
-    total = sum(_count(file) for _, file in queries)
+    total = sum(map(_count, queries))
     added = Added(total)
     with Work("query", many="queries", total=total) as work:
         try:
-            for path, file in queries:
-                for text, count in _parts(path, file):
-                    sent = {"text": text, "name": str(path), **body}
+            for file in queries:
+                for text, count in _parts(file):
+                    sent = {"text": text, "name": file.span.source.name, **body}
                     answer = service.post("/v1/subscriptions", sent)
                     if dry_run:
                         with work.aside():
@@ -197,12 +190,12 @@ def _count(file: xscl.ast.File) -> int:
     return sum(isinstance(statement, xscl.ast.Query) for statement in file.statements)
 
 
-def _parts(path: Path, file: xscl.ast.File) -> Iterator[tuple[str, int]]:
+def _parts(file: xscl.ast.File) -> Iterator[tuple[str, int]]:
     """The text of a file as the service takes it, and how many queries it has: in parts, where it
     is long. Each part has the declarations of the file."""
-    count = _count(file)
-    if path.stat().st_size <= _LONGEST and count <= _AT_ONCE:
-        yield path.read_text(encoding="utf-8-sig"), count
+    count, whole = _count(file), file.span.source.text
+    if len(whole.encode("utf-8", "surrogatepass")) <= _LONGEST and count <= _AT_ONCE:
+        yield whole, count
         return
     declared = [s for s in file.statements if not isinstance(s, xscl.ast.Query)]
     lead = xscl.format_file(replace(file, statements=tuple(declared)))
