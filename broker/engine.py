@@ -108,7 +108,7 @@ class Engine:
         self.watermark = Watermark(highest, lateness, lateness_of, idle, steady)
         self.limits = Limits(store, self._limit)
         self.registry = Registry(store, self.limits.leave)
-        self.listing = Listing(store, self.registry.gaps)
+        self.listing = Listing(store)
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher
         self.joiner = Joiner(relations, self.catalog, self._memory)
@@ -174,8 +174,12 @@ class Engine:
         limit: int = UNBOUNDED,
     ) -> list[Registered]:
         """The subscriptions, in order of their ids: those of a status, or of any, whose ids begin
-        with `prefix` and come behind `after`, at most `limit` of them."""
-        return self.listing.page(status, prefix, after, limit)
+        with `prefix` and come behind `after`, at most `limit` of them.
+
+        They are read from what is committed, by whatever thread, without waiting for a batch.
+        """
+        with self.store.snapshot() as statements:
+            return Listing(statements).page(status, prefix, after, limit)
 
     def registered_of(self, ids: Sequence[str]) -> list[Registered]:
         """Those of these ids, as they stand."""

@@ -6,11 +6,15 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 
 import click
 
 from broker.text.printable import visible
 from broker.text.units import rough_duration
+
+_AT_ONCE = 1_000
+"""Lines that are printed at once: each time all is flushed."""
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -18,12 +22,14 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     lines = [tuple(header), *(tuple(_cell(value) for value in row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for cells in lines:
-        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        line = "  ".join(padded).rstrip()
-        if room is not None and len(line) > room:
-            line = line[: room - 1] + "…"
-        click.echo(line)
+    row = "  ".join(f"{{:{width}}}" for width in widths)
+    left = (row.format(*cells).rstrip() for cells in lines)
+    while some := list(islice(left, _AT_ONCE)):
+        click.echo("\n".join(some if room is None else [_cut(line, room) for line in some]))
+
+
+def _cut(line: str, room: int) -> str:
+    return line if len(line) <= room else line[: room - 1] + "…"
 
 
 def _cell(value: object) -> str:

@@ -349,6 +349,11 @@ class Mailbox(Log):
         with self.db.reading() as db:
             return self._throttles.get(db, subscription)
 
+    def throttles(self, first: str, last: str) -> dict[str, Throttle]:
+        """Those of subscriptions from one id to another, in the order of ids, by id."""
+        with self.db.reading() as db:
+            return self._throttles.between(db, first, last)
+
     def drop(self, subscription: str, pending: Literal["deliver", "drop"] = "deliver") -> None:
         """The subscription is gone. Its own channels deliver what is pending and go, or go at once.
 

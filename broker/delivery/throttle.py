@@ -51,6 +51,17 @@ class Throttles:
         ).fetchone()
         return Throttle(*found) if found else None
 
+    def between(self, db: sqlite3.Connection, first: str, last: str) -> dict[str, Throttle]:
+        """Those of subscriptions from one id to another, by id."""
+        if not self._by_subscription:
+            return {}
+        rows = db.execute(
+            "SELECT subscription, variable, period, left_out FROM throttle"
+            " WHERE subscription BETWEEN ? AND ?",
+            (first, last),
+        )
+        return {id: Throttle(*throttle) for id, *throttle in rows}
+
     def put(self, db: sqlite3.Connection, subscription: str, throttle: Throttle | None) -> None:
         """Set, change or (None) remove a throttle. What went out stays known where it is
         changed."""

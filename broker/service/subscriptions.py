@@ -216,11 +216,9 @@ class Subscriptions:
         after: str = "",
         limit: int = 1_000,
     ) -> list[Registered]:
-        """By id, those after one, whose ids begin with `prefix`, of a status."""
-        with self._core.lock:
-            return self._core.engine.registered(
-                status=status, prefix=prefix, after=after, limit=limit
-            )
+        """By id, those after one, whose ids begin with `prefix`, of a status. Nobody who reads
+        waits for the engine, or it for them."""
+        return self._core.engine.registered(status=status, prefix=prefix, after=after, limit=limit)
 
 
 def _left(mailbox: Mailbox, id: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from broker.model import Gap, Status, Suspension
+from broker.state.statements import Statements
 from broker.state.store import Store
 
 _COLUMNS = "number, status, reason, first_doc, from_time, to_doc, to_time"
@@ -43,17 +44,6 @@ class Gaps:
             self.store.undo(partial(self._having.update, having))
             self.store.delete("gaps", "number", having)
 
-    def read(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[Gap, ...]]:
-        """The gaps of these subscriptions, or of all, the oldest first."""
-        found: defaultdict[int, list[Gap]] = defaultdict(list)
-        condition = "WHERE number IN (SELECT unnest(?::BIGINT[]))" if numbers is not None else ""
-        for number, *gap in self.store.rows(
-            f"SELECT {_COLUMNS} FROM gaps {condition} ORDER BY number, first_doc, rowid",
-            [] if numbers is None else [list(numbers)],
-        ):
-            found[number].append(Gap(*gap))
-        return {number: tuple(gaps) for number, gaps in found.items()}
-
     def suspended(self) -> int:
         """How many subscriptions are suspended now."""
         return self.store.count(
@@ -81,3 +71,17 @@ class Gaps:
             " USING (number) WHERE nth <= times)",
             [[*times], [*times.values()]],
         )
+
+
+def read_gaps(
+    statements: Statements, numbers: Sequence[int] | None = None
+) -> dict[int, tuple[Gap, ...]]:
+    """The gaps of these subscriptions, or of all, the oldest first."""
+    found: defaultdict[int, list[Gap]] = defaultdict(list)
+    condition = "WHERE number IN (SELECT unnest(?::BIGINT[]))" if numbers is not None else ""
+    for number, *gap in statements.rows(
+        f"SELECT {_COLUMNS} FROM gaps {condition} ORDER BY number, first_doc, rowid",
+        [] if numbers is None else [list(numbers)],
+    ):
+        found[number].append(Gap(*gap))
+    return {number: tuple(gaps) for number, gaps in found.items()}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from broker.model import Gap, Limit, Registered, Status
-from broker.state.store import Store
-from broker.subscriptions.gaps import Gaps
+from broker.state.statements import Statements
+from broker.subscriptions.gaps import read_gaps
 
 _HALTED = "SELECT number FROM gaps WHERE to_doc IS NULL"
 _WHICH: dict[Status | None, str] = {
@@ -20,11 +20,10 @@ _WHICH: dict[Status | None, str] = {
 
 
 class Listing:
-    """Reads a store."""
+    """Reads a store, as it is now or as a snapshot of it was."""
 
-    def __init__(self, store: Store, gaps: Gaps) -> None:
-        self.store = store
-        self._gaps = gaps
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
 
     def page(self, status: Status | None, prefix: str, after: str, limit: int) -> list[Registered]:
         """Those of a status, or of any, whose ids begin with `prefix` and come behind `after`, in
@@ -42,12 +41,12 @@ class Listing:
         return found
 
     def _where(self, condition: str, parameters: Sequence[Any]) -> list[Registered]:
-        rows = self.store.rows(
+        rows = self._statements.rows(
             "SELECT number, id, text, first_doc, since, matches, period FROM subscriptions"
             f" LEFT JOIN limits USING (number) WHERE {condition}",
             parameters,
         )
-        gaps = self._gaps.read([row[0] for row in rows])
+        gaps = read_gaps(self._statements, [row[0] for row in rows])
         return [_registered(row, gaps.get(row[0], ())) for row in rows]
 
 

@@ -23,7 +23,7 @@ from broker.query.catalog import Catalog, Subscription
 from broker.query.prepared import Compiled, compile_text
 from broker.state.store import Store
 from broker.subscriptions.forms import Forms
-from broker.subscriptions.gaps import Gaps
+from broker.subscriptions.gaps import Gaps, read_gaps
 from broker.subscriptions.published_streams import Streams
 from xscl.growth import growing
 from xscl.stage1.matcher import Matcher
@@ -87,7 +87,7 @@ class Registry:
 
     def _restore(self) -> None:
         count = self.store.count("SELECT count(*) FROM subscriptions")
-        gaps = self.gaps.read()
+        gaps = read_gaps(self.store)
         self.forms.load()
         self.unreported = self.gaps.unreported()
         with growing(count):

@@ -229,6 +229,9 @@ class _Told(dict[str, Any]):
         )
 
 
+_DECODER = json.JSONDecoder(object_hook=_Told)
+
+
 def object_of(response: httpx.Response) -> dict[str, Any]:
     """The JSON object of an answer. Raises Failed where it is none, and where something is read in
     it that it does not have."""
@@ -248,6 +251,18 @@ def lines_of(response: httpx.Response) -> list[dict[str, Any]]:
     return [line_of(response, line) for line in response.text.split("\n") if line]
 
 
+def lines_in(response: httpx.Response) -> Iterator[list[str]]:
+    """The lines of an answer as they come in, some at a time. Other than for `iter_lines`, which
+    follows Unicode, a line feed alone ends one."""
+    rest = b""
+    for piece in response.iter_bytes():
+        *whole, rest = (rest + piece).split(b"\n")
+        if whole:
+            yield [line.decode() for line in whole]
+    if rest:
+        yield [rest.decode()]
+
+
 def line_of(response: httpx.Response, line: str) -> dict[str, Any]:
     """The object of one line of JSON, as `object_of`."""
     return _object(response, _json(response, line))
@@ -255,7 +270,7 @@ def line_of(response: httpx.Response, line: str) -> dict[str, Any]:
 
 def _json(response: httpx.Response, text: str) -> Any:
     try:
-        return json.loads(text, object_hook=_Told)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError):
         raise _no_broker(response, "something that is no JSON") from None
 

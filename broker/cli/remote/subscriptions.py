@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+import httpx
 
 import xscl
 from broker.cli.progress import Work
@@ -17,6 +19,8 @@ from broker.cli.remote.client import (
     Service,
     echo_json,
     format_option,
+    line_of,
+    lines_in,
     object_of,
     objects_of,
     say,
@@ -26,7 +30,6 @@ from broker.cli.shared import DURATION, Wrong, console, plural
 from broker.cli.tables import moment, table
 from broker.text.units import format_duration, parse_duration
 
-_PAGE = 1_000
 _LONGEST = 900_000
 """Bytes of a text that is sent at once."""
 _AT_ONCE = 1_000
@@ -283,11 +286,24 @@ def list_command(service: Service, prefix: str, status: str | None, form: str) -
     broker list news- --status suspended
     broker list --format jsonl
     """
-    found = subscriptions(service, prefix, status)
-    if form == "jsonl":
-        for each in found:
-            echo_json(each)
-        return
+    with _listed(service, prefix, status) as response:
+        if form == "jsonl":
+            for lines in lines_in(response):
+                click.echo("\n".join(lines))
+            return
+        found = (line_of(response, line) for lines in lines_in(response) for line in lines)
+        _show(prefix, status, found)
+
+
+def _listed(
+    service: Service, prefix: str, status: str | None
+) -> AbstractContextManager[httpx.Response]:
+    """All of them in one answer, a line of JSON each."""
+    accept = {"Accept": "application/x-ndjson"}
+    return service.stream("/v1/subscriptions", accept, prefix=prefix, status=status)
+
+
+def _show(prefix: str, status: str | None, found: Iterable[dict[str, Any]]) -> None:
     rows = []
     reasons = []
     for each in found:
@@ -304,16 +320,8 @@ def list_command(service: Service, prefix: str, status: str | None, form: str) -
         say(reason)
 
 
-def subscriptions(
-    service: Service, prefix: str = "", status: str | None = None
-) -> Iterator[dict[str, Any]]:
-    """All of them, page by page."""
-    after = ""
-    while True:
-        page = service.get_list(
-            "/v1/subscriptions", prefix=prefix, status=status, after=after, limit=_PAGE
-        )
-        yield from page
-        if len(page) < _PAGE:
-            return
-        after = page[-1]["id"]
+def subscriptions(service: Service, prefix: str = "") -> Iterator[dict[str, Any]]:
+    """All of a prefix."""
+    with _listed(service, prefix, None) as response:
+        for lines in lines_in(response):
+            yield from (line_of(response, line) for line in lines)

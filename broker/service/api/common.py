@@ -27,6 +27,9 @@ from broker.service.service import Service
 
 Result = TypeVar("Result")
 
+NDJSON = "application/x-ndjson"
+"""A line of JSON for each."""
+
 PAGE_BYTES = 8_000_000
 """A page ends when it is as large as that."""
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
 from urllib.parse import urlsplit
 
 import structlog
@@ -57,7 +56,7 @@ def own_hosts(host: str, public_url: str | None) -> frozenset[str] | None:
 def feed_key(token: str, subscription: str) -> str:
     """The key in the address of a subscription's feed: it opens that feed and nothing else."""
     named = b"feed:" + subscription.encode("utf-8", "surrogatepass")
-    return hmac.new(token.encode(), named, sha256).hexdigest()[:32]
+    return hmac.digest(token.encode(), named, "sha256").hex()[:32]
 
 
 def same(given: str, expected: str) -> bool:

@@ -13,14 +13,13 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response, StreamingResponse
 
 from broker.delivery import Channel
-from broker.service.api.common import ApiContext, Context, page, problems
+from broker.service.api.common import NDJSON, ApiContext, Context, page, problems
 from broker.service.api.problems import to_json
 from broker.service.api.schemas import LARGEST, ResendMatchBody
 from broker.service.core.errors import Conflict
 
 router = APIRouter(prefix="/v1/matches", tags=["matches"])
 
-NDJSON = "application/x-ndjson"
 _EVENTS = "text/event-stream"
 _CHUNK = 100
 """Matches that are read at once."""

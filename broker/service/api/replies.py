@@ -5,6 +5,7 @@ service's own results. Times are ISO 8601 in UTC, durations as XSCL writes them.
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
 
 def attributes(of: DataclassInstance) -> dict[str, Any]:
     """Those of a dataclass, as a reply takes them where something else comes from elsewhere."""
-    return {field.name: getattr(of, field.name) for field in fields(of)}
+    return {name: getattr(of, name) for name in _names(type(of))}
+
+
+@cache
+def _names(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 class Reply(BaseModel):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query, Request
-from starlette.responses import JSONResponse, Response
+from fastapi import APIRouter, Header, Path, Query, Request
+from pydantic import TypeAdapter
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from broker.delivery import Throttle
-from broker.model import Limit, Registered
-from broker.service.api.common import ApiContext, Context, channel_spec, problems
+from broker.model import Limit, Registered, Status
+from broker.service.api.common import NDJSON, ApiContext, Context, channel_spec, problems
 from broker.service.api.guard import feed_key
 from broker.service.api.problems import finding, to_json
 from broker.service.api.replies import (
@@ -26,6 +28,10 @@ from broker.text.units import FOREVER
 
 router = APIRouter(prefix="/v1/subscriptions", tags=["subscriptions"])
 
+_CHUNK = 10_000
+"""Subscriptions that are read at once where all are asked for."""
+_PAGE = TypeAdapter(list[SubscriptionReply])
+
 Id = Annotated[str, Path(max_length=1_000, description="a subscription", examples=["pair"])]
 
 
@@ -33,8 +39,14 @@ Id = Annotated[str, Path(max_length=1_000, description="a subscription", example
     "",
     operation_id="listSubscriptions",
     summary="List subscriptions",
-    responses=problems(),
-    response_description="Subscriptions, in order of their ids.",
+    response_model=list[SubscriptionReply],
+    responses={
+        200: {
+            "description": "Subscriptions, in order of their ids.",
+            "content": {NDJSON: {"schema": {"$ref": "#/components/schemas/SubscriptionReply"}}},
+        },
+        **problems(),
+    },
 )
 async def subscriptions(
     request: Request,
@@ -49,15 +61,41 @@ async def subscriptions(
         str, Query(max_length=1_000, description="only ids behind this one: the last of a page")
     ] = "",
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
-) -> list[SubscriptionReply]:
-    """The subscriptions in order of their ids, in pages: the last id of one is `after` of the
-    next."""
+    accept: Annotated[
+        str, Header(description=f"{NDJSON}: all of them, whatever `limit` says, as lines of JSON")
+    ] = "*/*",
+) -> Response:
+    """The subscriptions in order of their ids, in pages: the last id of one is `after` of the next.
 
-    def listed() -> list[SubscriptionReply]:
+    Who asks for lines of JSON gets all behind `after` in one answer, which is sent as it is read.
+    """
+    if NDJSON in accept:
+        lines = _lines(api, request, status, prefix, after)
+        return StreamingResponse(lines, media_type=NDJSON)
+
+    def listed() -> bytes:
         found = api.service.subscriptions.page(status, prefix, after, limit)
-        return [_reply(api, request, registered) for registered in found]
+        return _PAGE.dump_json(_replies(api, request, found))
 
-    return await api.change(listed)
+    return Response(await api.read(listed), media_type=JSONResponse.media_type)
+
+
+async def _lines(
+    api: Context, request: Request, status: Status | None, prefix: str, after: str
+) -> AsyncIterator[bytes]:
+    """Each page is read by itself, so that who reads slowly keeps nothing open."""
+
+    def read() -> tuple[str | None, bytes]:
+        found = api.service.subscriptions.page(status, prefix, after, _CHUNK)
+        replies = _replies(api, request, found)
+        last = found[-1].id if len(found) == _CHUNK else None
+        return last, b"".join([each.model_dump_json().encode() + b"\n" for each in replies])
+
+    going: str | None = after
+    while going is not None:
+        after = going
+        going, lines = await api.read(read)
+        yield lines
 
 
 @router.post(
@@ -152,9 +190,15 @@ async def resume(request: Request, api: ApiContext, id: Id) -> SubscriptionReply
 def atom_url(api: Context, request: Request, subscription: str) -> str:
     """The address of a subscription's feed, under the public address of the service if it has
     one."""
-    base = api.service.settings.server.public_url or str(request.base_url)
-    key = feed_key(api.rules.token, subscription)
-    return f"{base.rstrip('/')}/feeds/{quote(subscription, safe='')}.atom?key={key}"
+    return _atom_url(_base(api, request), api.rules.token, subscription)
+
+
+def _base(api: Context, request: Request) -> str:
+    return (api.service.settings.server.public_url or str(request.base_url)).rstrip("/")
+
+
+def _atom_url(base: str, token: str, subscription: str) -> str:
+    return f"{base}/feeds/{quote(subscription, safe='')}.atom?key={feed_key(token, subscription)}"
 
 
 def _subscribe(api: Context, request: Request, body: SubscribeBody) -> list[CreatedReply]:
@@ -186,6 +230,23 @@ def _fields(api: Context, request: Request, registered: Registered) -> dict[str,
         "throttle": api.service.mailbox.throttle(registered.id),
         "atom_url": atom_url(api, request, registered.id),
     }
+
+
+def _replies(
+    api: Context, request: Request, found: Sequence[Registered]
+) -> list[SubscriptionReply]:
+    """Of subscriptions in the order of their ids, whose throttles are read at once."""
+    if not found:
+        return []
+    throttles = api.service.mailbox.throttles(found[0].id, found[-1].id)
+    base, token = _base(api, request), api.rules.token
+    return [
+        SubscriptionReply.model_validate(
+            attributes(each)
+            | {"throttle": throttles.get(each.id), "atom_url": _atom_url(base, token, each.id)}
+        )
+        for each in found
+    ]
 
 
 def _dry(told: History) -> Response:

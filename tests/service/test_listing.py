@@ -1,0 +1,88 @@
+"""Lists of very many subscriptions: in one answer, complete, and in nobody's way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.service.api import subscriptions as route
+from broker.service.service import Service
+from tests.service.api_harness import Running, lines, serving
+
+NDJSON = {"Accept": "application/x-ndjson"}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """With 25 subscriptions, which are read ten at a time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(route, "_CHUNK", 10)
+        with serving(tmp_path_factory.mktemp("state")) as running:
+            texts = [f"{'ab'[n % 2]}-{n:02}: SELECT t FROM S//a[./t->t];" for n in range(25)]
+            assert running.subscribe(" ".join(texts)).status_code == 201
+            put = {"throttle": {"variable": "t", "period": "1 h"}}
+            assert running.subscribe("a-00: SELECT t FROM S//a[./t->t];", **put).status_code == 201
+            assert running.http.post("/v1/subscriptions/b-03/pause").status_code == 200
+            yield running
+
+
+def test_all_come_in_one_answer_as_lines(running: Running) -> None:
+    answer = running.http.get("/v1/subscriptions", headers=NDJSON, params={"limit": 3})
+    assert answer.headers["content-type"].startswith("application/x-ndjson")
+    found = lines(answer)
+    page = running.http.get("/v1/subscriptions", params={"limit": 1_000}).json()
+    assert found == page
+    assert [each["id"] for each in found] == sorted(f"{'ab'[n % 2]}-{n:02}" for n in range(25))
+    one = running.http.get("/v1/subscriptions/a-00").json()
+    assert (found[0], found[0]["throttle"]["period"]) == (one, "1 h")
+
+
+def test_lines_may_be_of_a_prefix_of_a_status_and_behind_an_id(running: Running) -> None:
+    def ids(**params: str) -> list[str]:
+        answer = running.http.get("/v1/subscriptions", headers=NDJSON, params=params)
+        return [each["id"] for each in lines(answer)]
+
+    assert ids(prefix="b-") == [f"b-{n:02}" for n in range(1, 25, 2)]
+    assert ids(prefix="b-", after="b-19") == ["b-21", "b-23"]
+    assert ids(status="paused") == ["b-03"]
+    assert ids(prefix="none") == []
+
+
+@contextmanager
+def _busy(service: Service) -> Iterator[None]:
+    """The engine is at work, as in a long batch."""
+    began, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with service.lock:
+            began.set()
+            done.wait()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    began.wait()
+    try:
+        yield
+    finally:
+        done.set()
+        worker.join()
+
+
+@pytest.mark.parametrize("headers", [NDJSON, {}])
+def test_who_lists_does_not_wait_for_the_engine(running: Running, headers: dict[str, str]) -> None:
+    with _busy(running.service):
+        answer = running.http.get(
+            "/v1/subscriptions", headers=headers, params={"limit": 100}, timeout=30
+        )
+    assert answer.text.count('"id"') == 25
+
+
+def test_what_was_changed_is_in_the_next_list(tmp_path: Path) -> None:
+    with serving(tmp_path) as running:
+        for n in range(20):
+            running.subscribe(f"s{n}: SELECT t FROM S//a[./t->t];")
+            assert len(lines(running.http.get("/v1/subscriptions", headers=NDJSON))) == n + 1
