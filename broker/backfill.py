@@ -72,7 +72,7 @@ def backfill(
                 past.see(documents)
             engine.post(past.in_order())
             for gone in past.suspended:
-                engine.registry.halt(gone.id, "suspended", gone.reason, gone.first_doc, now)
+                engine.registry.halt([gone.id], "suspended", gone.reason, gone.first_doc, now)
     finally:
         # Also where all went well: its posting lists do not know of the new witnesses.
         engine.joiner.reset()

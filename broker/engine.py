@@ -145,25 +145,36 @@ class Engine:
         self._ready()
         return self.registry.subscribe(compiled, self.admission.next_doc, now)
 
-    def unsubscribe(self, id: str) -> None:
-        """Remove a subscription, active or not. KeyError if there is none of that id."""
+    def unsubscribe(self, *ids: str) -> None:
+        """Remove subscriptions, active or not, all or none. KeyError if there is none of an id."""
         self._ready()
-        self.registry.unsubscribe(id)
+        self.registry.unsubscribe(ids)
 
     def pause(self, id: str, reason: str = "paused", now: int | None = None) -> None:
         """Let a subscription see no documents from the next one on; it costs nothing meanwhile. One
         that is not active stays as it is. KeyError if there is none of that id."""
+        self.pause_all([id], reason, now)
+
+    def pause_all(
+        self, ids: Sequence[str], reason: str = "paused", now: int | None = None
+    ) -> list[str]:
+        """Pause subscriptions, all or none; the ids of those that were active."""
         self._ready()
-        self.registry.halt(id, "paused", reason, self.admission.next_doc, now)
+        return self.registry.halt(ids, "paused", reason, self.admission.next_doc, now)
 
     def resume(self, id: str, now: int | None = None) -> None:
         """Let a subscription that was paused or suspended count again, from the next document on,
         as if it were new. One that is active stays as it is. KeyError if there is none of that
         id."""
+        self.resume_all([id], now)
+
+    def resume_all(self, ids: Sequence[str], now: int | None = None) -> list[str]:
+        """Resume subscriptions, all or none; the ids of those that were not active."""
         self._ready()
-        if id in self.registry.halted:
-            self.limits.renew(self.registry.halted[id].number)
-        self.registry.resume(id, self.admission.next_doc, now)
+        resumed = self.registry.resume(ids, self.admission.next_doc, now)
+        for id in resumed:
+            self.limits.renew(self.registry.known_or_fail(id).number)
+        return resumed
 
     def registered(
         self,
@@ -266,7 +277,7 @@ class Engine:
         if not self.limits.cuts:
             return
         for id, doc, reason in self.limits.take_stopped():
-            self.registry.halt(id, "suspended", reason, doc, now)
+            self.registry.halt([id], "suspended", reason, doc, now)
         self.joiner.refresh()
 
     def _cascade(self, found: list[Result], now: int | None) -> list[Result]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker.delivery.model import Channel, Disabled, Done, Failed, Report, Status, Told
@@ -22,6 +22,12 @@ _COLUMNS = (
 def load(db: sqlite3.Connection, condition: str = "TRUE", *parameters: Any) -> list[Channel]:
     rows = db.execute(f"SELECT {_COLUMNS} FROM channel WHERE {condition} ORDER BY name", parameters)
     return [_channel(row) for row in rows]
+
+
+def of(db: sqlite3.Connection, subscriptions: Sequence[str]) -> list[Channel]:
+    """The channels of these subscriptions alone, which go with them and have not been told yet."""
+    own = "subscription IN (SELECT value FROM json_each(?)) AND draining = 0"
+    return load(db, own, json.dumps(subscriptions))
 
 
 def _channel(row: tuple[Any, ...]) -> Channel:

@@ -355,33 +355,53 @@ class Mailbox(Log):
             return self._throttles.between(db, first, last)
 
     def drop(self, subscription: str, pending: Literal["deliver", "drop"] = "deliver") -> None:
-        """The subscription is gone. Its own channels deliver what is pending and go, or go at once.
+        """`drop_all` of one."""
+        self.drop_all([subscription], pending)
 
-        With "drop" what it has found leaves the log as well, so that nobody gets it. What one of
-        this name had found that was dropped before is not touched: channels that have still to
-        deliver it do so, and then go. What a subscription of this name finds later is new.
+    def drop_all(
+        self, subscriptions: Sequence[str], pending: Literal["deliver", "drop"] = "deliver"
+    ) -> None:
+        """These subscriptions are gone. Their own channels deliver what is pending and go, or go at
+        once.
+
+        With "drop" what they have found leaves the log as well, so that nobody gets it. What others
+        of these names had found that were dropped before is not touched: channels that have still
+        to deliver it do so, and then go. What a subscription of such a name finds later is new.
         """
-        more = False
         with self.db.lock:
-            number = self._numbers.get(subscription)
+            numbers = {id: self._numbers[id] for id in subscriptions if id in self._numbers}
             with self.db.transaction() as db:
-                self._throttles.put(db, subscription, None)
-                upto = self._last
-                if pending == "drop":
-                    upto = upkeep.last_before(db, subscription, number)
-                for channel in channels.load(db, "subscription = ? AND draining = 0", subscription):
-                    channels.drain(db, channel, upto)
-                if number is not None:
+                for id in subscriptions:
+                    if id in self._throttles:
+                        self._throttles.put(db, id, None)
+                for channel in channels.of(db, subscriptions):
+                    upto = self._last
                     if pending == "drop":
-                        more = upkeep.remove_some_of(db, number)
-                    renewed = self._new_number(db, subscription)
-            if number is not None:
-                self._numbers[subscription] = renewed
+                        id = channel.subscription or ""
+                        upto = upkeep.last_before(db, id, numbers.get(id))
+                    channels.drain(db, channel, upto)
+                left = [*numbers.values()] if pending == "drop" else []
+                left = [number for number in left if upkeep.remove_some_of(db, number)]
+                renewed = {id: self._new_number(db, id) for id in numbers}
+            self._numbers.update(renewed)
         self._changed()
-        while more and number is not None:
+        while left:
             with self.db.transaction() as db:
-                more = upkeep.remove_some_of(db, number)
+                left = [number for number in left if upkeep.remove_some_of(db, number)]
         self._finish_draining()
+
+    def left_of(self, prefix: str) -> set[str]:
+        """The ids that begin so of which there is something that `drop` takes away."""
+        with self.db.reading() as db:
+            found = db.execute(
+                "SELECT subscription FROM channel WHERE draining = 0 AND substr(subscription, 1, ?)"
+                " = ? UNION SELECT subscription FROM throttle WHERE substr(subscription, 1, ?) = ?"
+                " UNION SELECT name FROM (SELECT name, max(number) AS latest FROM subscription"
+                " WHERE substr(name, 1, ?) = ? GROUP BY name)"
+                " WHERE EXISTS (SELECT 1 FROM match WHERE subscription = latest)",
+                (len(prefix), prefix) * 3,
+            )
+            return {id for (id,) in found}
 
     def retain(
         self,

@@ -26,6 +26,7 @@ from broker.engine import Engine
 from broker.figures import Figures as EngineFigures
 from broker.figures import figures as engine_figures
 from broker.service.backup import TOKEN, back_up
+from broker.service.bulk import Bulk
 from broker.service.channels import Channels
 from broker.service.core.answers import (
     BackedUp,
@@ -70,6 +71,7 @@ class _Parts:
     core: Core
     intake: Intake
     subscriptions: Subscriptions
+    bulk: Bulk
     channels: Channels
     letters: DeadLetters
     feeds: Feeds
@@ -122,6 +124,7 @@ class Service:
             core,
             intake,
             Subscriptions(core),
+            Bulk(core),
             Channels(core, self._worker),
             DeadLetters(core, intake),
             feeds,
@@ -220,6 +223,10 @@ class Service:
     @property
     def subscriptions(self) -> Subscriptions:
         return self._open().subscriptions
+
+    @property
+    def bulk(self) -> Bulk:
+        return self._open().bulk
 
     @property
     def channels(self) -> Channels:

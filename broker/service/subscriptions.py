@@ -175,7 +175,7 @@ class Subscriptions:
                 core.engine.unsubscribe(id)
             except KeyError:
                 # It may have been dropped by a process that died before the mailbox knew of it.
-                if not _left(core.mailbox, id):
+                if not half_gone(core.mailbox, id):
                     raise NotFound("subscription", id) from None
             core.mailbox.drop(id, pending)
         _log.info("subscription.dropped", id=id, pending=pending)
@@ -221,7 +221,7 @@ class Subscriptions:
         return self._core.engine.registered(status=status, prefix=prefix, after=after, limit=limit)
 
 
-def _left(mailbox: Mailbox, id: str) -> bool:
+def half_gone(mailbox: Mailbox, id: str) -> bool:
     """Whether the mailbox does not know yet that the last subscription of an id is dropped."""
     return (
         mailbox.holds(id)

@@ -23,18 +23,24 @@ class Gaps:
         """The numbers of all that have gaps, perhaps of more."""
 
     def open(
-        self, number: int, status: Status, reason: str, first_doc: int, now: int | None
+        self,
+        numbers: Sequence[int],
+        status: Status,
+        reason: str,
+        first_doc: int,
+        now: int | None,
     ) -> None:
-        self._having.add(number)
+        self._having.update(numbers)
         self.store.run(
-            "INSERT INTO gaps VALUES (?, ?, ?, ?, ?, NULL, NULL, ?)",
-            [number, status, reason, first_doc, now, status != "suspended"],
+            "INSERT INTO gaps SELECT unnest(?::BIGINT[]), ?, ?, ?, ?, NULL, NULL, ?",
+            [[*numbers], status, reason, first_doc, now, status != "suspended"],
         )
 
-    def close(self, number: int, to_doc: int, now: int | None) -> None:
+    def close(self, numbers: Sequence[int], to_doc: int, now: int | None) -> None:
         self.store.run(
-            "UPDATE gaps SET to_doc = ?, to_time = ? WHERE number = ? AND to_doc IS NULL",
-            [to_doc, now, number],
+            "UPDATE gaps SET to_doc = ?, to_time = ?"
+            " WHERE to_doc IS NULL AND number IN (SELECT unnest(?::BIGINT[]))",
+            [to_doc, now, [*numbers]],
         )
 
     def forget(self, numbers: Sequence[int]) -> None:

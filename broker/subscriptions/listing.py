@@ -31,6 +31,16 @@ class Listing:
         condition = f"{_WHICH[status]} AND starts_with(id, ?) AND id > ? ORDER BY id LIMIT ?"
         return self._where(condition, [prefix, after, limit])
 
+    def ids(self, prefix: str, after: str, limit: int) -> tuple[list[str], int]:
+        """The ids that begin with `prefix` and come behind `after`, in their order, at most
+        `limit`; and how many more there are."""
+        those = "FROM subscriptions WHERE starts_with(id, ?) AND id > ?"
+        rows = self._statements.rows(
+            f"SELECT id {those} ORDER BY id LIMIT ?", [prefix, after, limit]
+        )
+        count = self._statements.count(f"SELECT count(*) {those}", [prefix, after])
+        return [id for (id,) in rows], count - len(rows)
+
     def of(self, ids: Sequence[str]) -> list[Registered]:
         """Those of these ids."""
         return self._where("id IN (SELECT unnest(?::VARCHAR[]))", [list(ids)])

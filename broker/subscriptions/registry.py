@@ -20,7 +20,7 @@ import pyarrow as pa
 from broker.documents.witnessing import compile_spec
 from broker.model import Status, Subscribed, Suspension
 from broker.query.catalog import Catalog, Subscription
-from broker.query.prepared import Compiled, compile_text
+from broker.query.prepared import Compiled
 from broker.state.store import Store
 from broker.subscriptions.forms import Forms
 from broker.subscriptions.gaps import Gaps, read_gaps
@@ -39,19 +39,27 @@ _MANY = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """A subscription that is not active: it costs nothing but its text. The stream that it
-    publishes stays its own, so that it can always be resumed."""
+    """A subscription that is not active: it costs nothing but its text and literals. The stream
+    that it publishes stays its own, so that it can always be resumed."""
 
     number: int
-    id: str
-    text: str
-    publish: str | None
-    reads: frozenset[str]
+    compiled: Compiled
 
-    @classmethod
-    def of(cls, number: int, compiled: Compiled) -> Halted:
-        publish, reads = compiled.publish, frozenset(compiled.reads)
-        return cls(number, compiled.id, compiled.text, publish, reads)
+    @property
+    def id(self) -> str:
+        return self.compiled.id
+
+    @property
+    def text(self) -> str:
+        return self.compiled.text
+
+    @property
+    def publish(self) -> str | None:
+        return self.compiled.publish
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.compiled.reads)
 
 
 class Registry:
@@ -104,7 +112,7 @@ class Registry:
                     own = gaps.get(number)
                     counts_from = own[-1].to_doc if own else first_doc
                     if counts_from is None:
-                        self._hold(Halted.of(number, compiled))
+                        self._hold(Halted(number, compiled))
                     else:
                         self.catalog.add(compiled, number, counts_from)
                     self._last = number
@@ -189,42 +197,52 @@ class Registry:
         found = self.halted.get(id) or self.catalog.subscriptions[id]
         return set(found.reads)
 
-    def unsubscribe(self, id: str) -> None:
-        """Remove a subscription. KeyError if there is none of that id."""
-        self.known_or_fail(id)
-        with self._changing():
-            self._withdraw([id])
+    def unsubscribe(self, ids: Sequence[str]) -> None:
+        """Remove subscriptions, all or none. KeyError if there is none of an id."""
+        with growing(len(ids)), self._changing():
+            self._withdraw([*dict.fromkeys(ids)])
             self._synchronize()
 
     # -- active or not -----------------------------------------------------------------------
 
-    def halt(self, id: str, status: Status, reason: str, first_doc: int, now: int | None) -> None:
-        """Let a subscription see no more documents, from number `first_doc` on. One that is not
-        active stays as it is. KeyError if there is none of that id."""
-        known = self.known_or_fail(id)
-        if isinstance(known, Halted):
-            return
-        with self._changing():
-            halted = Halted.of(known.number, known.compiled)
-            self._leave([id])
-            self._hold(halted)
-            self.gaps.open(known.number, status, reason, first_doc, now)
+    def halt(
+        self, ids: Sequence[str], status: Status, reason: str, first_doc: int, now: int | None
+    ) -> list[str]:
+        """Let subscriptions see no more documents, from number `first_doc` on, all or none; the ids
+        of those that were active, others stay as they are. KeyError if there is none of an id."""
+        known = [self.known_or_fail(id) for id in dict.fromkeys(ids)]
+        active = [each for each in known if isinstance(each, Subscription)]
+        if not active:
+            return []
+        with growing(len(active)), self._changing():
+            halted = [Halted(each.number, each.compiled) for each in active]
+            self._leave([each.id for each in active])
+            for each in halted:
+                self._hold(each)
+            self.gaps.open([each.number for each in halted], status, reason, first_doc, now)
             self._synchronize()
             if status == "suspended":
                 self.store.undo(partial(setattr, self, "unreported", [*self.unreported]))
-                self.unreported.append((known.number, Suspension(id, reason, now)))
+                self.unreported += [
+                    (each.number, Suspension(each.id, reason, now)) for each in halted
+                ]
+        return [each.id for each in halted]
 
-    def resume(self, id: str, first_doc: int, now: int | None) -> None:
-        """Let a subscription count again, from document number `first_doc` on. One that is active
-        stays as it is. KeyError if there is none of that id."""
-        known = self.known_or_fail(id)
-        if not isinstance(known, Halted):
-            return
-        with self._changing():
-            self._let_go(known)
-            self._enter([(known.number, compile_text(id, known.text))], first_doc)
-            self.gaps.close(known.number, first_doc, now)
+    def resume(self, ids: Sequence[str], first_doc: int, now: int | None) -> list[str]:
+        """Let subscriptions count again, from document number `first_doc` on, all or none; the ids
+        of those that were not active, others stay as they are. KeyError if there is none of an
+        id."""
+        known = [self.known_or_fail(id) for id in dict.fromkeys(ids)]
+        halted = [each for each in known if isinstance(each, Halted)]
+        if not halted:
+            return []
+        with growing(len(halted)), self._changing():
+            for each in halted:
+                self._let_go(each)
+            self._enter([(each.number, each.compiled) for each in halted], first_doc)
+            self.gaps.close([each.number for each in halted], first_doc, now)
             self._synchronize()
+        return [each.id for each in halted]
 
     def count(self) -> int:
         """How many subscriptions there are, active or not."""

@@ -266,9 +266,49 @@ def test_subscriptions_of_a_prefix(service: Serving, tmp_path: Path) -> None:
     path.write_text("\n".join(f"some-{n}: SELECT t FROM Some//a[./t->t];" for n in range(3)))
     service.done("subscribe", path)
     said = service.done("pause", "--prefix", "some-")
-    assert said.splitlines() == [*(f"some-{n}: paused" for n in range(3)), "some-: 3 subscriptions"]
+    each = [f"some-{n}: paused" for n in range(3)]
+    assert said.splitlines() == [*each, "some-: 3 subscriptions paused"]
     assert "some-0: active" in service.done("resume", "some-0")
+    said = service.done("pause", "--prefix", "some-")
+    assert said.splitlines()[-1] == "some-: 1 subscription paused, 2 as before"
     assert "some-2: unsubscribed" in service.done("unsubscribe", "--prefix", "some-")
     assert service.broker("pause", "--prefix", "some-").stderr == "some-: 0 subscriptions\n"
     done = service.broker("pause")
     assert (done.returncode, "or --prefix" in done.stderr) == (2, True)
+
+
+def test_before_all_of_a_prefix_go_a_person_is_asked(service: Serving, tmp_path: Path) -> None:
+    path, state = tmp_path / "going.xscl", str(service.state)
+    path.write_text("\n".join(f"going-{n}: SELECT t FROM Go//a[./t->t];" for n in range(60)))
+    service.done("subscribe", path)
+    line = f"{BROKER} unsubscribe --prefix going-"
+    with terminal(line, BROKER_STATE=state) as asked:
+        asked.until("Drop the 60 subscriptions whose ids begin with going-? [y/N]")
+        asked.type("\n")
+        ended = asked.ended()
+    assert (ended.code, ended.lines[-1]) == (1, "broker: nothing was unsubscribed")
+    with terminal(line, BROKER_STATE=state) as asked:
+        asked.until("[y/N]")
+        asked.type(CTRL_C)
+        assert asked.ended().code == 130
+    with terminal(line, BROKER_STATE=state) as asked:
+        asked.until("[y/N]")
+        asked.type("y\n")
+        ended = asked.ended()
+    assert (ended.code, ended.lines[-1]) == (0, "going-: 60 subscriptions unsubscribed")
+    service.done("subscribe", path)
+    ended = typed(f"{line} --yes", BROKER_STATE=state)
+    assert (ended.code, ended.lines) == (0, ["going-: 60 subscriptions unsubscribed"])
+
+
+def test_very_many_that_are_named_are_changed_at_once(service: Serving, tmp_path: Path) -> None:
+    path = tmp_path / "named.xscl"
+    ids = [f"named-{n}" for n in range(60)]
+    path.write_text("\n".join(f"{id}: SELECT t FROM Named//a[./t->t];" for id in ids))
+    service.done("subscribe", path)
+    assert service.done("pause", *ids) == "60 subscriptions paused\n"
+    done = service.broker("resume", *ids, "nobody")
+    assert (done.returncode, done.stderr.splitlines()) == (
+        1,
+        ["60 subscriptions resumed", "broker: 1 id nobody has: nobody"],
+    )

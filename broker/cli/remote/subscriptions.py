@@ -318,10 +318,3 @@ def _show(prefix: str, status: str | None, found: Iterable[dict[str, Any]]) -> N
         console.print("no subscriptions" + (" like that" if prefix or status else ""))
     for reason in reasons:
         say(reason)
-
-
-def subscriptions(service: Service, prefix: str = "") -> Iterator[dict[str, Any]]:
-    """All of a prefix."""
-    with _listed(service, prefix, None) as response:
-        for lines in lines_in(response):
-            yield from (line_of(response, line) for line in lines)

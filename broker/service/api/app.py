@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.types import ASGIApp
 
 from broker.service.api import (
+    bulk,
     channels,
     documents,
     matches,
@@ -117,6 +118,7 @@ def _application(context: Context) -> FastAPI:
     for router in (
         documents.router,
         subscriptions.router,
+        bulk.router,
         matches.router,
         channels.channels,
         channels.deliveries,

@@ -136,6 +136,17 @@ class CreatedReply(SubscriptionReply):
     was: BoundsReply = Field(description="the throttle and the limit that it had before")
 
 
+class ChangedReply(Reply):
+    """What became of several subscriptions, or with `dry_run` would become of them."""
+
+    changed: list[str] = Field(description="the ids of those that changed")
+    unchanged: int = Field(description="how many were so already")
+    unknown: list[str] = Field(description="which of the ids nobody has")
+    left: int = Field(description="how many ids of the prefix come behind the last", examples=[0])
+    last: str | None = Field(description="the last id: `after` of the next request")
+    first_doc: int = Field(description="number of the first document for which it holds")
+
+
 class DocumentReply(Reply):
     """A document of a match."""
 

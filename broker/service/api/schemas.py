@@ -7,7 +7,7 @@ bits.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     WithJsonSchema,
+    model_validator,
 )
 
 from broker.text.units import finite, parse_duration
@@ -182,6 +183,39 @@ class SubscribeBody(Body):
     limit: LimitBody | None = None
     channels: list[OwnChannelBody] = Field(
         default=[], max_length=20, description="channels to make for the subscription"
+    )
+
+
+class ChangeBody(Body):
+    """Which subscriptions: those of a list, or those of a prefix."""
+
+    ids: list[Text] | None = Field(
+        default=None, max_length=10_000, description="their ids", examples=[["news-1", "news-2"]]
+    )
+    prefix: Text | None = Field(
+        default=None, max_length=1_000, description="all whose ids begin so", examples=["news-"]
+    )
+    after: Text = Field(
+        default="", max_length=1_000, description="of a prefix, only ids behind this one"
+    )
+    limit: Count | None = Field(
+        default=None, description="of a prefix, how many at most, in the order of ids; null: all"
+    )
+    dry_run: bool = Field(default=False, description="only tell what would be done")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.ids is None) == (self.prefix is None):
+            raise ValueError("give either ids or a prefix")
+        return self
+
+
+class UnsubscribeBody(ChangeBody):
+    """Which subscriptions go, and what becomes of what they found."""
+
+    pending: Literal["deliver", "drop"] = Field(
+        default="deliver",
+        description="what becomes of matches that their own channels have not delivered yet",
     )
 
 

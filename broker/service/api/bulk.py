@@ -1,0 +1,72 @@
+"""Very many subscriptions are paused, resumed or dropped by one request."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import APIRouter
+
+from broker.model import UNBOUNDED
+from broker.service.api.common import ApiContext, Context, problems
+from broker.service.api.replies import ChangedReply
+from broker.service.api.schemas import ChangeBody, UnsubscribeBody
+from broker.service.bulk import Change, Which
+from broker.service.core.answers import Pending
+
+router = APIRouter(prefix="/v1/subscriptions", tags=["subscriptions"])
+
+_PROBLEMS = problems("too-large", "unsupported-media-type")
+_ANSWER = "What became of them. All of it was done in one transaction."
+
+
+@router.post(
+    "/pause",
+    operation_id="pauseSubscriptions",
+    summary="Pause several subscriptions",
+    responses=_PROBLEMS,
+    response_description=_ANSWER,
+)
+async def pause(api: ApiContext, body: ChangeBody) -> ChangedReply:
+    """Let documents pass them by, from one and the same document on, until they are resumed.
+
+    Documents wait meanwhile: who changes very many and does not want that sets a `limit` and asks
+    again, each time with `last` as `after`, until nothing is `left`.
+    """
+    return await _change(api, "pause", body)
+
+
+@router.post(
+    "/resume",
+    operation_id="resumeSubscriptions",
+    summary="Resume several subscriptions",
+    responses=_PROBLEMS,
+    response_description=_ANSWER,
+)
+async def resume(api: ApiContext, body: ChangeBody) -> ChangedReply:
+    """Let them count again from the next document on, after a pause or a suspension."""
+    return await _change(api, "resume", body)
+
+
+@router.post(
+    "/unsubscribe",
+    operation_id="unsubscribeSeveral",
+    summary="Unsubscribe several",
+    responses=_PROBLEMS,
+    response_description=_ANSWER,
+)
+async def unsubscribe(api: ApiContext, body: UnsubscribeBody) -> ChangedReply:
+    """End them. No document that is published from now on counts for any of them."""
+    return await _change(api, "unsubscribe", body, body.pending)
+
+
+async def _change(
+    api: Context, what: Change, body: ChangeBody, pending: Pending = "deliver"
+) -> ChangedReply:
+    which = Which(
+        None if body.ids is None else tuple(body.ids),
+        body.prefix or "",
+        body.after,
+        body.limit or UNBOUNDED,
+    )
+    change = partial(api.service.bulk.change, what, which, pending=pending, dry_run=body.dry_run)
+    return ChangedReply.model_validate(await api.change(change))
