@@ -307,6 +307,9 @@ def test_very_many_that_are_named_are_changed_at_once(service: Serving, tmp_path
     path.write_text("\n".join(f"{id}: SELECT t FROM Named//a[./t->t];" for id in ids))
     service.done("subscribe", path)
     assert service.done("pause", *ids) == "60 subscriptions paused\n"
+    reasons = service.broker("list", "named-").stderr.splitlines()
+    assert len(reasons) == 51
+    assert reasons[-1].startswith("and 10 subscriptions more that see no documents")
     done = service.broker("resume", *ids, "nobody")
     assert (done.returncode, done.stderr.splitlines()) == (
         1,

@@ -316,5 +316,8 @@ def _show(prefix: str, status: str | None, found: Iterable[dict[str, Any]]) -> N
         table(("ID", "STATUS", "SINCE", "FROM DOCUMENT", "GAPS", "TEXT"), rows)
     else:
         console.print("no subscriptions" + (" like that" if prefix or status else ""))
-    for reason in reasons:
+    for reason in reasons[:SINGLY]:
         say(reason)
+    if len(reasons) > SINGLY:
+        more = plural(len(reasons) - SINGLY, "subscription")
+        say(f"and {more} more that see no documents; their reasons: --format jsonl")
