@@ -2,7 +2,8 @@
 
 Spans are kept out of equality, so that printing and parsing again compares equal. One family of
 expressions (`Expr`) serves the filters of blocks and the predicates of joins alike: in a filter a
-`Path` starts at the filtered step (`variable` is None), in a predicate at a variable.
+`Path` starts at the filtered step (`variable` is None) or at the document, in a predicate at a
+variable.
 """
 
 from __future__ import annotations
@@ -21,17 +22,40 @@ def _span() -> Any:
 # -- tree patterns ---------------------------------------------------------------------------
 
 
+Axis = Choice[
+    "ancestor",
+    "ancestor-or-self",
+    "attribute",
+    "child",
+    "descendant",
+    "descendant-or-self",
+    "following",
+    "following-sibling",
+    "parent",
+    "preceding",
+    "preceding-sibling",
+    "self",
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Test:
     """What a step asks of a node.
 
     `kind` is "element" (`name`, or any where it is None), "attribute" (likewise), "text" or
     "self" (the step `.`). `prefix` is the namespace prefix as written, None for any namespace.
+
+    In filters there are also the kinds "node", "comment", "processing-instruction" (of that `name`)
+    and "root" (the document, with which an absolute path begins), and the axes of XPath that the
+    slash before the step does not say: there, `axis` is not None.
     """
 
-    kind: Choice["element", "attribute", "text", "self"]
+    kind: Choice[
+        "element", "attribute", "text", "self", "node", "comment", "processing-instruction", "root"
+    ]
     name: str | None = None
     prefix: str | None = None
+    axis: Axis | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +151,48 @@ class Not:
     span: Span = _span()
 
 
-Expr = String | Number | Path | Call | Arithmetic | Comparison | And | Or | Not
+@dataclass(frozen=True, slots=True)
+class Union:
+    """`a | b`: the nodes of two or more parts; no part is itself a `Union`. In filters."""
+
+    parts: tuple[Expr, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """`(nodes)[filter]/steps`: of all nodes of `part` those that pass, and a path from them. In
+    filters."""
+
+    part: Expr
+    filters: tuple[Expr, ...]
+    steps: tuple[Step, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """That a node is one of those that `step` selects from its parent. In normal form, where it
+    stands for a filter that asks for a position, with the filters before it."""
+
+    step: Step
+    span: Span = _span()
+
+
+Expr = (
+    String
+    | Number
+    | Path
+    | Call
+    | Arithmetic
+    | Comparison
+    | And
+    | Or
+    | Not
+    | Union
+    | Filtered
+    | Selected
+)
 
 
 # -- patterns --------------------------------------------------------------------------------

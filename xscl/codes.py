@@ -20,9 +20,10 @@ SYNTAX: Mapping[str, str] = MappingProxyType(
         "clause-order": "WHERE, WITHIN and PUBLISH out of order, or given twice",
         "path-start": "a path in a predicate that starts at no variable",
         "binding-place": "a variable bound where nothing can be bound",
-        "arithmetic-in-filter": "arithmetic inside [...]",
-        "axis": "an axis other than child, attribute and descendant",
-        "node-test": "a node test other than a name, * and text()",
+        "arithmetic-in-filter": "arithmetic behind a variable that a filter binds",
+        "axis": "a path of a block or of a predicate that leads elsewhere than down",
+        "position": "a position among all descendants in the path of a block or of a predicate",
+        "node-test": "a node test that the path of a block or of a predicate cannot have",
         "constructor": "an XML constructor that is not well formed",
         "too-deep": "nesting, or a chain, beyond what is accepted",
         "too-many-errors": "there are more errors than are shown",
@@ -49,7 +50,7 @@ STATIC: Mapping[str, str] = MappingProxyType(
         "not-a-condition": "a value where a condition is needed",
         "bad-pattern": "a regular expression that RE2 does not accept",
         "document-node": "a block that would select the document itself",
-        "position": "[1], position() or last() in a filter",
+        "not-nodes": "a value where a filter needs nodes",
     }
 )
 
@@ -59,6 +60,8 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
         "symmetric-join": "a join of a pattern with itself, which finds each pair twice",
         "variable-in-filter": "an element test in a filter that is named like a variable",
         "dead-step": "a step below an attribute or a text, which selects nothing",
+        "date-as-subtraction": "2026-10-05, which is the number 2011",
+        "costly-filter": "a filter that no index decides",
     }
 )
 

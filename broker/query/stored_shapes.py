@@ -16,7 +16,9 @@ from functools import lru_cache
 from typing import Any
 
 from broker.query.prepared import Blueprint, Delivery, Inner
+from xscl import ast
 from xscl.normal import ir
+from xscl.normal.lower import NOWHERE
 from xscl.normal.operators import FollowedBy, Join
 from xscl.normal.template import Template
 from xscl.normal.treepattern import Definition
@@ -26,10 +28,20 @@ _CLASSES: dict[str, Any] = {
     for each in (
         *(Blueprint, Delivery, Inner, Definition, Template, Join, FollowedBy),
         *(ir.Comparator, ir.Calculation, ir.Test, ir.Step, ir.String, ir.Number, ir.Parameter),
-        *(ir.Path, ir.VariablePath, ir.NodeValue, ir.SomeNode, ir.Call, ir.Arithmetic),
+        *(ir.Path, ir.Beyond, ir.VariablePath, ir.NodeValue, ir.SomeNode, ir.Call, ir.Arithmetic),
         *(ir.Comparison, ir.And, ir.Or, ir.Not, ir.Item, ir.Element),
     )
 }
+_PARTS = {
+    f"ast.{each.__name__}": each
+    for each in (
+        *(ast.Test, ast.Step, ast.String, ast.Number, ast.Path, ast.Call, ast.Arithmetic),
+        *(ast.Comparison, ast.And, ast.Or, ast.Not, ast.Union, ast.Filtered, ast.Selected),
+    )
+}
+"""Parts of the syntax tree, which stand in what goes beyond plain steps, without their places."""
+_CLASSES |= _PARTS
+_NAMES = {kind: name for name, kind in _CLASSES.items()}
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -51,12 +63,12 @@ def _encoded(value: Any) -> Any:
         return {"set": [*map(_encoded, sorted(value))]}
     if isinstance(value, Mapping):
         return {"map": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
-    kind = type(value)
-    assert _CLASSES[kind.__name__] is kind
+    kind: Any = type(value)
+    name = _NAMES[kind]
     if isinstance(value, Enum):
-        return {kind.__name__: value.value}
+        return {name: value.value}
     assert is_dataclass(value)
-    return {kind.__name__: [_encoded(getattr(value, name)) for name in _fields(kind)]}
+    return {name: [_encoded(getattr(value, each)) for each in _fields(kind)]}
 
 
 def _decoded(value: Any) -> Any:
@@ -70,9 +82,11 @@ def _decoded(value: Any) -> Any:
     if name == "map":
         return {_decoded(key): _decoded(item) for key, item in content}
     kind = _CLASSES[name]
+    if name in _PARTS and kind is not ast.Test:
+        return kind(*map(_decoded, content), span=NOWHERE)
     return kind(*map(_decoded, content)) if isinstance(content, list) else kind(content)
 
 
 @lru_cache(maxsize=64)
 def _fields(kind: Any) -> tuple[str, ...]:
-    return tuple([each.name for each in fields(kind)])
+    return tuple([each.name for each in fields(kind) if not each.kw_only])

@@ -13,7 +13,8 @@ from xml.sax.saxutils import escape, quoteattr
 from lxml import etree
 
 from xscl.normal import ir
-from xscl.stage1.filters import Node, as_text, compile_value, text_of
+from xscl.stage1.filters import as_text, compile_value, text_of
+from xscl.stage1.tree import Node
 
 Environment = Mapping[str, Node]
 """The node that each variable of SELECT stands for in a match."""

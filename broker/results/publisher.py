@@ -33,7 +33,8 @@ from xscl.stage1.document import (
     parse_document,
     text_at,
 )
-from xscl.stage1.filters import Node, as_text, compile_value
+from xscl.stage1.filters import as_text, compile_value
+from xscl.stage1.tree import Node
 
 
 class Publisher:

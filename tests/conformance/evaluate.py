@@ -9,6 +9,7 @@ must be refused by an error that names what is missing.
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -35,7 +36,11 @@ from xscl.syntax.printer import format_number, quoted
 MINUTES = 1
 """What processing one document may take."""
 
+IN_FULL = "a number as a string is written in full, as XPath 1.0 has it"
 ANY_NAMESPACE = "a name without prefix matches in any namespace"
+
+
+_EXPONENT = re.compile(r"-?\d\.\d+e[+-]\d+")
 
 
 @dataclass(frozen=True, order=True)
@@ -79,14 +84,10 @@ def trial(case: Case) -> Trial:
         assert isinstance(case.expected, Wrong | Value), case
         text = case.text.strip()
         return Trial(case, xml, [Attempt(f"S{text}" if text[0] == "/" else f"S/*[{text}]")])
+    expr = xpath.of_the_node(expr)
     context = xpath.parse(case.context)
     assert isinstance(context, xpath.Path)
     if any(not path.absolute for path in xpath.paths(expr)):
-        if any(step.predicates for step in context.steps):
-            # A position in the context is not what the case is about: the node that it finds
-            # becomes the root of a document of its own, as nothing above it is reachable.
-            (node,) = select(parse_document(xml), case.context, {})
-            xml, context = etree.tostring(node, encoding="utf-8", with_tail=False), _ROOT
         expr = xpath.below(context, expr)
     attempts = []
     if kind_of(expr) == "nodes" and isinstance(expr, xpath.Path | xpath.Filtered | xpath.Binary):
@@ -96,9 +97,6 @@ def trial(case: Case) -> Trial:
     if not attempts:
         attempts.append(_block(expr))
     return Trial(case, xml, attempts)
-
-
-_ROOT = xpath.Path(True, (xpath.Step("child", "*"),))
 
 
 def _block(expr: xpath.Expr) -> Attempt:
@@ -207,6 +205,8 @@ def _judge(each: Trial, attempt: Attempt) -> Outcome:
     if attempt.holds is not None:
         if bool(attempt.matches) == attempt.holds:
             return Outcome("passed")
+        if isinstance(case.expected, Value) and _EXPONENT.fullmatch(str(case.expected.value)):
+            return Outcome("by design", IN_FULL)
         return Outcome("failed", f"{'no ' if attempt.holds else 'a '}match: {attempt.query}")
     return _nodes(each, attempt)
 
@@ -250,7 +250,7 @@ def our_node(root: etree._Element, number: int) -> Node:
     if ordinal & TEXT_NODE:
         kind = "text"
     elif ordinal:
-        kind = f"attribute {attribute_name(root, number)}"
+        kind = f"attribute {attribute_name(node_element(root, number), number)}"
     else:
         kind = _kind(node_element(root, number))
     return kind, index, node_text(root, number)

@@ -1,8 +1,10 @@
 """XPath expressions as text of the language, and the reasons why one has no such form.
 
-Where the language has a form for something, it is written so: the axes child, attribute, self and
-descendant become `/`, `@`, `.` and `//`. Everything else is written as XPath has it, for the
-language to refuse, and noted as a `Reason`: which diagnostics name what is missing.
+What stands in filters is written as XPath has it. The path of a block leads down: the axes child,
+attribute, self and descendant become `/`, `@`, `.` and `//`, and what selects elements in any other
+way becomes the question whether an element is one of them, `S//*[count(. | PATH) = count(PATH)]`.
+Where the language has no form for something it is written all the same, for the language to refuse,
+and noted as a `Reason`: which diagnostics name what is missing.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Literal as Choice
 
 from tests.conformance import xpath
 from tests.conformance.xpath import ANYWHERE, Expr, Path, Step
+from xscl.functions.nodes import NODE_FUNCTIONS, OF_THE_NODE
 from xscl.functions.table import FUNCTIONS
 from xscl.syntax.printer import quoted
 
@@ -21,9 +24,7 @@ ARITHMETIC = frozenset(["+", "-", "*", "div", "mod"])
 SELF = Step("self", "node()")
 
 Kind = Choice["nodes", "string", "number", "boolean"]
-_NUMBERS = frozenset(["ceiling", "count", "floor", "last", "position", "round", "sum"])
-_BOOLEANS = frozenset(["true", "false", "not", "lang"])
-_NODES = frozenset(["id", "document", "evaluate"])
+_NODES = frozenset(["document", "evaluate"])
 
 
 @dataclass(frozen=True, order=True)
@@ -44,11 +45,10 @@ def kind_of(expr: Expr) -> Kind:
         case xpath.Number() | xpath.Negative():
             return "number"
         case xpath.Call(name=name):
-            if name in FUNCTIONS:
-                return FUNCTIONS[name].result
-            if name in _BOOLEANS:
-                return "boolean"
-            return "number" if name in _NUMBERS else "nodes" if name in _NODES else "string"
+            function = FUNCTIONS.get(name) or NODE_FUNCTIONS.get(name)
+            if function is not None:
+                return function.result
+            return "boolean" if name == "not" else "nodes" if name in _NODES else "string"
         case xpath.Binary(op=op):
             return "number" if op in ARITHMETIC else "nodes" if op == "|" else "boolean"
     return "nodes"
@@ -70,80 +70,87 @@ class Writer:
     def block(self, expr: Expr) -> str:
         """An expression over the document as a block."""
         if isinstance(expr, Path) and expr.origin is None:
-            return "S" + self.steps(_from_document(expr.steps), document=True)
-        match expr:
-            case Path(origin=xpath.Call() as call):
-                self.lacks("a function as a step", "syntax", f"cannot be a step: {call.name}(")
-                return f"S/{self.value(call)}{self.steps(expr.steps)}"
-            case xpath.Binary(op="|"):
-                self.union()
-                return f"{self.block(expr.left)} | {self.block(expr.right)}"
-            case xpath.Filtered(part=part, predicates=predicates):
-                self.lacks("a path in parentheses", "syntax", 'found "("')
-                return f"S({self.block(part)}){''.join(map(self.predicate, predicates))}"
-        self.lacks("a function as a step", "syntax", "a function cannot be a step")
-        return f"S/{self.value(expr)}"
+            steps = _from_document(expr.steps)
+            if not steps or all(s in (SELF, ANYWHERE) for s in steps):
+                return "S" + self.document(steps)
+            if not any(_elsewhere(step) for step in steps):
+                return "S" + self.down(steps)
+        inner = Writer()
+        path = inner.value(expr)
+        self.reasons |= inner.reasons
+        test = _last_test(expr)
+        if test is None:
+            self.lacks("nodes of several kinds", "node-test", "selects elements")
+            return f"S//node()[{path}]"
+        return f"S//{test}[count(. | {path}) = count({path})]"
 
-    def union(self) -> None:
-        self.lacks("the union |", "bad-character", "|")
+    def document(self, steps: tuple[Step, ...]) -> str:
+        if not steps:
+            self.lacks("the document node", "syntax", "expected a step")
+            return "/"
+        self.lacks("the document node", "document-node", "the document itself")
+        return "//." if ANYWHERE in steps else "/."
 
-    # -- paths -------------------------------------------------------------------------------
-
-    def steps(self, steps: tuple[Step, ...], document: bool = False) -> str:
-        """Steps as they follow a node, or with `document` the document node."""
-        if document and (not steps or all(s in (SELF, ANYWHERE) for s in steps)):
-            if not steps:
-                self.lacks("the document node", "syntax", "expected a step")
-                return "/"
-            self.lacks("the document node", "document-node", "the document itself")
-            return "//." if ANYWHERE in steps else "/."
+    def down(self, steps: tuple[Step, ...]) -> str:
+        """Steps of a block, as they follow the document."""
         text, deep = "", False
         for number, step in enumerate(steps):
             if step == ANYWHERE and step is not steps[-1]:
                 deep = True
                 continue
-            text += self.step(step, deep, document and number == 0)
+            text += self.block_step(step, deep, number == 0)
             deep = False
         return text
 
-    def step(self, step: Step, deep: bool, first: bool) -> str:
+    def block_step(self, step: Step, deep: bool, first: bool) -> str:
         axis, test = step.axis, step.test
         slash = "//" if deep else "/"
         if step == ANYWHERE:
             return "//."
-        written = f"{axis}::{test}"
-        if axis == "child" or axis == "descendant" or (axis == "descendant-or-self" and first):
-            slash = slash if axis == "child" else "//"
-            written = test
-            self.node_test(test)
+        if axis == "descendant" or (axis == "descendant-or-self" and first):
+            slash = "//"
         elif axis == "attribute":
-            written = "@" + test
-            self.node_test(test)
-        elif axis == "self" and test == "node()":
-            written = "."
-        elif axis == "parent" and test == "node()":
-            written = ".."
-            self.lacks("the axis parent", "axis", "..")
-        else:
-            self.lacks(f"the axis {axis}", "axis", f"the axis {axis} ")
-        return slash + written + "".join(map(self.predicate, step.predicates))
+            test = "@" + test
+        elif axis == "self":
+            test = "."
+        return slash + test + "".join(map(self.predicate, step.predicates))
+
+    # -- paths in filters --------------------------------------------------------------------
+
+    def steps(self, steps: tuple[Step, ...]) -> str:
+        """Steps as they follow a node."""
+        text, deep = "", False
+        for step in steps:
+            if step == ANYWHERE and step is not steps[-1]:
+                deep = True
+                continue
+            slash, deep = "//" if deep else "/", False
+            text += f"{slash}{self.step(step)}" + "".join(map(self.predicate, step.predicates))
+        return text
+
+    def step(self, step: Step) -> str:
+        axis, test = step.axis, step.test
+        if axis == "namespace":
+            self.lacks("the axis namespace", "axis", "the axis namespace ")
+        if self.variable is not None:
+            if axis == "child":
+                self.node_test(test)
+                return test
+            if (axis, test) == ("self", "node()"):
+                return "."
+            if axis not in ("attribute", "descendant"):
+                self.lacks(f"the axis {axis} in a predicate", "axis", f"the axis {axis} ")
+        return f"{axis}::{test}"
 
     def node_test(self, test: str) -> None:
         if "(" in test and test != "text()":
             name = test.partition("(")[0]
             self.lacks(f"the node test {name}()", "node-test", f"{name}()")
-        elif test.endswith(":*"):
-            self.lacks("the node test prefix:*", "node-test", test)
 
     def predicate(self, expr: Expr) -> str:
         inner = Writer()
-        if kind_of(expr) == "number" and not isinstance(expr, xpath.Call):
-            # A number asks for a position (section 2.4); arithmetic has a reason of its own.
-            if not isinstance(expr, xpath.Binary):
-                inner.lacks("positions", "position", "positions")
-            text = inner.operand(expr)
-        else:
-            text = inner.condition(expr)
+        number = kind_of(expr) == "number"
+        text = inner.operand(expr) if number else inner.condition(expr)
         self.reasons |= inner.reasons
         return f"[{text}]"
 
@@ -160,19 +167,21 @@ class Writer:
                 return f"not({self.condition(part)})"
             case xpath.Call() if kind_of(expr) == "boolean":
                 return self.value(expr)
-            case xpath.Path() if self.variable is None:
+            case xpath.Literal() | xpath.Number():
+                self.lacks("a constant as a condition", "not-a-condition", "a condition is needed")
                 return self.value(expr)
-        self.lacks("a value as a condition", "not-a-condition", "a condition is needed")
+        if self.variable is not None and not (
+            isinstance(expr, xpath.Path) and not expr.absolute and expr.origin is None
+        ):
+            self.lacks("a value as a condition", "not-a-condition", "a condition is needed")
         return self.value(expr)
 
     def operand(self, expr: Expr) -> str:
-        if kind_of(expr) == "boolean" and not isinstance(expr, xpath.Call):
-            # `1 < 2 < 3`: XPath compares the truth of `1 < 2` with 3.
-            self.lacks("a condition as a value", "not-a-value", "a value is needed")
-            self.lacks("a condition as a value", "syntax", "comparisons do not chain")
-            return self.condition(expr)
-        if isinstance(expr, xpath.Call) and kind_of(expr) == "boolean" and expr.name in FUNCTIONS:
-            self.lacks("a condition as a value", "not-a-value", "a value is needed")
+        if kind_of(expr) == "boolean":
+            if self.variable is not None:
+                self.lacks("a condition as a value", "not-a-value", "a value is needed")
+            if not isinstance(expr, xpath.Call):
+                return f"({self.condition(expr)})"
         return self.value(expr)
 
     def value(self, expr: Expr) -> str:
@@ -184,49 +193,100 @@ class Writer:
             case xpath.Negative(part=xpath.Number(text=text)):
                 return f"-{text}"
             case xpath.Negative(part=part):
-                self.lacks("a minus before what is no number", "syntax", "after the sign")
-                return f"-{self.operand(part)}"
+                if self.variable is not None:
+                    self.lacks("a minus before what is no number", "syntax", "after the sign")
+                return f"- {self.operand(part)}"
             case xpath.Variable(name=name):
                 self.lacks("a variable $x", "bad-character", "$")
                 return f"${name}"
             case xpath.Call():
                 return self.call(expr)
             case xpath.Binary(op="|"):
-                self.union()
-                return f"{self.operand(expr.left)} | {self.operand(expr.right)}"
-            case xpath.Binary(op=op):
-                if self.variable is None:
-                    self.lacks("arithmetic in a filter", "arithmetic-in-filter", f'"{op}"')
+                if self.variable is not None:
+                    self.lacks("the union | in a predicate", "bad-character", "|")
+                return f"({self.operand(expr.left)} | {self.operand(expr.right)})"
+            case xpath.Binary(op=op) if op in ARITHMETIC:
                 return f"({self.operand(expr.left)} {op} {self.operand(expr.right)})"
+            case xpath.Binary():
+                return f"({self.condition(expr)})"
             case xpath.Filtered(part=part, predicates=predicates):
-                self.lacks("a path in parentheses", "syntax", 'found "["')
+                if self.variable is not None:
+                    self.lacks("parentheses in a predicate", "syntax", 'found "["')
                 return f"({self.operand(part)}){''.join(map(self.predicate, predicates))}"
         return self.path(expr)
 
     def call(self, expr: xpath.Call) -> str:
         name, args = expr.name, expr.args
-        function = FUNCTIONS.get(name)
-        if name in ("position", "last"):
-            self.lacks("positions", "position", f"{name}()")
-        elif function is None:
-            self.lacks(f"the function {name}()", "unknown-function not-supported", f"{name}(")
-        elif not function.least <= len(args) <= (function.most or len(args)):
-            self.lacks("another number of arguments", "arity", f"{name}()")
+        function = FUNCTIONS.get(name) or NODE_FUNCTIONS.get(name)
+        if function is None or (self.variable is not None and name in NODE_FUNCTIONS):
+            where = "" if function is None else " in a predicate"
+            codes = "unknown-function not-supported"
+            self.lacks(f"the function {name}(){where}", codes, f"{name}(")
+        else:
+            least = 0 if name in OF_THE_NODE and self.variable is None else function.least
+            if not least <= len(args) <= (function.most or len(args)):
+                self.lacks("another number of arguments", "arity", f"{name}()")
         return f"{name}({', '.join(map(self.operand, args))})"
 
     def path(self, path: Path) -> str:
         if path.absolute:
-            self.lacks("an absolute path in a condition", "syntax path-start", "starts at")
+            if self.variable is not None:
+                self.lacks("an absolute path in a predicate", "path-start", "starts at")
+            if not path.steps:
+                return "/"
             return self.steps(path.steps)
         if path.origin is not None:
-            self.lacks("a path that starts at a function", "syntax", '"/"')
-            return self.value(path.origin) + self.steps(path.steps)
+            if self.variable is not None:
+                self.lacks("a path that starts at a function", "syntax", '"/"')
+            return f"({self.value(path.origin)})" + self.steps(path.steps)
         steps = self.steps(path.steps)
         if self.variable is not None:
             return self.variable + (steps if path.steps != (SELF,) else "")
-        if path.steps == (SELF,):
-            return "."
-        return "." + steps if steps.startswith("//") else steps.removeprefix("/")
+        return "." if path.steps == (SELF,) else "." + steps
+
+
+def _elsewhere(step: Step) -> bool:
+    """Whether the path of a block cannot have the step."""
+    plain = step.test == "text()" or "(" not in step.test
+    counts = any(_asks_position(part) for part in step.predicates)
+    match step.axis:
+        case "child" | "attribute":
+            return not plain
+        case "descendant":
+            return not plain or counts
+        case "self" | "descendant-or-self":
+            return step.test != "node()"
+    return True
+
+
+def _asks_position(expr: Expr) -> bool:
+    if kind_of(expr) == "number":
+        return True
+    if isinstance(expr, xpath.Call) and expr.name in ("position", "last"):
+        return True
+    return not isinstance(expr, Path) and any(map(_asks_position, xpath.parts(expr)))
+
+
+def _last_test(expr: Expr) -> str | None:
+    """The step of a block that selects nodes of the kind that an expression does: `*`, `@*` or
+    `text()`; None where they may be of several kinds."""
+    match expr:
+        case xpath.Binary(op="|", left=left, right=right):
+            tests = {_last_test(left), _last_test(right)}
+            return tests.pop() if len(tests) == 1 else None
+        case xpath.Filtered(part=part):
+            return _last_test(part)
+        case xpath.Call(name="id"):
+            return "*"
+        case Path(steps=(*_, last)):
+            if last.axis == "attribute":
+                return "@*"
+            if last.axis == "parent":
+                return "*"
+            if "(" not in last.test:
+                return "*"
+            return "text()" if last.test == "text()" else None
+    return None
 
 
 def _from_document(steps: tuple[Step, ...]) -> tuple[Step, ...]:

@@ -347,6 +347,21 @@ def spelt(expr: Expr, any_namespace: bool = False) -> str:
     return write(expr)
 
 
+def of_the_node(expr: Expr) -> Expr:
+    """The expression with an argument where a function takes the context node without one; what
+    stands in predicates has a context of its own."""
+    match expr:
+        case Call(name=name, args=()) if name not in ("position", "last", "true", "false"):
+            return Call(name, (Path(False, (Step("self", "node()"),)),))
+        case Call(args=args):
+            return replace(expr, args=tuple(map(of_the_node, args)))
+        case Binary(left=left, right=right):
+            return replace(expr, left=of_the_node(left), right=of_the_node(right))
+        case Negative(part=part) | Filtered(part=part):
+            return replace(expr, part=of_the_node(part))
+    return expr
+
+
 def below(context: Path, expr: Expr) -> Expr:
     """The expression with its relative paths made to start at the absolute path `context`.
 

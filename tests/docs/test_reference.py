@@ -14,6 +14,7 @@ from tests.docs.markdown import ROOT, Fence, Table, code, codes, section, tables
 from tests.docs.running import compile_all, matched, read_documents, selected
 from xscl import CODES, XsclError
 from xscl.codes import WARNINGS
+from xscl.functions.nodes import NODE_FUNCTIONS
 from xscl.functions.table import FUNCTIONS
 from xscl.syntax.durations import UNITS
 from xscl.syntax.parser_query import RESERVED
@@ -104,6 +105,20 @@ def test_functions(function: str, gives: str, example: str) -> None:
     assert arguments == most or (most is None and rest.endswith("…"))
     holds(code(example), True)
     assert name in example
+
+
+FILTER_FUNCTIONS = ("function of filters", "gives", "for example")
+
+
+def test_every_function_of_filters_is_in_its_table() -> None:
+    shown = [code(row[0]).partition("(")[0] for row in table(*FILTER_FUNCTIONS).rows]
+    assert sorted(shown) == sorted(NODE_FUNCTIONS)
+
+
+@pytest.mark.parametrize(("function", "gives", "example"), rows(*FILTER_FUNCTIONS))
+def test_functions_of_filters(function: str, gives: str, example: str) -> None:
+    assert code(function).partition("(")[0] in example
+    assert matched(code(example), ANY)
 
 
 @pytest.mark.parametrize(("comparison", "answer"), rows("comparison", ""))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 import re2
 
 from xscl import ast
 from xscl.errors import Diagnostic, Span
+from xscl.functions.nodes import NODE_FUNCTIONS, NodeFunction
 from xscl.functions.table import FUNCTIONS, Function, compile_pattern
+from xscl.kinds import is_costly, kind_of
 from xscl.syntax import foreign
 from xscl.syntax.nearest import did_you_mean, known_names
 
@@ -27,8 +29,9 @@ EXTENSION_FUNCTIONS = frozenset(
 HINTED = 100
 
 #: Why nothing can be bound here, None where it can.
-Blocked = Literal["or", "not", "operand", "predicate"] | None
-_Context = Literal["element", "attribute", "text", "document"]
+Blocked = Literal["or", "not", "operand", "predicate", "sideways"] | None
+_Context = Literal["element", "attribute", "text", "document", "any"]
+_DOWN = ("element", "attribute", "text", "self")
 
 
 @dataclass(slots=True)
@@ -57,12 +60,15 @@ class Walk:
         self.hints = hints
         self.found = Findings([], [])
         self.places: dict[str, Span] = {}
+        self.kinds: dict[str, _Context] = {}
+        """Of the nodes that variables stand for."""
         self.unbound: list[tuple[str, str, Span]] = []
         self.missing: set[str] = set()
         self.uses: list[ast.Path] = []
         self.bare: list[tuple[str, Span]] = []
         self.blocks = 0
         self.context: _Context = "element"
+        self.costly = False
 
     def error(
         self,
@@ -87,15 +93,19 @@ class Walk:
 
     def steps(self, steps: tuple[ast.Step, ...], blocked: Blocked, context: _Context) -> None:
         """A path below a node of kind `context`; `blocked` says why nothing can be bound."""
+        if blocked is None and any(map(_sideways, steps)):
+            blocked = "sideways"
         for step in steps:
             test = step.test
             kind = test.kind
             if test.prefix is not None:
                 self.prefix(test.prefix, step.span, self.known_prefixes)
-            if context != "element" and kind != "self":
+            if _sideways(step):
+                context = "any"
+            elif context not in ("element", "any") and kind != "self":
                 self.dead(step, context)
-            if kind != "self":
-                context = kind
+            if kind in ("element", "attribute", "text"):
+                context = cast(_Context, kind)
             elif context == "document":
                 self.error(
                     "document-node",
@@ -106,13 +116,22 @@ class Walk:
                 context = "element"
             if step.variable is not None:
                 self.bind(step, step.variable, blocked)
+                self.kinds.setdefault(step.variable, context)
             for part in step.filters:
                 self.filter(part, blocked, context)
 
     def filter(self, part: ast.Expr, blocked: Blocked, context: _Context) -> None:
+        if not self.costly and is_costly(part):
+            self.costly = True
+            self.warn(
+                "costly-filter",
+                "no index decides this filter: it is worked out for each node that reaches it",
+                part.span,
+                "a filter with a constant beside it, such as [@lang = 'en'], keeps most nodes away",
+            )
         if isinstance(part, ast.Path):
             self.steps(part.steps, blocked, context)
-        else:
+        elif not isinstance(part, ast.Number):  # a number is a position
             outer, self.context = self.context, context
             self.condition(part, True, blocked)
             self.context = outer
@@ -177,14 +196,14 @@ class Walk:
             self.condition(part.part, in_filter, blocked or "not")
         elif isinstance(part, ast.Path) and in_filter:
             self.steps(part.steps, blocked, self.context)
+        elif in_filter and not isinstance(part, ast.String | ast.Number):
+            self.value(part, in_filter)
         elif isinstance(part, ast.Path) and part.steps:
             self.value(part, in_filter)  # there is such a node
         elif isinstance(part, ast.Call):
             function = self.call(part, in_filter)
             if function is not None and function.result != "boolean":
                 self.no_condition(part, f"{function.name}() gives a {function.result}")
-        elif isinstance(part, ast.Number) and in_filter:
-            self.position("[1]", part.span)
         else:
             self.value(part, in_filter)
             if isinstance(part, ast.Path):
@@ -202,10 +221,6 @@ class Walk:
             part.span,
             f"compare it, {name} = 'a', or ask for what it may have: {name}/title, {name}/@id",
         )
-
-    def position(self, example: str, span: Span) -> None:
-        message = f"positions such as {example} are not supported"
-        self.error("position", message, span, "select by content: an attribute, a child's value")
 
     def no_condition(self, part: ast.Expr, message: str, example: str = "") -> None:
         self.error(
@@ -226,15 +241,65 @@ class Walk:
                 self.relative(part)
         elif isinstance(part, ast.Call):
             function = self.call(part, in_filter)
-            if function is not None and function.result == "boolean":
+            if function is not None and function.result == "boolean" and not in_filter:
                 self.no_value(part, f"{function.name}() is a condition")
         elif isinstance(part, ast.Arithmetic):
             self.value(part.left, in_filter)
             self.value(part.right, in_filter)
+            self.written_date(part)
+        elif isinstance(part, ast.Union):
+            for each in part.parts:
+                self.nodes(each, "|")
+        elif isinstance(part, ast.Filtered):
+            self.filtered(part)
         elif not isinstance(part, ast.String | ast.Number):
             self.condition(part, in_filter, "operand")
+            if in_filter:
+                return
             what = {ast.Comparison: "a comparison", ast.And: "AND", ast.Or: "OR", ast.Not: "NOT"}
             self.no_value(part, f"{what[type(part)]} gives a condition")
+
+    def filtered(self, part: ast.Filtered) -> None:
+        self.nodes(part.part, "a filter or a path behind parentheses")
+        for each in part.filters:
+            self.filter(each, "operand", "any")
+        self.steps(part.steps, "operand", "any")
+
+    def selected(self, part: ast.Expr) -> None:
+        """`part` is what SELECT names. Of an attribute or a text a match knows its value alone."""
+        known = len(self.uses)
+        self.value(part, False)
+        for path in self.uses[known:]:
+            kind = self.kinds.get(path.variable or "")
+            filters = [f for step in path.steps for f in step.filters if is_costly(f)]
+            if kind in ("attribute", "text") and filters:
+                what = "an attribute" if kind == "attribute" else "a text"
+                self.error(
+                    "axis",
+                    f"{path.variable} is {what}: SELECT knows its value, not what is around it",
+                    filters[0].span,
+                    "filter it where it is bound, S//a/@b->x[../c]",
+                )
+
+    def nodes(self, part: ast.Expr, what: str) -> None:
+        """`part` stands in a filter where nodes are needed, for `what`."""
+        self.value(part, True)
+        if kind_of(part) != "nodes":
+            hint = "nodes are what a path selects: ./a, .//b, @c"
+            self.error("not-nodes", f"{what} needs nodes, not a {kind_of(part)}", part.span, hint)
+
+    def written_date(self, part: ast.Arithmetic) -> None:
+        """2026-10-05 is the number 2011, and surely meant as a date."""
+        match part:
+            case ast.Arithmetic(
+                op="-",
+                left=ast.Arithmetic(op="-", left=ast.Number(value=year), right=ast.Number()),
+                right=ast.Number(),
+            ) if 1000 <= year <= 9999:
+                text = part.span.text
+                message = f"{text} is a subtraction, not a date"
+                hint = f"a date is written date('{text}'), and is a number of seconds"
+                self.warn("date-as-subtraction", message, part.span, hint)
 
     def no_value(self, part: ast.Expr, message: str) -> None:
         hint = "a condition stands alone, in a filter, in WHERE or in the braces of a join"
@@ -248,10 +313,15 @@ class Walk:
             if name is not None and part.span.text[:1] != ".":
                 self.bare.append((name, part.span))
 
-    def call(self, call: ast.Call, in_filter: bool) -> Function | None:
+    def call(self, call: ast.Call, in_filter: bool) -> Function | NodeFunction | None:
+        function = FUNCTIONS.get(call.name) or (
+            NODE_FUNCTIONS.get(call.name) if in_filter else None
+        )
         for argument in call.args:
-            self.value(argument, in_filter)
-        function = FUNCTIONS.get(call.name)
+            if isinstance(function, NodeFunction) and function.nodes:
+                self.nodes(argument, f"{call.name}()")
+            else:
+                self.value(argument, in_filter)
         if function is None:
             self.no_function(call)
             return None
@@ -277,8 +347,10 @@ class Walk:
 
     def no_function(self, call: ast.Call) -> None:
         name = call.name
-        if name == "position" or (name == "last" and not call.args):
-            self.position(f"{name}()", call.span)
+        if name in NODE_FUNCTIONS and name not in EXTENSION_FUNCTIONS:
+            hint = foreign.FUNCTIONS.get(name) or "filter the step: S//item[position() < 3]"
+            message = f"the function {name}() stands in filters only"
+            self.error("unknown-function", message, call.span, hint)
         elif name in EXTENSION_FUNCTIONS:
             self.error(
                 "not-supported",
@@ -301,7 +373,11 @@ class Walk:
             )
 
 
-def _arity(function: Function) -> str:
+def _sideways(step: ast.Step) -> bool:
+    return step.test.axis is not None or step.test.kind not in _DOWN
+
+
+def _arity(function: Function | NodeFunction) -> str:
     least, most = function.least, function.most
     if most is None:
         return f"{least} or more arguments"

@@ -18,12 +18,14 @@ _WHY_UNBOUND = {
     "not": "{} cannot be bound inside not: the filter holds where there is no such node",
     "operand": "{} cannot be bound in a comparison or a function",
     "predicate": "{} cannot be bound in a predicate",
+    "sideways": "{} cannot be bound on a path that leads elsewhere than down",
 }
 _HOW_TO_BIND = {
     "or": "filter with the or, and bind what is common to all branches beside it",
     "not": "bind it in a filter of its own, beside the not",
     "operand": "bind the node alone and filter it: [./price->p[. > 100]]",
     "predicate": "variables are bound in blocks: S//book->x1[./author->x2]",
+    "sideways": "begin at a node above: S//list[./a/following-sibling::b]/b->x, or S//list/b->x",
 }
 
 
@@ -50,7 +52,7 @@ class _Walk(Walk):
             self.element(query.select, self.known_prefixes)
         elif query.select is not None:
             for item in query.select:
-                self.value(item.expr, False)
+                self.selected(item.expr)
         self.variables()
 
     def pattern(self, pattern: ast.Pattern) -> None:
@@ -107,7 +109,7 @@ class _Walk(Walk):
                 declared.append(local)
             for part in parts:
                 if not isinstance(part, str):
-                    self.value(part, False)
+                    self.selected(part)
         if declared:
             known = dict.fromkeys([*known, *declared])
         for name in names:
@@ -118,7 +120,7 @@ class _Walk(Walk):
             if isinstance(child, ast.Element):
                 self.element(child, known)
             elif not isinstance(child, str):
-                self.value(child, False)
+                self.selected(child)
 
     def variables(self) -> None:
         """Look every use up, now that all bindings are known."""

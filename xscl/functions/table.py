@@ -53,8 +53,10 @@ class Function:
 
 
 def to_number(value: str | float) -> float:
-    """XPath 1.0 number(): optional minus and digits with a point; no exponent, no plus; else
-    NaN."""
+    """XPath 1.0 number(): optional minus and digits with a point; no exponent, no plus; else NaN.
+
+    A boolean is 1 or 0.
+    """
     if not isinstance(value, str):
         return float(value)
     found = _NUMBER.fullmatch(value)
@@ -65,10 +67,12 @@ def to_string(value: str | float) -> str:
     """XPath 1.0 string(): a number in decimal notation, never with an exponent.
 
     As many digits as tell the number from all other doubles; "NaN", "Infinity", "-Infinity", and
-    "0" for both zeros.
+    "0" for both zeros; "true" and "false" for booleans.
     """
     if isinstance(value, str):
         return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if value != value:
         return "NaN"
     if math.isinf(value):
@@ -83,6 +87,29 @@ def convert(value: str | float, kind: Literal["string", "number", "any"]) -> str
     if kind == "string":
         return to_string(value)
     return to_number(value) if kind == "number" else value
+
+
+def arithmetic(op: str, a: float, b: float) -> float:
+    """XPath 1.0 arithmetic on doubles: division by zero is infinite or NaN, `mod` keeps the
+    sign."""
+    match op:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "div":
+            if b == 0:
+                if a == 0 or a != a:
+                    return float("nan")
+                same_sign = (a > 0) == (str(b)[0] != "-")
+                return float("inf") if same_sign else float("-inf")
+            return a / b
+        case _:
+            if b == 0 or math.isinf(a) or a != a or b != b:
+                return float("nan")
+            return math.fmod(a, b)
 
 
 # -- functions -------------------------------------------------------------------------------
@@ -130,10 +157,15 @@ def _concat(*texts: str) -> str:
 
 def _round(value: float) -> float:
     """XPath 1.0 round(): the nearest integer, halves towards positive infinity."""
-    if value != value or math.isinf(value):
+    if not math.isfinite(value):
         return value
     below = math.floor(value)
-    return float(below + 1 if value - below >= 0.5 else below)
+    return _signed(below + 1 if value - below >= 0.5 else below, value)
+
+
+def _signed(whole: int, value: float) -> float:
+    """An integer as a number; a zero keeps the sign of what was rounded to it."""
+    return float(whole) if whole else math.copysign(0.0, value)
 
 
 def _substring(text: str, start: float, length: float | None = None) -> str:
@@ -146,6 +178,31 @@ def _substring(text: str, start: float, length: float | None = None) -> str:
     low = max(first, 1.0)
     high = min(end, len(text) + 1.0)
     return text[int(low) - 1 : int(high) - 1] if low < high else ""
+
+
+def _floor(value: float) -> float:
+    return _signed(math.floor(value), value) if math.isfinite(value) else value
+
+
+def _ceiling(value: float) -> float:
+    return _signed(math.ceil(value), value) if math.isfinite(value) else value
+
+
+def _substring_before(text: str, part: str) -> str:
+    before, found, _ = text.partition(part) if part else ("", "", "")
+    return before if found else ""
+
+
+def _substring_after(text: str, part: str) -> str:
+    return text.partition(part)[2] if part else text
+
+
+def _translate(text: str, old: str, new: str) -> str:
+    """XPath 1.0, section 4.2: of a character that stands in `old` twice, the first place counts."""
+    table = {
+        ord(each): new[at] if at < len(new) else None for at, each in reversed([*enumerate(old)])
+    }
+    return text.translate(table)
 
 
 _STRING: tuple[Literal["string", "number", "any"], ...] = ("string",)
@@ -164,7 +221,14 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             Function("upper-case", _STRING, 1, 1, "string", str.upper),
             Function("concat", _STRING, 2, None, "string", _concat),
             Function("substring", ("string", "number"), 2, 3, "string", _substring),
+            Function("substring-before", _STRING, 2, 2, "string", _substring_before),
+            Function("substring-after", _STRING, 2, 2, "string", _substring_after),
+            Function("translate", _STRING, 3, 3, "string", _translate),
+            Function("string", ("any",), 1, 1, "string", to_string),
             Function("number", ("any",), 1, 1, "number", to_number),
+            Function("round", ("number",), 1, 1, "number", _round),
+            Function("floor", ("number",), 1, 1, "number", _floor),
+            Function("ceiling", ("number",), 1, 1, "number", _ceiling),
             Function("date", _STRING, 1, 1, "number", date),
             Function("url", _STRING, 1, 1, "string", url),
             Function("words", _STRING, 1, 1, "string", words),

@@ -13,12 +13,15 @@ sum over a group) is a node class beside these.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal as Choice
 
+from xscl import ast
 from xscl.functions.table import FUNCTIONS
+from xscl.kinds import DESCENTS
 
 
 class _Symbol(Enum):
@@ -117,6 +120,15 @@ Written = tuple[str | Parameter, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Beyond:
+    """A filter that plain steps downwards cannot say: `form` is it as a syntax tree with namespace
+    names for prefixes, in which an empty string or a zero stands for each of the `literals`."""
+
+    form: ast.Expr
+    literals: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class VariablePath:
     """The nodes that steps lead to from a variable; `written` is the path as in the query."""
 
@@ -180,7 +192,7 @@ class Not:
     part: Expr
 
 
-Leaf = String | Number | Parameter | Path | VariablePath | NodeValue | SomeNode
+Leaf = String | Number | Parameter | Path | Beyond | VariablePath | NodeValue | SomeNode
 Expr = Leaf | Call | Arithmetic | Comparison | And | Or | Not
 
 
@@ -248,6 +260,25 @@ def map_leaves(expr: Expr, change: Callable[[Leaf], Expr]) -> Expr:
 def variable_paths(expr: Expr) -> list[VariablePath]:
     """The paths from variables in an expression, in order."""
     return [leaf for leaf in leaves(expr) if isinstance(leaf, VariablePath)]
+
+
+def looks_around(expr: Expr) -> bool:
+    """Whether an expression at a node is worked out on the numbered document: where plain steps
+    downwards cannot say it, or would ask nodes anew for each way that leads to them."""
+    return _descents(expr) > DESCENTS
+
+
+def _descents(expr: Expr) -> float:
+    """How many `//` stand in filters of each other; infinitely many beyond plain steps."""
+    found: float = 0
+    for leaf in leaves(expr):
+        if isinstance(leaf, Beyond):
+            return math.inf
+        if isinstance(leaf, Path | VariablePath):
+            for step in leaf.steps:
+                inner = max(map(_descents, step.filters), default=0)
+                found = max(found, (step.axis == "//") + inner)
+    return found
 
 
 def conjuncts(expr: Expr) -> list[Expr]:

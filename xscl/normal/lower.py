@@ -3,15 +3,22 @@ literals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 from xscl import ast
+from xscl.errors import Source, Span
+from xscl.kinds import goes_beyond, positional
 from xscl.normal import ir
 from xscl.normal.canonical import canonical_filters
 from xscl.syntax.printer import marked_expression
 
 _COMPARATORS = {each.value: each for each in ir.Comparator}
 _CALCULATIONS = {each.value: each for each in ir.Calculation}
+
+NOWHERE = Span(Source("", ""), 0, 0)
+"""The place of what has none any more."""
 
 Literal = ast.String | ast.Number | ast.Duration
 
@@ -35,6 +42,7 @@ class Lowering:
 
     def test(self, test: ast.Test) -> ir.Test:
         namespace = None if test.prefix is None else self._namespaces[test.prefix]
+        assert test.kind in ("element", "attribute", "text", "self")
         return ir.Test(test.kind, test.name, namespace)
 
     def steps(self, steps: Sequence[ast.Step]) -> tuple[ir.Step, ...]:
@@ -42,9 +50,16 @@ class Lowering:
         return tuple([ir.Step(s.axis, self.test(s.test), self._filters(s)) for s in steps])
 
     def _filters(self, step: ast.Step) -> tuple[ir.Expr, ...]:
-        return canonical_filters(map(self.expression, step.filters)) if step.filters else ()
+        if not step.filters:
+            return ()
+        return canonical_filters(map(self.filter, standing_filters(step)))
+
+    def filter(self, part: ast.Expr) -> ir.Expr:
+        """A filter of a step."""
+        return self.beyond(part) if goes_beyond(part) else self.expression(part)
 
     def expression(self, expr: ast.Expr) -> ir.Expr:
+        """A predicate, what SELECT names, or a filter that plain steps downwards can say."""
         match expr:
             case ast.String() | ast.Number():
                 return self._literal(expr)
@@ -64,6 +79,27 @@ class Lowering:
                 return ir.Or(self._all(expr.parts))
             case ast.Not():
                 return ir.Not(self.expression(expr.part))
+            case _:
+                raise TypeError(f"{type(expr).__name__} goes beyond plain steps")
+
+    def beyond(self, expr: ast.Expr) -> ir.Beyond:
+        """A filter as a whole, for the evaluator that looks around a node."""
+        literals: list[ir.Expr] = []
+
+        def placed(node: Any) -> Any:
+            match node:
+                case ast.String():
+                    literals.append(self._literal(node))
+                    return ast.String("", span=NOWHERE)
+                case ast.Number():
+                    literals.append(self._literal(node))
+                    return ast.Number(0.0, span=NOWHERE)
+                case ast.Test():
+                    namespace = None if node.prefix is None else self._namespaces[node.prefix]
+                    return replace(node, prefix=namespace)
+            return rebuilt(node, placed)
+
+        return ir.Beyond(placed(expr), tuple(literals))
 
     def _all(self, parts: Sequence[ast.Expr]) -> tuple[ir.Expr, ...]:
         return tuple([self.expression(part) for part in parts])
@@ -112,6 +148,105 @@ class Lowering:
             for part in element.content
         )
         return ir.Element(element.name, attributes, content)
+
+
+# -- filters that go beyond plain steps --------------------------------------------------------
+
+
+def standing_filters(step: ast.Step) -> tuple[ast.Expr, ...]:
+    """The filters of a step so that their order no longer matters: one that asks for a position
+    becomes a `Selected`, which holds the filters before it."""
+    if not any(positional(part) for part in step.filters):
+        return step.filters
+    found = list(step.filters)
+    for at, part in enumerate(step.filters):
+        if positional(part):
+            before = unbound(step.filters[: at + 1])
+            found[at] = ast.Selected(
+                ast.Step("/", step.test, None, before, span=NOWHERE), span=NOWHERE
+            )
+    return tuple(found)
+
+
+def unbound(node: Any) -> Any:
+    """A part of a syntax tree without the variables that it binds; literals stay the objects that
+    they are, by which they are known."""
+    if isinstance(node, ast.String | ast.Number):
+        return node
+    if isinstance(node, ast.Step):
+        return replace(node, variable=None, filters=unbound(node.filters))
+    return rebuilt(node, unbound)
+
+
+def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A part of a syntax tree made again of what `change` makes of its parts, without places."""
+    if isinstance(node, tuple):
+        return tuple([change(part) for part in node])
+    if not is_dataclass(node) or isinstance(node, ast.Test):
+        return node
+    kind: Any = type(node)
+    return kind(
+        *[change(getattr(node, f.name)) for f in fields(node) if not f.kw_only], span=NOWHERE
+    )
+
+
+def complete(expr: ir.Expr) -> ast.Expr:
+    """A filter, in which no parameters are left, as a syntax tree with namespace names for
+    prefixes: what the evaluator reads that looks around a node."""
+    match expr:
+        case ir.String(value=text):
+            return ast.String(text, span=NOWHERE)
+        case ir.Number(value=number):
+            return ast.Number(number, span=NOWHERE)
+        case ir.Path(steps=steps):
+            return ast.Path(None, complete_steps(steps), span=NOWHERE)
+        case ir.Beyond():
+            return _completed(expr)
+        case ir.Call(name=name, args=args):
+            return ast.Call(name, _each(args), span=NOWHERE)
+        case ir.Arithmetic(calculation=calculation, left=left, right=right):
+            return ast.Arithmetic(calculation.value, complete(left), complete(right), span=NOWHERE)
+        case ir.Comparison(comparator=comparator, left=left, right=right):
+            return ast.Comparison(comparator.value, complete(left), complete(right), span=NOWHERE)
+        case ir.And(parts=parts):
+            return ast.And(_each(parts), span=NOWHERE)
+        case ir.Or(parts=parts):
+            return ast.Or(_each(parts), span=NOWHERE)
+        case ir.Not(part=part):
+            return ast.Not(complete(part), span=NOWHERE)
+        case _:
+            raise TypeError(f"{type(expr).__name__} has no value at a node")
+
+
+def complete_steps(steps: Sequence[ir.Step]) -> tuple[ast.Step, ...]:
+    """Steps as `complete` makes them."""
+    return tuple(
+        ast.Step(
+            step.axis,
+            ast.Test(step.test.kind, step.test.name, step.test.namespace),
+            None,
+            _each(step.filters),
+            span=NOWHERE,
+        )
+        for step in steps
+    )
+
+
+def _each(parts: Sequence[ir.Expr]) -> tuple[ast.Expr, ...]:
+    return tuple(map(complete, parts))
+
+
+def _completed(beyond: ir.Beyond) -> ast.Expr:
+    """The form of a filter with its literals."""
+    literals = map(complete, beyond.literals)
+
+    def placed(node: Any) -> Any:
+        if isinstance(node, ast.String | ast.Number):
+            return next(literals)
+        return rebuilt(node, placed)
+
+    found: ast.Expr = placed(beyond.form)
+    return found
 
 
 # -- literals, in the order of the canonical text --------------------------------------------
@@ -164,9 +299,18 @@ def _expression(expr: ast.Expr) -> Iterator[Literal]:
             for step in steps:
                 for part in step.filters:
                     yield from _expression(part)
-        case ast.Call(args=parts) | ast.And(parts=parts) | ast.Or(parts=parts):
+        case (
+            ast.Call(args=parts)
+            | ast.And(parts=parts)
+            | ast.Or(parts=parts)
+            | ast.Union(parts=parts)
+        ):
             for part in parts:
                 yield from _expression(part)
+        case ast.Filtered(part=part, filters=filters, steps=steps):
+            yield from _expression(part)
+            for each in (*filters, ast.Path(None, steps, span=NOWHERE)):
+                yield from _expression(each)
         case ast.Arithmetic(left=left, right=right) | ast.Comparison(left=left, right=right):
             yield from _expression(left)
             yield from _expression(right)

@@ -8,9 +8,10 @@ may not change without a migration of the states.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 
 from xscl.normal import ir
-from xscl.syntax.printer import format_number, quoted
+from xscl.syntax.printer import format_number, marked_expression, quoted
 
 _OR, _AND, _COMPARISON, _SUM, _PRODUCT, _ATOM = 1, 2, 3, 5, 6, 7
 _POWER = {ir.Calculation.PLUS: _SUM, ir.Calculation.MINUS: _SUM}
@@ -147,6 +148,12 @@ def _leaf(leaf: ir.Leaf, out: Out) -> None:
             out(leaf)
         case ir.Path():
             _relative(leaf.steps, out)
+        case ir.Beyond():
+            pieces = marked_expression(leaf.form, in_filter=True)
+            for piece, literal in zip_longest(pieces[::2], leaf.literals):
+                out(piece)
+                if literal is not None:
+                    _expression(literal, 0, out)
         case ir.VariablePath():
             out(leaf.variable)
             _steps(leaf.steps, out)

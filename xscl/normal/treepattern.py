@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from xscl import ast
 from xscl.normal import ir
 from xscl.normal.canonical import canonical_filters
-from xscl.normal.lower import Lowering
+from xscl.normal.lower import Lowering, standing_filters
 from xscl.normal.text import joined, plain, written, written_steps
 
 
@@ -109,12 +109,12 @@ def _extend(
             nodes.append(node)
         if step.variable is not None:
             node.names.append(step.variable)
-        for part in step.filters:
+        for part in standing_filters(step):
             for conjunct in _conjuncts(part):
                 if isinstance(conjunct, ast.Path) and _binds(conjunct):
                     _extend(nodes, node, conjunct.steps, lowering)
                 else:
-                    node.filters.append(lowering.expression(conjunct))
+                    node.filters.append(lowering.filter(conjunct))
     return node
 
 

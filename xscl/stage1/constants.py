@@ -22,8 +22,9 @@ from xscl.compact import Uses
 from xscl.functions.table import FUNCTIONS, to_number
 from xscl.normal import ir
 from xscl.stage1.document import string_value
-from xscl.stage1.filters import Node, as_text, compile_value, element_tag, text_of
+from xscl.stage1.filters import as_text, compile_value, element_tag, text_of
 from xscl.stage1.runs import Bounds, Keywords
+from xscl.stage1.tree import Node
 
 
 class Search(Enum):
@@ -81,6 +82,8 @@ class Atom:
 
 def atom_of(part: ir.Expr) -> Atom | None:
     """The atom that a filter is, or None where it is none that an index serves."""
+    if ir.looks_around(part):
+        return None
     match part:
         case ir.Comparison(comparator=test, left=left, right=right) if test in _MIRRORED:
             if isinstance(left, ir.String | ir.Number):

@@ -9,18 +9,20 @@ does.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from lxml import etree
 
-from xscl.functions.table import FUNCTIONS, convert, to_number, to_string
+from xscl import ast
+from xscl.functions.table import FUNCTIONS, arithmetic, convert, to_number, to_string
 from xscl.normal import ir
+from xscl.normal.lower import NOWHERE, complete_steps
+from xscl.stage1 import xpath
 from xscl.stage1.document import string_value, text_children
+from xscl.stage1.tree import Node, tree_of
 
-Node = etree._Element | str
 Value = str | float | bool | list[Node]
 Context = Any
 """A node, for a filter; a mapping from variable to node, for an expression over variables."""
@@ -38,7 +40,11 @@ _COMPARE: dict[ir.Comparator, Callable[[Any, Any], bool]] = {
 
 
 def compile_filter(expr: ir.Expr) -> Callable[[Node], bool]:
-    """A function that says whether a node passes the filter. It never raises."""
+    """A function that says whether a node passes a filter that does not look around. It never
+    raises.
+
+    What does look around is for `xscl/stage1/xpath.py`.
+    """
     match expr:
         case ir.And(parts=parts):
             every = [compile_filter(p) for p in parts]
@@ -68,6 +74,9 @@ def compile_value(expr: ir.Expr) -> Evaluator:
             return lambda node: number
         case ir.VariablePath(variable=variable, steps=()):
             return lambda env: [env[variable]]
+        case ir.VariablePath(variable=variable, steps=steps) if ir.looks_around(expr):
+            around = _around(steps)
+            return lambda env: around(env[variable])
         case ir.VariablePath(variable=variable, steps=steps):
             from_variable = compile_path(steps)
             return lambda env: from_variable(env[variable])
@@ -82,34 +91,25 @@ def compile_value(expr: ir.Expr) -> Evaluator:
             return lambda node: call(*[argument(node) for argument in arguments])
         case ir.Arithmetic(calculation=calculation, left=left, right=right):
             a, b = _numeric(left), _numeric(right)
-            return lambda node: calculate(calculation, a(node), b(node))
-        case ir.Parameter() | ir.NodeValue() | ir.SomeNode():
+            return lambda node: arithmetic(calculation.value, a(node), b(node))
+        case ir.Parameter() | ir.NodeValue() | ir.SomeNode() | ir.Beyond():
             raise TypeError(f"{type(expr).__name__} has no value at a node")
         case _:
             return compile_filter(expr)
 
 
-def calculate(calculation: ir.Calculation, a: float, b: float) -> float:
-    """XPath 1.0 arithmetic on doubles: division by zero is infinite or NaN, `mod` keeps the
-    sign."""
-    match calculation:
-        case ir.Calculation.PLUS:
-            return a + b
-        case ir.Calculation.MINUS:
-            return a - b
-        case ir.Calculation.TIMES:
-            return a * b
-        case ir.Calculation.DIVIDED:
-            if b == 0:
-                if a == 0 or a != a:
-                    return float("nan")
-                same_sign = (a > 0) == (str(b)[0] != "-")
-                return float("inf") if same_sign else float("-inf")
-            return a / b
-        case _:
-            if b == 0 or math.isinf(a) or a != a or b != b:
-                return float("nan")
-            return math.fmod(a, b)
+def _around(steps: tuple[ir.Step, ...]) -> Callable[[Node], list[Node]]:
+    """A path that looks around, from an element; the checks refuse filters of attributes and texts
+    that do, and nothing is below those."""
+    nodes = xpath.compile_nodes(ast.Path(None, complete_steps(steps), span=NOWHERE))
+
+    def reach(node: Node) -> list[Node]:
+        if isinstance(node, str):
+            return []
+        tree = tree_of(node)
+        return [tree.node(found) for found in nodes(tree, tree.index(node), 1, 1)]
+
+    return reach
 
 
 def text_of(node: Node) -> str:

@@ -7,19 +7,31 @@ from operator import attrgetter
 
 from xscl.compact import OneOrMany
 from xscl.normal import ir
+from xscl.normal.lower import complete
+from xscl.stage1 import xpath
 from xscl.stage1.constants import Check, ConstantIndex, Test
-from xscl.stage1.filters import Node, Value, compile_filter, compile_value, text_of
+from xscl.stage1.filters import Value, compile_filter, compile_value, text_of
 from xscl.stage1.states import Row, State, StateSet
+from xscl.stage1.tree import Node
 from xscl.stage1.witness import Edge
 
 
 class Tried:
-    """A filter that no index serves. Equal ones are one object, so it is tried once a node."""
+    """A filter that no index serves. Equal ones are one object, so it is tried once a node.
 
-    __slots__ = ("__weakref__", "holds")
+    It `holds` at a node, or, where it looks around, `around` the node's index in the numbered
+    document; one of the two is there.
+    """
+
+    __slots__ = ("__weakref__", "around", "holds")
 
     def __init__(self, expr: ir.Expr) -> None:
-        self.holds = compile_filter(expr)
+        self.around: xpath.Truth | None = None
+        self.holds: Callable[[Node], bool] | None = None
+        if ir.looks_around(expr):
+            self.around = xpath.compile_truth(complete(expr))
+        else:
+            self.holds = compile_filter(expr)
 
 
 Tests = tuple[tuple[int, Tried | Check], ...]

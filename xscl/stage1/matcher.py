@@ -19,6 +19,7 @@ from xscl.normal import ir
 from xscl.stage1.constants import Atom, Check, ConstantIndex, Subject, atom_of
 from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
+from xscl.stage1.tree import forget_tree
 from xscl.stage1.walk import Standing, Walk
 from xscl.stage1.witness import Edge, Witness
 
@@ -103,6 +104,7 @@ class Matcher:
         start = self.automaton.root(streams)
         if start is not None:
             Walk(self.automaton, self.standing, witness, start).document(root)
+            forget_tree()
         return witness
 
     def _index(self, subject: Subject) -> ConstantIndex:

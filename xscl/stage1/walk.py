@@ -20,11 +20,12 @@ from xscl.stage1.document import (
     text_children,
     value_code,
 )
-from xscl.stage1.filters import Node, Value, as_text
+from xscl.stage1.filters import Value, as_text
 from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.positions import positions
 from xscl.stage1.states import StateSet
+from xscl.stage1.tree import Node, tree_of
 from xscl.stage1.witness import Witness
 
 Open = tuple[int, Node | None, StateSet, int]
@@ -252,8 +253,16 @@ class Walk:
         passed = self.passed.get(key)
         if passed is None:
             assert context is not None
-            passed = self.passed[key] = test.holds(context)
+            passed = test.holds(context) if test.holds else self._around(test, number)
+            self.passed[key] = passed
         return passed
+
+    def _around(self, test: Tried, number: int) -> bool:
+        root = self.open[1][1]  # the open node below the document
+        assert test.around is not None
+        assert isinstance(root, etree._Element)
+        tree = tree_of(root)
+        return test.around(tree, tree.at(number), 1, 1)
 
     def _values(self, index: ConstantIndex, depth: int) -> Sequence[str | float]:
         """What a subject is at an open node."""

@@ -206,16 +206,14 @@ VALUES = {
 }
 
 _CLOCK = "a query sees the times of documents alone: FOLLOWED BY, JOIN and WITHIN compare them"
-_NAME = "the name of an element is its step: S//title, [./title]"
-_ALONE = "a condition stands alone, without true() and false(): [not(./a)]"
+_NAME = "the name of an element is its step, S//title; in a filter [local-name() = 'title']"
+_ALONE = "a condition stands alone, without true() and false(): NOT contains(x, 'a')"
 
 #: Functions of XPath and of SQL, in lower case.
 FUNCTIONS = {
     **dict.fromkeys(["name", "local-name", "node-name"], _NAME),
     "namespace-uri": "a prefix says the namespace: LET NAMESPACE dc = 'http://...'; S//dc:creator",
-    **dict.fromkeys(
-        ["string", "data", "str", "text"], "a node is compared as its string: [./a = 'x']"
-    ),
+    **dict.fromkeys(["data", "str", "text"], "a node is compared as its string: [./a = 'x']"),
     **dict.fromkeys(["true", "false"], _ALONE),
     **dict.fromkeys(["boolean", "exists"], "a path alone holds where there is such a node: [./a]"),
     **dict.fromkeys(["empty", "isnull"], "write [not(./a)]"),
@@ -230,26 +228,21 @@ FUNCTIONS = {
     **dict.fromkeys(
         ["now", "today", "current-date", "current-time", "current-datetime", "current_date"], _CLOCK
     ),
-    **dict.fromkeys(
-        ["replace", "translate"],
-        "words(x) folds case, blanks and punctuation, matches(x, 'pattern') finds variants",
-    ),
+    "replace": "translate(x, 'abc', 'xy') replaces characters, words(x) folds case and punctuation",
 }
 
-#: Instead of other axes, and of axes spelt out.
+#: Instead of axes that lead elsewhere than down, where only these may stand.
 AXES = {
-    "child": "child is what / means",
-    "attribute": "an attribute is written @name",
-    "descendant": "descendants are reached by //",
     "descendant-or-self": "descendants are reached by //",
-    "self": "the node itself is written .",
+    "self": "the node itself is written ., and a filter may ask [self::a]",
+    "namespace": "namespaces are no nodes here: a prefix says the namespace of a name",
     **dict.fromkeys(
         ["..", "parent", "ancestor", "ancestor-or-self"],
-        "begin with the outer element and filter it: S//parent[./child = 'x']",
+        "begin with the outer element, S//outer[./inner = 'x'], or ask a filter: S//inner[../@id]",
     ),
     **dict.fromkeys(
         ["following-sibling", "preceding-sibling", "following", "preceding"],
-        "begin with the parent and filter it for both: S//parent[./a][./b]",
+        "ask a filter for what stands beside: S//b[preceding-sibling::a]",
     ),
 }
 

@@ -50,11 +50,10 @@ _STEP = rf"""(//?+)? {BLANK}
     )"""
 #: One location step of a path in a predicate: axis, @, prefix, name, self, text.
 STEP = re.compile(_STEP, re.VERBOSE)
+#: The variable that a step binds, if any.
+BINDS = rf"(?: {BLANK} (?:->|[Aa][Ss](?![{_LETTER}\xb7.-])) {BLANK} ({VARIABLE}) )?"
 #: One location step of a block: the same and the variable it binds.
-BINDING_STEP = re.compile(
-    _STEP + rf"(?: {BLANK} (?:->|[Aa][Ss](?![{_LETTER}\xb7.-])) {BLANK} ({VARIABLE}) )?",
-    re.VERBOSE,
-)
+BINDING_STEP = re.compile(_STEP + BINDS, re.VERBOSE)
 
 #: A word read again as the variable it begins with.
 VARIABLE_WORD = re.compile(VARIABLE)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Literal, NoReturn, cast
 
 from xscl import ast
+from xscl.errors import Span
+from xscl.functions.nodes import OF_THE_NODE
 from xscl.functions.table import FUNCTIONS
 from xscl.syntax import foreign
 from xscl.syntax.lexer import VARIABLE_WORD
@@ -31,12 +33,15 @@ BINDING_POWER = {
     "*": 6,
     "DIV": 6,
     "MOD": 6,
+    "|": 8,
 }
 NOT_POWER = 3
 _COMPARISON = 4
+_NEGATIVE = 7
+_UNION = 8
 
 MAX_ARITHMETIC = 64
-_CALCULATE = "bind the nodes to variables and calculate in WHERE or in the braces of a join"
+_CALCULATE = "bind the node in a filter of its own, and calculate beside it: [./a->x][./a + 1 > 2]"
 
 
 def _binds(part: ast.Expr) -> bool:
@@ -75,10 +80,16 @@ class ExpressionParser(PathParser):
         while True:
             kind = self.kind
             operator = self.value.upper() if kind == "word" else kind
+            if kind == "bad":
+                operator = self.value
             binding = BINDING_POWER.get(operator)
             if binding is None or binding <= power:
                 return left
-            if binding > _COMPARISON:
+            if binding == _UNION:
+                if not self.in_filter:
+                    return left
+                left = self._union(left, start)
+            elif binding > _COMPARISON:
                 left = self._arithmetic(operator, binding, left, start)
             elif binding == _COMPARISON:
                 left = self._comparison(operator, left, start)
@@ -94,20 +105,18 @@ class ExpressionParser(PathParser):
             self.unexpected("a value", hint)
         right = self.expression(_COMPARISON)
         if BINDING_POWER.get(self.kind) == _COMPARISON:
-            self.unexpected(
-                "AND, OR or the end of the comparison", "comparisons do not chain: 1 < x AND x < 3"
-            )
+            hint = "comparisons do not chain: 1 < x AND x < 3"
+            if self.in_filter:
+                hint = "comparisons do not chain: [./x > 1 and ./x < 3]"
+            self.unexpected("AND, OR or the end of the comparison", hint)
         op = cast(Literal["=", "!=", "<", "<=", ">", ">="], operator)
         return ast.Comparison(op, left, right, span=self.span(start))
 
     def _arithmetic(self, operator: str, binding: int, left: ast.Expr, start: int) -> ast.Expr:
-        if self.in_filter:
-            hint = _CALCULATE
-            if operator == "-" and self.start == self.last and _binds(left):
-                hint = foreign.VARIABLE
-            elif operator == "-" and isinstance(left, ast.Number):
-                hint = "a date is written date('2026-10-05')"
-            self.fail("arithmetic-in-filter", f"{self.found()} cannot stand in a filter", hint=hint)
+        if self.in_filter and _binds(left):
+            name = operator == "-" and self.start == self.last
+            hint = foreign.VARIABLE if name else _CALCULATE
+            self.fail("arithmetic-in-filter", f"{self.found()} cannot follow a variable", hint=hint)
         self.arithmetic += 1
         if self.arithmetic > MAX_ARITHMETIC:
             self.fail("too-deep", f"more than {MAX_ARITHMETIC} arithmetic operators", final=True)
@@ -128,6 +137,15 @@ class ExpressionParser(PathParser):
                 parts.append(part)
         return kind(tuple(parts), span=self.span(start))
 
+    def _union(self, left: ast.Expr, start: int) -> ast.Expr:
+        """The cursor at `|`."""
+        found = list(left.parts) if isinstance(left, ast.Union) else [left]
+        while self.value == "|" and self.kind == "bad":
+            self.advance()
+            part = self.expression(_UNION)
+            found += [*part.parts] if isinstance(part, ast.Union) else [part]
+        return ast.Union(tuple(found), span=self.span(start))
+
     # -- operands ---------------------------------------------------------------------------
 
     def operand(self, power: int = 0) -> ast.Expr:
@@ -146,7 +164,7 @@ class ExpressionParser(PathParser):
         upper = word.upper()
         calling = self.ahead() == "("
         if self.in_filter:
-            if not calling or upper == "TEXT":
+            if not calling or upper == "TEXT" or word in NODE_TESTS:
                 return self._relative()
             return self._not() if upper == "NOT" else self._call(word)
         if upper == "NOT":
@@ -201,7 +219,10 @@ class ExpressionParser(PathParser):
             hint = hint or "arguments are separated by ,"
         self.close(")", opened, hint)
         self.depth -= 1
-        return ast.Call(name, tuple(arguments), span=self.span(start))
+        if self.in_filter and not arguments and name in OF_THE_NODE:
+            arguments.append(ast.Path(None, (), span=self.span(start)))
+        call = ast.Call(name, tuple(arguments), span=self.span(start))
+        return self._from_nodes(call, start) if self.in_filter else call
 
     def _relative(self) -> ast.Expr:
         """A path from the filtered step: `.`, `./a`, `.//a`, `a`, `@a`, `*`."""
@@ -216,13 +237,18 @@ class ExpressionParser(PathParser):
         return ast.Path(None, steps, span=self.span(start))
 
     def _rooted(self) -> ast.Expr:
+        """A path from the document, in a filter: `/`, `/a`, `//a`."""
+        start = self.start
         if not self.in_filter:
             self._needs_variable()
-        self.fail(
-            "syntax",
-            f"a path in a filter starts at the filtered step, not with {self.found()}",
-            hint=f"write .{self.value}",
-        )
+        ahead = self.ahead()
+        steps: tuple[ast.Step, ...] = ()
+        if self.kind == "/" and not (ahead.isalpha() or (ahead and ahead in "_@*.")):
+            self.advance()
+        else:
+            steps = self.steps(binding=True)
+        root = ast.Step("/", ast.Test("root"), span=Span(self.source, start, start + 1))
+        return ast.Path(None, (root, *steps), span=self.span(start))
 
     def _group(self) -> ast.Expr:
         opened = self.start
@@ -232,7 +258,17 @@ class ExpressionParser(PathParser):
         lists = "parentheses hold one expression: there are no lists"
         self.close(")", opened, lists if self.kind == "," else None)
         self.depth -= 1
-        return inner
+        return self._from_nodes(inner, opened) if self.in_filter else inner
+
+    def _from_nodes(self, part: ast.Expr, start: int) -> ast.Expr:
+        """What may follow nodes in a filter: `(./a | ./b)[1]/c`."""
+        filters = self.filters() if self.kind == "[" else ()
+        steps = self.steps(binding=True) if self.kind in ("/", "//") else ()
+        if not (filters or steps):
+            return part
+        if isinstance(part, ast.Path) and not filters:
+            return ast.Path(None, (*part.steps, *steps), span=self.span(start))
+        return ast.Filtered(part, filters, steps, span=self.span(start))
 
     def _string(self) -> ast.Expr:
         start, value = self.start, self.value[1:-1]
@@ -251,14 +287,21 @@ class ExpressionParser(PathParser):
         start = self.start
         self.advance()
         if self.kind != "number":
-            hint = _CALCULATE if self.in_filter else "the negative of a value is 0 - value"
-            self.unexpected("a number after the sign", hint)
+            if self.in_filter:
+                self.deeper()
+                part = self.expression(_NEGATIVE)
+                self.depth -= 1
+                minus = ast.Number(-1.0, span=self.span(start))
+                return ast.Arithmetic("*", part, minus, span=self.span(start))
+            self.unexpected("a number after the sign", "the negative of a value is 0 - value")
         number = self._number()
         assert isinstance(number, ast.Number)
         return ast.Number(-number.value, span=self.span(start))
 
     def _up(self) -> ast.Expr:
-        self._bad_axis("..", self.start, self.end)
+        if not self.in_filter:
+            self._bad_axis("..", self.start, self.end)
+        return self._relative()
 
     def _needs_variable(self) -> NoReturn:
         self.fail(

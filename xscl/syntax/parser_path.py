@@ -1,18 +1,22 @@
 """Location steps and the filters on them: the part of the grammar that walks down a document.
 
 Goes in: a cursor at the first token of a path. Comes out: `ast.Step`s, the cursor behind them.
-What XPath has and this language has not (other axes, node tests) is recognised and refused by name.
+In filters all of XPath's axes and node tests stand. The path of a block and paths in predicates go
+down, as the nodes of variables lie below one another: there the others are refused by name.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from functools import lru_cache
-from typing import NoReturn
+from typing import Literal, NoReturn, cast, get_args
 
 from xscl import ast
 from xscl.errors import Span
+from xscl.kinds import positional
 from xscl.syntax.foreign import AXES, VARIABLE
-from xscl.syntax.lexer import BINDING_STEP, STEP, Cursor, Failure
+from xscl.syntax.lexer import BINDING_STEP, BINDS, BLANK, STEP, XML_NAME, Cursor, Failure
 
 MAX_DEPTH = 32
 MAX_STEPS = 64
@@ -41,6 +45,21 @@ def _attribute(name: str, prefix: str | None) -> ast.Test:
 
 TEXT = ast.Test("text")
 SELF = ast.Test("self")
+
+_Kind = Literal["element", "text", "node", "comment", "processing-instruction"]
+_AXES = frozenset(get_args(ast.Axis))
+_AXIS = re.compile(rf"{XML_NAME}{BLANK}::", re.VERBOSE)
+_NODE = re.compile(rf"node{BLANK}\({BLANK}\)", re.VERBOSE)
+# As many groups as `BINDING_STEP` has, so that the variable is the seventh.
+_NODE_BINDING = re.compile(rf"()()()()()(node{BLANK}\({BLANK}\)){BINDS}", re.VERBOSE)
+
+
+def _test(found: re.Match[str]) -> ast.Test:
+    """The node test of a step that an expression of the lexer read."""
+    name = found[4]
+    if name is None:
+        return SELF if found[5] else TEXT
+    return _attribute(name, found[3]) if found[2] else _element(name, found[3])
 
 
 class PathParser(Cursor):
@@ -74,31 +93,135 @@ class PathParser(Cursor):
         pattern = BINDING_STEP if binding else STEP
         found = pattern.match(self.text, start)
         if found is None:
-            self._bad_step()
-        name = found[4]
-        if name is None:
-            test = SELF if found[5] else TEXT
-        elif found[2]:
-            test = _attribute(name, found[3])
-        else:
-            test = _element(name, found[3])
-        if name == "*" and found[3] is not None:
-            self._prefix_star(found.start(3), found.end(4))
+            return self._spelt_out(binding)
+        test = _test(found)
+        axis: Literal["/", "//"] = "//" if found[1] == "//" else "/"
+        return self._rest_of_step(start, axis, test, found, binding)
+
+    def _rest_of_step(
+        self,
+        start: int,
+        axis: Literal["/", "//"],
+        test: ast.Test,
+        found: re.Match[str],
+        binding: bool,
+    ) -> ast.Step:
+        """The step of which `found` is the node test and perhaps the variable, with its filters."""
         variable = found[7] if binding else None
         self.resume(found.end())
         if self.kind == "->" or (binding and self.kind == "word" and self.value.upper() == "AS"):
             self._bad_binding(binding, variable)
-        filters: list[ast.Expr] = []
-        while self.kind == "[":
-            self.filter(filters)
         return ast.Step(
-            "//" if found[1] == "//" else "/",
+            axis,
             test,
             variable,
-            tuple(filters),
+            self.filters(),
             span=self.span(start),
             variable_span=None if variable is None else Span(self.source, *found.span(7)),
         )
+
+    def filters(self) -> tuple[ast.Expr, ...]:
+        filters: list[ast.Expr] = []
+        while self.kind == "[":
+            self.filter(filters)
+        return tuple(filters)
+
+    # -- axes and node tests spelt out --------------------------------------------------------
+
+    def _spelt_out(self, binding: bool) -> ast.Step:
+        """A step with an axis, a node test in parentheses, or `..`. What has a short form becomes
+        that: `child::a` is `a`."""
+        start = self.start
+        slash: Literal["/", "//"] = "//" if self.kind == "//" else "/"
+        if self.kind in ("/", "//"):
+            self.advance()
+        axis = "child"
+        if self.kind == "word" and _AXIS.match(self.text, self.start):
+            axis = self.value
+            self.advance()
+            self.advance()
+        elif self.kind == "@":
+            axis = "attribute"
+            self.advance()
+        elif self.kind == ".." and self.in_filter:
+            self.advance()
+            test = ast.Test("node", axis="parent")
+            return ast.Step(slash, test, None, self.filters(), span=self.span(start))
+        found = (BINDING_STEP if binding else STEP).match(self.text, self.start)
+        named = found is not None and bool(found[4]) and not (found[1] or found[2])
+        if axis == "child" and found is not None and (named or found[6]) and not found[1]:
+            return self._rest_of_step(start, slash, _test(found), found, binding)
+        if axis == "attribute" and found is not None and named:
+            test = _attribute(found[4], found[3])
+            return self._rest_of_step(start, slash, test, found, binding)
+        if _NODE.match(self.text, self.start):
+            short = {"self": "/", "descendant-or-self": "//"}.get(axis)
+            if short is not None and (short == "/" or slash == "/"):
+                slash = "//" if "//" in (slash, short) else "/"
+                found = _NODE_BINDING.match(self.text, self.start)
+                assert found is not None
+                return self._rest_of_step(start, slash, SELF, found, binding)
+        if axis == "descendant" and found is not None and named:
+            return self._below(start, slash, found, binding)
+        if not self.in_filter or axis not in _AXES:
+            self.resume(start)
+            self._bad_step()
+        return self._other_step(start, slash, axis)
+
+    def _below(
+        self, start: int, slash: Literal["/", "//"], found: re.Match[str], binding: bool
+    ) -> ast.Step:
+        """`descendant::a`, which is `//a` but for positions: these count all that is below."""
+        step = self._rest_of_step(start, "//", _test(found), found, binding)
+        if not any(positional(part) for part in step.filters):
+            return step
+        if not self.in_filter:
+            self._position_below(step)
+        return replace(step, axis=slash, test=replace(step.test, axis="descendant"))
+
+    def _other_step(self, start: int, slash: Literal["/", "//"], axis: str) -> ast.Step:
+        """A step of a filter that has no short form, the cursor at its node test."""
+        place = self.start
+        kind, name, prefix = self._node_test()
+        if axis == "attribute":
+            if kind not in ("element", "node"):
+                where = Span(self.source, place, self.last)
+                self.fail("node-test", f"no attribute is a {kind}", where, _STEPS)
+            test = _attribute(name or "*", prefix)
+        else:
+            toward = None if axis == "child" else cast(ast.Axis, axis)
+            test = ast.Test(kind, name, prefix, toward)
+        return ast.Step(slash, test, None, self.filters(), span=self.span(start))
+
+    def _node_test(self) -> tuple[_Kind, str | None, str | None]:
+        """Kind, name and prefix of a node test, the cursor behind it."""
+        if self.accept("*"):
+            return "element", None, None
+        word, place = self.value, self.start
+        if self.kind != "word" or word.endswith("'"):
+            self.unexpected("a step", _NO_STEP.get(self.kind, _STEPS))
+        calling = self.ahead() == "("
+        if calling and word not in NODE_TESTS and word != "text":
+            self._bad_step()
+        self.advance()
+        if not calling:
+            if not self.accept(":"):
+                return "element", word, None
+            if self.accept("*"):
+                return "element", None, word
+            name = self.expect_name("a name")
+            if self.kind == "(":
+                self.resume(place)
+                self._bad_step()
+            return "element", name, word
+        opened = self.start
+        self.advance()
+        target = None
+        if word == "processing-instruction" and self.kind == "string":
+            target = self.value[1:-1]
+            self.advance()
+        self.close(")", opened)
+        return cast("_Kind", word), target, None
 
     def filter(self, filters: list[ast.Expr]) -> None:
         """`[filter]`, added to `filters`; where something is wrong inside, it is noted instead."""
@@ -146,12 +269,13 @@ class PathParser(Cursor):
 
     # -- what is refused --------------------------------------------------------------------
 
-    def _prefix_star(self, start: int, end: int) -> None:
+    def _position_below(self, step: ast.Step) -> None:
+        part = next(part for part in step.filters if positional(part))
         self.report(
-            "node-test",
-            f"{self.text[start:end]} is not supported: a prefix goes with a name",
-            Span(self.source, start, end),
-            "name the element, or write * for all and filter them",
+            "position",
+            "a position among all descendants cannot be asked for here",
+            part.span,
+            "of each parent the first is S//a[1], of the whole document S//a[not(preceding::a)]",
         )
 
     def _bad_binding(self, binding: bool, variable: str | None) -> NoReturn:
@@ -167,9 +291,14 @@ class PathParser(Cursor):
         )
 
     def _bad_axis(self, name: str, start: int, end: int) -> NoReturn:
+        message = f"the axis {name} stands in filters only"
+        if name == "namespace":
+            message = "the axis namespace is not supported"
+        elif name not in _AXES and name != "..":
+            message = f"there is no axis {name}"
         self.fail(
             "axis",
-            f"the axis {name} is not supported",
+            message,
             Span(self.source, start, end),
             AXES.get(name, "/ goes to children, // to descendants, @ to attributes"),
         )
@@ -193,7 +322,9 @@ class PathParser(Cursor):
             if self.kind == "(":
                 span = Span(self.source, start, self.end)
                 if word in NODE_TESTS:
-                    hint = "the node tests are a name, * for every element, and text()"
+                    hint = (
+                        "a block selects elements, attributes and texts; a filter asks: [comment()]"
+                    )
                     self.fail("node-test", f"the node test {word}() is not supported", span, hint)
                 hint = "a function stands around its path: contains(./title, 'x')"
                 if ":" in word:

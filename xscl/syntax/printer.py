@@ -17,7 +17,7 @@ from xscl import ast
 from xscl.syntax.durations import format_microseconds
 
 _ARITHMETIC = {"+": 5, "-": 5, "*": 6, "div": 6, "mod": 6}
-_OR, _AND, _NOT, _COMPARISON, _ATOM = 1, 2, 3, 4, 7
+_OR, _AND, _NOT, _COMPARISON, _UNION, _ATOM = 1, 2, 3, 4, 8, 9
 
 
 _MARK = "\0"
@@ -58,9 +58,9 @@ def format_expression(expression: ast.Expr, in_filter: bool = False) -> str:
     return _plain(_expression(expression, 0, in_filter))
 
 
-def marked_expression(expression: ast.Expr) -> list[str]:
-    """A predicate on one line, taken apart: every second piece is a literal."""
-    pieces = _expression(expression, 0, False).split(_MARK)
+def marked_expression(expression: ast.Expr, in_filter: bool = False) -> list[str]:
+    """A predicate or a filter on one line, taken apart: every second piece is a literal."""
+    pieces = _expression(expression, 0, in_filter).split(_MARK)
     pieces[1::2] = [each[1:] for each in pieces[1::2]]
     return pieces
 
@@ -152,16 +152,7 @@ def _steps(steps: tuple[ast.Step, ...]) -> str:
 
 
 def _step(step: ast.Step) -> str:
-    test = step.test
-    kind = test.kind
-    if kind == "element" or kind == "attribute":
-        text = test.name or "*"
-        if test.prefix is not None:
-            text = f"{test.prefix}:{text}"
-        if kind == "attribute":
-            text = "@" + text
-    else:
-        text = "." if kind == "self" else "text()"
+    text = _test(step.test)
     if step.variable is not None:
         # A name that ends with a hyphen would take the arrow for its own.
         text += (" ->" if text[-1] == "-" else "->") + step.variable
@@ -170,11 +161,33 @@ def _step(step: ast.Step) -> str:
     return text
 
 
+def _test(test: ast.Test) -> str:
+    kind = test.kind
+    if kind == "element" or kind == "attribute":
+        text = test.name or "*"
+        if test.prefix is not None:
+            text = f"{test.prefix}:{text}"
+        if kind == "attribute":
+            text = "@" + text
+    elif kind == "self":
+        text = "."
+    elif kind == "processing-instruction" and test.name is not None:
+        text = f"{kind}({quoted(test.name)})"
+    else:
+        text = f"{kind}()"
+    if test.axis is None:
+        return text
+    return ".." if kind == "node" and test.axis == "parent" else f"{test.axis}::{text}"
+
+
 def _relative(steps: tuple[ast.Step, ...]) -> str:
-    """A path from the filtered step; `.` with a variable or filters of its own stands alone."""
+    """A path from the filtered step or from the document; `.` with a variable or filters of its own
+    stands alone."""
     if not steps:
         return "."
     first = steps[0]
+    if first.test.kind == "root":
+        return _steps(steps[1:]) or "/"
     if first.axis == "/" and first.test.kind == "self" and (first.variable or first.filters):
         return _step(first) + _steps(steps[1:])
     return "." + _steps(steps)
@@ -216,11 +229,25 @@ def _operator(expression: ast.Expr, in_filter: bool) -> tuple[str, int]:
     if isinstance(expression, ast.Not):
         part = _expression(expression.part, 0, in_filter)
         return (f"not({part})", _ATOM) if in_filter else (f"NOT ({part})", _NOT)
+    if isinstance(expression, ast.Union):
+        return " | ".join(_expression(p, _UNION, in_filter) for p in expression.parts), _UNION
+    if isinstance(expression, ast.Filtered):
+        return _filtered(expression), _ATOM
+    if isinstance(expression, ast.Selected):
+        return f". in ..{_steps((expression.step,))}", _COMPARISON
     assert isinstance(expression, ast.Arithmetic)
     own = _ARITHMETIC[expression.op]
     left = _expression(expression.left, own - 1, in_filter)
     right = _expression(expression.right, own, in_filter)
     return f"{left} {expression.op} {right}", own
+
+
+def _filtered(expression: ast.Filtered) -> str:
+    text = _expression(expression.part, 0, True)
+    if not isinstance(expression.part, ast.Call):
+        text = f"({text})"
+    text += "".join(f"[{_expression(part, 0, True)}]" for part in expression.filters)
+    return text + _steps(expression.steps)
 
 
 def quoted(value: str) -> str:
