@@ -51,7 +51,8 @@ class XmlFiles:
     """How XML files become documents.
 
     `root`: ids are relative to this path; `timestamp`: an XPath evaluated on each document;
-    `split`: the local name of the elements that are documents of their own.
+    `split`: the local name of the elements that are documents of their own; `max_bytes`: of a
+    file.
     """
 
     root: str
@@ -59,6 +60,7 @@ class XmlFiles:
     streams: tuple[str, ...]
     timestamp: str | None = None
     split: str | None = None
+    max_bytes: int = MAX_DOCUMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ def xml_batches(files: XmlFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[
                 try:
                     content = batch.column("content")[i].as_py()
                     if content is None:
-                        content = _read(path)
+                        content = _read(path, files.max_bytes)
                     yield from xml_rows(files, path, modified, content)
                 except (OSError, DocumentError) as error:
                     reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -241,11 +243,11 @@ def xml_batches(files: XmlFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[
     yield from record_batches(rows())
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, most: int) -> bytes:
     with Path(path).open("rb") as file:
-        content = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(content) > MAX_DOCUMENT_BYTES:
-        raise DocumentError(f"larger than {MAX_DOCUMENT_BYTES >> 20} MB")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise DocumentError(f"larger than {most >> 20} MB")
     return content
 
 
@@ -346,14 +348,17 @@ def encode_xml(text: str) -> bytes:
 # -- Arrow ---------------------------------------------------------------------------------------
 
 
-def record_batches(rows: Iterable[DocumentRow]) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches of schema SOURCED, of at most `BATCH_ROWS` and about `BATCH_BYTES`."""
+def record_batches(
+    rows: Iterable[DocumentRow], *, count: int = BATCH_ROWS, about: int = BATCH_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Rows as record batches of schema SOURCED, of at most `count` rows and `about` so many
+    bytes."""
     waiting: list[DocumentRow] = []
     size = 0
     for row in rows:
         waiting.append(row)
         size += len(row.xml)
-        if len(waiting) >= BATCH_ROWS or size >= BATCH_BYTES:
+        if len(waiting) >= count or size >= about:
             yield record_batch(waiting)
             waiting, size = [], 0
     if waiting:

@@ -98,11 +98,14 @@ class JsonDocuments(DataSource):
 class JsonReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches beside the driver and reads them on the executors."""
 
-    def __init__(self, path: Path, partitions: int, lines: int, size: int) -> None:
+    def __init__(
+        self, path: Path, partitions: int, lines: int, size: int, *, least: int = TASK_BYTES
+    ) -> None:
         self.path = path
         self.tasks = max(1, partitions)
         self.lines = max(1, lines)
         self.size = max(1, size)
+        self.least = least
         self.available: dict[str, int] | None = None
 
     # -- beside the driver -----------------------------------------------------------------------
@@ -154,7 +157,7 @@ class JsonReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [
             piece
             for part in whole
-            for piece in _cut(part, max(TASK_BYTES, -(-total // self.tasks)))
+            for piece in _cut(part, max(self.least, -(-total // self.tasks)))
         ]
 
     # -- on the executors ------------------------------------------------------------------------

@@ -53,6 +53,17 @@ def test_formats(mailbox: Mailbox, tmp_path: Path, form: str) -> None:
     assert expected[form] in text
 
 
+@pytest.mark.parametrize(
+    ("form", "left_out", "says"), [("text", 0, False), ("text", 1_200, True), ("xml", 3, False)]
+)
+def test_text_says_what_a_throttle_left_out_where_there_is_any(
+    form: str, left_out: int, says: bool
+) -> None:
+    line = formatted(form, Delivered(1, START, match(1), left_out)).decode()
+    assert line.endswith("(1,200 before it were left out)\n\n") == says
+    assert ("left out" in line) == says
+
+
 CUTS = [0, 1, 200, -1, None]
 
 

@@ -2,7 +2,7 @@
 
 With `MUTANTS_MAP` in the environment, a folder, each process of pytest writes there what its tests
 executed, by coverage.py with one context for each test, and how long each took. With `MUTANTS_ORDER`,
-a file with a test in each line, tests run in that order.
+a file with a test in each line, tests run in that order, and do not wait long for a condition.
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ from pathlib import Path
 import coverage
 import pytest
 
+from tests import waiting
 from tests.mutants.operators import PACKAGES
 
 MAP = os.environ.get("MUTANTS_MAP")
 ORDER = os.environ.get("MUTANTS_ORDER")
+
+
+PATIENCE = 20.0
+"""Seconds that a test waits for what a mutant may have made impossible."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -69,5 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     distributes = bool(config.getoption("numprocesses", None)) and not hasattr(
         config, "workerinput"
     )
+    if ORDER is not None:
+        waiting.PATIENCE = PATIENCE
     if MAP is not None and not distributes:
         config.pluginmanager.register(Recorder(Path(MAP)), "mutants-recorder")

@@ -29,7 +29,7 @@ _IMPORTED = (
 """Libraries that are imported once, for all the processes that are forked for mutants."""
 _MEMORY = 6 << 30
 """Bytes that a mutant may take: one that loops may collect without end."""
-_PATIENCE = 60.0
+_PATIENCE = 20.0
 """Seconds that tests may take beyond many times what they took without a mutant."""
 
 

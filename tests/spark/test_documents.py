@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from broker.spark import documents
 from broker.spark.documents import (
     SOURCED,
     JsonLine,
@@ -157,10 +156,7 @@ def test_what_cannot_be_split_is_one_row_with_the_reason(content: bytes, why: st
     assert (row.id, row.place) == ("a/b.xml", "/data/in/a/b.xml")
 
 
-def test_a_file_that_cannot_be_read_is_a_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(documents, "MAX_DOCUMENT_BYTES", 10)
+def test_a_file_that_cannot_be_read_is_a_row(tmp_path: Path) -> None:
     (tmp_path / "large.xml").write_bytes(b"<a>" + b" " * 20 + b"</a>")
     (tmp_path / "fine.xml").write_bytes(b"<a/>")
     (tmp_path / "folder.xml").mkdir()
@@ -172,7 +168,7 @@ def test_a_file_that_cannot_be_read_is_a_row(
             "content": pa.nulls(4, pa.binary()),
         }
     )
-    options = XmlFiles(str(tmp_path), "x", ("S", "T"))
+    options = XmlFiles(str(tmp_path), "x", ("S", "T"), max_bytes=10)
     (batch,) = xml_batches(options, iter([listed]))
     assert batch.schema == SOURCED
     found = {row["id"]: row["error"] for row in batch.to_pylist()}
@@ -278,10 +274,9 @@ def test_a_text_loses_its_declaration_but_not_its_lines() -> None:
     assert parse_document(encode_xml("<a/>")).tag == "a"
 
 
-def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "BATCH_ROWS", 3)
-    monkeypatch.setattr(documents, "BATCH_BYTES", 100)
+def test_batches_are_bounded() -> None:
     (small,) = rows(b"<a/>")
     (large,) = rows(b"<a>" + b" " * 200 + b"</a>")
-    sizes = [b.num_rows for b in record_batches([small] * 7 + [large] * 2)]
+    batches = record_batches([small] * 7 + [large] * 2, count=3, about=100)
+    sizes = [batch.num_rows for batch in batches]
     assert sizes == [3, 3, 2, 1]

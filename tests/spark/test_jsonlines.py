@@ -148,13 +148,10 @@ def test_a_file_that_was_replaced_by_a_shorter_one_is_read_anew(tmp_path: Path) 
     assert reader.latestOffset(offset, ReadAllAvailable()) == {}
 
 
-def test_a_large_batch_is_cut_into_tasks_at_newlines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jsonlines, "TASK_BYTES", 1)
+def test_a_large_batch_is_cut_into_tasks_at_newlines(tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     write(file, "".join(map(line, range(100))))
-    reader = JsonReader(file, 4, 1_000, 1 << 20)
+    reader = JsonReader(file, 4, 1_000, 1 << 20, least=1)
     offset = reader.latestOffset({}, ReadAllAvailable())
     stretches = reader.partitions({}, offset)
     assert len(stretches) == 4

@@ -8,7 +8,6 @@ import random
 import pytest
 
 from xscl.normal.ir import Comparator
-from xscl.stage1 import runs
 from xscl.stage1.runs import Bounds, Keywords
 
 RELATIONS = {
@@ -20,10 +19,9 @@ RELATIONS = {
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_bounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_SHORT", 4)
+def test_bounds(seed: int) -> None:
     rng = random.Random(seed)
-    bounds = {comparator: Bounds(comparator) for comparator in RELATIONS}
+    bounds = {comparator: Bounds(comparator, few=4) for comparator in RELATIONS}
     there: dict[int, float] = {}
     for number in range(400):
         if there and rng.random() < 0.4:
@@ -44,13 +42,10 @@ def test_bounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("worth", [0, 1, 5])
 @pytest.mark.parametrize(("factor", "longest"), [(8, 1 << 17), (2, 16), (1, 1)])
-def test_keywords(factor: int, longest: int, worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_FACTOR", factor)
-    monkeypatch.setattr(runs, "_LONGEST", longest)
-    monkeypatch.setattr(runs, "_WORTH", worth)
+def test_keywords(factor: int, longest: int, worth: int) -> None:
     rng = random.Random(factor)
     there: dict[str | float, int] = {}
-    keywords = Keywords(there)
+    keywords = Keywords(there, factor=factor, longest=longest, worth=worth)
     for number in range(600):
         word = "".join(rng.choice("abé") for _ in range(rng.randint(1, 5)))
         if word in there:
@@ -66,12 +61,9 @@ def test_keywords(factor: int, longest: int, worth: int, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("longest", "left"), [(1 << 17, 1), (40, 3)])
-def test_words_that_are_often_searched_for_are_put_together(
-    longest: int, left: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runs, "_LONGEST", longest)
+def test_words_that_are_often_searched_for_are_put_together(longest: int, left: int) -> None:
     there: dict[str | float, int] = {}
-    keywords = Keywords(there)
+    keywords = Keywords(there, longest=longest)
     for number in range(95):
         there[f"w{number}"] = number
         keywords.add(f"w{number}")

@@ -28,9 +28,10 @@ class Bounds:
     """Numbers with which values are compared by one comparator that is no equality, each with the
     number of its constant."""
 
-    __slots__ = ("_above", "_behind_equal", "_long", "_short")
+    __slots__ = ("_above", "_behind_equal", "_few", "_long", "_short")
 
-    def __init__(self, comparator: Comparator) -> None:
+    def __init__(self, comparator: Comparator, *, few: int = _SHORT) -> None:
+        self._few = few
         self._above = comparator in (Comparator.GREATER, Comparator.AT_LEAST)
         self._behind_equal = comparator in (Comparator.AT_LEAST, Comparator.LESS)
         self._long: list[tuple[float, int]] = []
@@ -38,7 +39,7 @@ class Bounds:
 
     def add(self, bound: float, number: int) -> None:
         insort(self._short, (bound, number))
-        if len(self._short) > _SHORT + len(self._long) // 64:
+        if len(self._short) > self._few + len(self._long) // 64:
             self._long += self._short
             self._long.sort()
             self._short = []
@@ -62,12 +63,26 @@ class Bounds:
 
 
 class Keywords:
-    """Words that are searched for in texts. `numbers` says which are there, and their numbers."""
+    """Words that are searched for in texts. `numbers` says which are there, and their numbers.
 
-    __slots__ = ("_automata", "_dead", "_numbers", "_runs", "_spent")
+    A run is at least `factor` times as long as the next, unless it has `longest` words or more."""
 
-    def __init__(self, numbers: Mapping[str | float, int]) -> None:
+    __slots__ = (
+        *("_automata", "_dead", "_factor", "_longest", "_numbers", "_runs", "_spent", "_worth"),
+    )
+
+    def __init__(
+        self,
+        numbers: Mapping[str | float, int],
+        *,
+        factor: int = _FACTOR,
+        longest: int = _LONGEST,
+        worth: int = _WORTH,
+    ) -> None:
         self._numbers = numbers
+        self._factor = factor
+        self._longest = longest
+        self._worth = worth
         self._runs: list[list[str]] = []
         self._automata: list[ahocorasick_rs.AhoCorasick | None] = []
         self._dead = 0
@@ -79,7 +94,7 @@ class Keywords:
         runs = self._runs
         runs.append([word])
         self._automata.append(None)
-        while len(runs) > 1 and len(runs[-2]) < min(_FACTOR * len(runs[-1]), _LONGEST):
+        while len(runs) > 1 and len(runs[-2]) < min(self._factor * len(runs[-1]), self._longest):
             last = runs.pop()
             runs[-1] += last
             self._automata[-2:] = [None]
@@ -90,7 +105,7 @@ class Keywords:
         self._dead += 1
         if self._dead > len(self._numbers):
             words = [str(word) for word in self._numbers]
-            self._runs = [words[i : i + _LONGEST] for i in range(0, len(words), _LONGEST)]
+            self._runs = [words[i : i + self._longest] for i in range(0, len(words), self._longest)]
             self._automata = [None] * len(self._runs)
             self._dead = 0
 
@@ -110,11 +125,11 @@ class Keywords:
     def _merge(self) -> None:
         """Make the last runs one, when searching them all has cost as much as that does."""
         start, total = len(self._runs), 0
-        while start and total + len(self._runs[start - 1]) <= _LONGEST:
+        while start and total + len(self._runs[start - 1]) <= self._longest:
             start -= 1
             total += len(self._runs[start])
         self._spent += max(0, len(self._runs) - start - 1)
-        if self._spent > _WORTH * total:
+        if self._spent > self._worth * total:
             self._runs[start:] = [[word for run in self._runs[start:] for word in run]]
             self._automata[start:] = [None]
             self._spent = 0
