@@ -51,9 +51,9 @@ class Channel:
 
     name: str
     kind: Kind
-    subscription: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    ordered: bool = True
+    subscription: str | None
+    settings: Mapping[str, Any]
+    ordered: bool
     status: Status = "active"
     cursor: int = 0
     attempts: int = 0

@@ -168,6 +168,18 @@ def test_a_line_longer_than_a_file_may_be_stands_alone(tmp_path: Path) -> None:
     assert numbered(tmp_path / "out.1") == [2]
 
 
+def test_without_old_files_a_full_one_is_begun_anew(tmp_path: Path) -> None:
+    size = len(formatted("jsonl", delivered(1, 1)[0]))
+    file = FileTarget(str(tmp_path / "out"), rotate_bytes=size * 2, keep=0)
+    state: Any = {}
+    for n in (1, 3, 5):
+        sent = write(file, state, delivered(n, 2))
+        assert sent.count == 2
+        state = sent.state
+    assert numbered(tmp_path / "out") == [5, 6]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_a_file_that_cannot_be_written_is_tried_again_for_ever(tmp_path: Path) -> None:
     clock = Clock()
     place = tmp_path / "place"

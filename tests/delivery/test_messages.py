@@ -47,9 +47,10 @@ def test_ntfy_gets_json_at_its_root(mailbox: Mailbox) -> None:
 
 
 def test_slack_gets_text_without_markup(mailbox: Mailbox) -> None:
-    request = sent(mailbox, "/services/T/B/x", form="slack", template="$headline: $link")
+    """Slack undoes `&amp;`, `&lt;` and `&gt;`, and nothing else."""
+    request = sent(mailbox, "/services/T/B/x", form="slack", template='"$headline": $link')
     assert (request.method, request.path) == ("POST", "/services/T/B/x")
-    assert json.loads(request.body) == {"text": f"Ferry &lt;b&gt; &amp; co + Again: {LINK}"}
+    assert json.loads(request.body) == {"text": f'"Ferry &lt;b&gt; &amp; co + Again": {LINK}'}
 
 
 def test_matrix_gets_an_event_that_a_repeat_does_not_double(mailbox: Mailbox) -> None:

@@ -8,13 +8,16 @@ once in a thousand has its place here.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import groupby
+from typing import Any, cast
 
 import pytest
 
 from broker import Broker, Document
 from broker.join.postings import Postings
 from broker.join.records import Layout, Record
+from broker.join.relations import Relations
 from broker.join.signatures import Signatures
 from tests.oracle.asking import doc, pairs
 from tests.oracle.generate import WEEK, Batch, Case, Event, Subscribe, Unsubscribe
@@ -279,6 +282,37 @@ def test_what_came_back_for_a_batch_goes_with_it() -> None:
             assert len(held) <= 8
             assert all(record.end >= joiner._history.floor for record in held)
         assert found == 12 * (4 + 3 + 2 + 1)
+
+
+class Asked:
+    """Match relations that count how often documents with some values are looked for."""
+
+    def __init__(self, relations: Relations) -> None:
+        self._relations = relations
+        self.times = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._relations, name)
+
+    def having(self, values: Sequence[int], low: int, high: int) -> list[int]:
+        self.times += 1
+        return self._relations.having(values, low, high)
+
+
+def test_only_values_of_documents_that_were_let_go_are_looked_for_in_the_store() -> None:
+    with Broker(memory=8, lateness=WEEK / 10**6) as broker:
+        broker.subscribe("q: " + SAME.format("FOLLOWED BY {x = y, 900 s}"))
+        for i in range(30):
+            broker.process([_document(post(f"d{i}", i, f"a=u{i}"))])
+        history = broker.engine.joiner._history
+        asked = Asked(history.relations)
+        history.relations = cast(Relations, asked)
+        for i in range(30, 60):
+            assert broker.process([_document(post(f"d{i}", i, f"a=u{i}"))]) == []
+        assert asked.times == 0
+        (match,) = broker.process([_document(post("e", 60, "a=u3"))])
+        assert [document.id for document in match.documents] == ["d3", "e"]
+        assert asked.times == 1
 
 
 def test_what_expired_leaves_no_trace() -> None:

@@ -54,6 +54,14 @@ def test_validators_go_back_verbatim() -> None:
     assert (headers["if-none-match"], headers["if-modified-since"]) == validators
 
 
+@pytest.mark.parametrize(("length", "kept"), [(0, False), (1, True), (1_024, True), (1_025, False)])
+def test_validators_are_kept_up_to_a_length(length: int, kept: bool) -> None:
+    """They are stored, and sent in each request."""
+    value = "v" * length
+    answer = Fetched("u", "ok", "u", headers={"etag": value, "last-modified": value})
+    assert (answer.etag, answer.last_modified) == ((value, value) if kept else (None, None))
+
+
 @pytest.mark.parametrize(
     ("status", "headers", "outcome", "retry_after", "problem"),
     [
