@@ -124,6 +124,7 @@ def test_a_probe_tells_what_comparing_all_pairs_would(seed: int, repeats: bool, 
             assert repeats or found == expected
             lists.insert(new)
             live[doc] = new
+            assert len(lists._hot._together) <= crowd, "too many lists in common are kept"
     assert len(lists.records) == len(live)
 
 

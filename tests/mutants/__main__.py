@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -43,6 +44,7 @@ def main() -> int:
     add("--tests", nargs="+", metavar="TEST", help="put these to them, instead of those by the map")
     add("--budget", type=float, default=300.0, metavar="SECONDS", help="of tests for each mutant")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # which ends the tests of now as well
     drawn = dict(enumerate(operators.draw(ROOT, options.seed, options.count), 1))
     chosen = {number: drawn[number] for number in options.only or drawn}
     if options.list:

@@ -207,7 +207,8 @@ def _call(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     match node:
         case ast.Call(func, [ast.expr() as one, ast.expr() as two, *rest], keywords):
             starred = isinstance(one, ast.Starred) or isinstance(two, ast.Starred)
-            if not starred and ast.unparse(func) not in _ORDER_IS_NOTHING:
+            same = ast.unparse(one) == ast.unparse(two)
+            if not starred and not same and ast.unparse(func) not in _ORDER_IS_NOTHING:
                 yield "arguments", ast.Call(func, [two, one, *rest], keywords)
     match node:
         case ast.Call(ast.Name(name), arguments, keywords) if name in _OTHER_FUNCTION:

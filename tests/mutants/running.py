@@ -93,15 +93,19 @@ class Copy:
                 os._exit(self._in_child(arguments, environment, log))
             finally:
                 os._exit(70)
-        code = _wait(child, time.monotonic() + limit)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # it, or what it left behind
-        if code is None:
-            os.waitpid(child, 0)
+        code = None
+        try:
+            code = _wait(child, time.monotonic() + limit)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)  # it, or what it left behind
+            if code is None:
+                os.waitpid(child, 0)
         return code, log.read_text(encoding="utf-8", errors="replace")
 
     def _in_child(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> int:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
         written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for stream in (1, 2):

@@ -62,6 +62,7 @@ def test_the_mistakes(before: str, after: str) -> None:
         "x: f(1, 2)",
         "if TYPE_CHECKING:\n    f(1, 2)",
         "x = 'text'",
+        "x = f(a, a)",
         "x = f'{a + b}'",
     ],
 )
