@@ -284,6 +284,21 @@ def test_what_came_back_for_a_batch_goes_with_it() -> None:
         assert found == 12 * (4 + 3 + 2 + 1)
 
 
+def test_many_documents_of_one_moment_are_let_go_as_well() -> None:
+    with Broker(memory=8) as bounded, Broker() as unbounded:
+        for broker in (bounded, unbounded):
+            broker.subscribe(JOIN)
+        for i in range(30):
+            document = _document(post(f"d{i}", 5, f"a=u{i % 3}"))
+            found, wanted = (
+                sorted((m.documents[0].id, m.documents[1].id) for m in broker.process([document]))
+                for broker in (bounded, unbounded)
+            )
+            assert found == wanted
+            assert len(bounded.engine.joiner.postings.records) <= 8
+        assert len(wanted) == 2 * 9
+
+
 class Asked:
     """Match relations that count how often documents with some values are looked for."""
 

@@ -88,17 +88,18 @@ def _run(
         failed = ""
         with copy.with_mutant(mutant):
             for batch in reach.batches(tests, [*_STEPS, budget]):
-                failed = copy.run(batch, seconds=sum(map(reach.seconds.__getitem__, batch)))
+                took = budget if given else sum(map(reach.seconds.__getitem__, batch))
+                failed = copy.run(batch, seconds=took)
                 if failed:
                     break
         verdict = "killed" if failed else "lives" if tests else "lives, no test executes it"
         living += not failed
-        killing |= set(failed.splitlines()) & reach.seconds.keys()
+        killing |= {test for test in failed.splitlines() if "::" in test}
         print(_line(number, verdict, mutant), f"[{failed.partition(chr(10))[0]}]", flush=True)
     print(f"{len(chosen) - living} of {len(chosen)} killed", flush=True)
     if killing:
-        time_of_all = sum(map(reach.seconds.__getitem__, killing))
-        wrong = copy.run(sorted(killing), seconds=time_of_all, first=False)
+        took = sum(reach.seconds.get(test, budget) for test in killing)
+        wrong = copy.run(sorted(killing), seconds=took, first=False)
         print(f"without a mutant fail: {wrong}" if wrong else "without a mutant they pass")
     return living
 
