@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -85,11 +86,11 @@ def test_a_timestamp_path_that_is_none_is_refused(xpath: str) -> None:
         timestamp_reader(xpath)
 
 
-def files(**options: str) -> XmlFiles:
+def files(**options: Any) -> XmlFiles:
     return XmlFiles("/data/in", "/data/in", ("S",), **options)
 
 
-def rows(content: bytes, **options: str) -> list[DocumentRow]:
+def rows(content: bytes, **options: Any) -> list[DocumentRow]:
     return list(xml_rows(files(**options), "/data/in/a/b.xml", MODIFIED, content))
 
 
