@@ -82,7 +82,7 @@ def read(
         poller = Poller(spool, fetcher, urls, interval=INTERVAL, now=now)
         seen = 0
         while now() < start + seconds:
-            wave = poller.wave(patience=0.2)
+            wave = poller.fetch_wave(patience=0.2)
             done.fetched += wave.fetched
             done.items += wave.rows
             done.problems.update(problem for _, problem in wave.problems)
@@ -92,7 +92,7 @@ def read(
                     done.lags.append(now() - row.timestamp / 1e6)
             seen = last
             spool.trim(seen)
-            wait = poller.wait()
+            wait = poller.seconds_until_due()
             if wait is None:
                 break
             if wait > 0:

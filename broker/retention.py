@@ -54,7 +54,7 @@ class Retention:
         what ended more than `keep` before it. The number of documents that went. While history that
         was asked for is still to come nothing goes: it joins what is older than any window
         reaches."""
-        if self.admission.waits():
+        if self.admission.history_is_pending():
             self._expired = -UNBOUNDED
             return 0
         watermark = self.admission.watermark

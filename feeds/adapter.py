@@ -22,13 +22,13 @@ from feeds.parser import MAX_SECONDS, parse_document
 _TAG = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]*>", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
-# Placeholders such as 0001-01-01 and the very second 0 say that there is no date. Years beyond 9999
-# have no ISO form.
+# Placeholders such as 0001-01-01 and 1970-01-01T00:00:00Z mean that there is no date. Years beyond
+# 9999 have no ISO form.
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = (datetime(1900, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _END = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 MAX_LINKS = 100
-"""Links of a feed that are looked at; a feed has a handful."""
+"""Links of a feed that are read at most; a feed has a handful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def parse_feed(
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A channel before its items were compared with each other: one for each entry, None if
-    empty."""
+    """A channel whose items have not been compared with each other yet: an item for each entry of
+    the document, None for an entry that is empty."""
 
     channel: Channel
     items: tuple[Item | None, ...] = ()
@@ -96,7 +96,7 @@ def draft(
     final_url: str | None = None,
     max_seconds: float = MAX_SECONDS,
 ) -> Draft:
-    """The first half of `parse_feed`: each entry by itself."""
+    """The first half of `parse_feed`: converts each entry independently of the others."""
     content_type = next(
         (value for name, value in (headers or {}).items() if name.lower() == "content-type"), ""
     )
@@ -121,14 +121,15 @@ def draft(
 
 
 def finish(drafted: Draft) -> Channel:
-    """The second half of `parse_feed`: drop empty items, tell apart those that share a guid."""
+    """The second half of `parse_feed`: drops empty items, and gives distinct ids to items that
+    share a guid."""
     if drafted.channel.error is not None:
         return drafted.channel
     problems = list(drafted.channel.problems)
     items = [item for item in drafted.items if item is not None]
     empty = len(drafted.items) - len(items)
     if empty:
-        problems.append(f"{empty} items say nothing at all and were left out")
+        problems.append(f"{empty} items are empty and were left out")
     distinct = _with_distinct_ids(items, problems)
     return replace(drafted.channel, items=distinct, problems=tuple(problems))
 
@@ -178,10 +179,8 @@ def _item(
 
 
 def _texts(entry: Any) -> tuple[str, str]:
-    """The description and the content.
-
-    Readers of one element find the text in the first; the second is there if it says more.
-    """
+    """The description, and the content if it differs: a query that reads the description alone
+    always finds the text."""
     summary = legal_text(_get(entry, "summary")).strip()
     contents = [
         legal_text(part["value"]).strip()
@@ -194,7 +193,7 @@ def _texts(entry: Any) -> tuple[str, str]:
 
 
 def _with_distinct_ids(items: list[Item], problems: list[str]) -> tuple[Item, ...]:
-    """Tell apart items that share a guid but not a link; of true repeats keep the first.
+    """Give distinct ids to items that share a guid but not a link; keep the first of true repeats.
 
     Some feeds give all their items one guid. Their identity is then the guid with the link.
     """
@@ -274,7 +273,7 @@ def _distinct(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _base(url: str, site: str) -> str:
-    """What relative links are relative to: the document's address, else the site's."""
+    """The base of relative links: the document's address, else the site's."""
     return next((u for u in (url, site) if u.lower().startswith(("http://", "https://"))), "")
 
 
@@ -316,10 +315,8 @@ def _date(entry: Any) -> int | None:
 
 
 def _unread_dates(entries: Iterable[Any], items: Iterable[Item | None]) -> Iterator[str]:
-    """Says how many items have a date that is none, or may be several, and quotes the first.
-
-    A placeholder says itself that there is none.
-    """
+    """A problem that counts the items whose date cannot be read, or is ambiguous, and quotes the
+    first. Placeholders such as 0001-01-01 mean "no date" and are not counted."""
     texts = [
         text
         for entry, item in zip(entries, items, strict=True)
@@ -329,4 +326,4 @@ def _unread_dates(entries: Iterable[Any], items: Iterable[Item | None]) -> Itera
     texts = [text for text in texts if read_date(text) is None and "0001" not in text]
     if texts:
         count = f"{len(texts)} dates are" if len(texts) > 1 else "1 date is"
-        yield f"{count} none that can be relied on, as {texts[0][:40]!r}: the arrival counts"
+        yield f"{count} unreadable or ambiguous, such as {texts[0][:40]!r}: the arrival counts"

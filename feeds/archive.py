@@ -21,7 +21,7 @@ from pathlib import Path
 from feeds.adapter import Channel
 from feeds.delta import DeltaReader
 from feeds.fetch import MAX_BYTES
-from feeds.identity import settle, trace
+from feeds.identity import reuse_ids, trace
 from feeds.item import stream_name, streams_of
 from feeds.rows import DocumentRow, dead_row, item_row
 from feeds.unpack import BadEncoding, TooLarge, gunzip
@@ -111,7 +111,7 @@ class _Seen:
 def _news(channel: Channel, snapshot: Snapshot, seen: dict[str, _Seen]) -> Iterator[DocumentRow]:
     streams = streams_of(channel.title, snapshot.feed, stream_name(snapshot.feed))
     traces = {id: known.trace for id, known in seen.items()}
-    for item in reversed(settle(channel.items, traces)):
+    for item in reversed(reuse_ids(channel.items, traces)):
         known = seen.get(item.id)
         digest = item.content_hash()
         if known is not None and known.hash == digest:
@@ -130,7 +130,7 @@ def _news(channel: Channel, snapshot: Snapshot, seen: dict[str, _Seen]) -> Itera
 
 
 def _read(path: Path) -> tuple[bytes, str | None]:
-    """The bytes of a snapshot, and what kept us from reading them."""
+    """The bytes of a snapshot, and why they could not be read, None if they could."""
     try:
         with path.open("rb") as file:
             body = file.read(MAX_BYTES + 1)

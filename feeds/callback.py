@@ -1,8 +1,8 @@
 """The HTTP server that hubs call: small, bounded, and open to anybody.
 
-In: GET requests with a hub's question, POST requests with a document; the last part of the path is
-the subscription's token. Out: calls of two functions, and their answers in HTTP. Nobody but a hub
-knows a token, and what comes without a known one is not looked at.
+In: GET requests by which a hub verifies a subscription, POST requests with a document; the last
+part of the path is the subscription's token. Out: calls of two functions, and their answers in
+HTTP. Only hubs know tokens; the body of a request without a known token is not read.
 """
 
 from __future__ import annotations
@@ -20,23 +20,27 @@ _TIMEOUT = 10.0
 _IGNORED = 65_536
 
 Verify = Callable[[str, Mapping[str, str]], bytes | None]
-Push = Callable[[str, Mapping[str, str], bytes], bool]
+Receive = Callable[[str, Mapping[str, str], bytes], bool]
 
 
 class CallbackServer(Threaded):
-    """Serves `verify` and `push` on an address, (host, port), the port 0 for any that is free."""
+    """Serves hubs on an address (host, port), where port 0 means any that is free.
+
+    `verify` answers a GET, `receive` a POST; `is_active` says whether the body of a POST with a
+    token is worth reading.
+    """
 
     def __init__(
         self,
         address: tuple[str, int],
-        expects: Callable[[str], bool],
+        is_active: Callable[[str], bool],
         verify: Verify,
-        push: Push,
+        receive: Receive,
         max_bytes: int,
     ) -> None:
-        self.expects = expects
+        self.is_active = is_active
         self.verify = verify
-        self.push = push
+        self.receive = receive
         self.max_bytes = max_bytes
         server = _Server(address, self._handler())
         super().__init__(server, "callback")
@@ -61,8 +65,9 @@ class CallbackServer(Threaded):
                 length = self.headers.get("Content-Length", "")
                 if not (length.isascii() and length.isdigit()):
                     self._send(411)
-                elif not server.expects(token):
-                    self.rfile.read(min(int(length[:12]), _IGNORED))  # or it might miss the answer
+                elif not server.is_active(token):
+                    # A hub that is still sending when the connection closes might not get the 410.
+                    self.rfile.read(min(int(length[:12]), _IGNORED))
                     self._send(410)
                 elif int(length[:12]) > server.max_bytes:
                     self._send(413)
@@ -71,14 +76,14 @@ class CallbackServer(Threaded):
                     if len(body) < int(length):
                         return  # the hub gave up, and will try again
                     headers = {name.lower(): value for name, value in self.headers.items()}
-                    self._send(202 if server.push(token, headers, body) else 410)
+                    self._send(202 if server.receive(token, headers, body) else 410)
 
             def _token(self) -> str:
                 return urlsplit(self.path).path.rpartition("/")[2]
 
             def _send(self, status: int, body: bytes = b"") -> None:
                 self.send_response(status)
-                # A challenge is whatever the caller likes; no browser shall make a page of it.
+                # The caller chooses the challenge, so no browser may render it as a page.
                 self.send_header("Content-Type", "text/plain; charset=utf-8")
                 self.send_header("X-Content-Type-Options", "nosniff")
                 self.send_header("Content-Length", str(len(body)))

@@ -1,12 +1,12 @@
 """Dates as feeds write them, where they can mean one moment only.
 
-In: the text of a date. Out: microseconds since the epoch, or None. What dateutil reads is read, but
-what could mean two moments is not. No clock: the same text always means the same, so a year of two
-digits is one of 1950 to 2049 (RFC 5322, 4.3).
+In: the text of a date. Out: microseconds since the epoch, or None. Every form that dateutil reads
+is read, unless the text is ambiguous. No clock: the same text always means the same, so a year of
+two digits is one of 1950 to 2049 (RFC 5322, 4.3).
 
-dateutil answers whenever it can: it takes 10/11/12 for a day, and for what a text leaves out it
-takes a default. So it is asked several times, with other defaults and another order of day and
-month, and has to say the same each time.
+dateutil returns a date whenever it can: it takes 10/11/12 for a day, and fills in what a text
+leaves out from a default. So it is called several times, with other defaults and another order of
+day and month, and a date counts only if all calls return the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from feedparser.datetimes.hungarian import _parse_date_hungarian
 from feedparser.datetimes.korean import _parse_date_nate, _parse_date_onblog
 
 LONGEST = 100
-"""Characters of the longest text that is looked at."""
+"""Characters; a longer text is not read as a date."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Days that share no year, month or day, so that what a text leaves out differs.
@@ -85,8 +85,8 @@ _PREVAILING = {
 
 
 class _Info(parserinfo):  # type: ignore[misc]
-    """dateutil's vocabulary, without words that mean something else in feeds (A, M, P are
-    zones)."""
+    """dateutil's vocabulary, without words that mean something else in feeds (A, M and P are
+    military zones)."""
 
     JUMP = (" ", ".", ",", ";", "-", "/", "at", "on", "t", "of", "st", "nd", "rd", "th")
     AMPM = (("am",), ("pm",))
@@ -186,7 +186,7 @@ def _zone(name: str | None, offset: int | None) -> tzinfo:
     if name in _PREVAILING:
         return ZoneInfo(_PREVAILING[name])
     if name not in OFFSETS:
-        raise ValueError("a zone that is unknown, or one of several")
+        raise ValueError("an unknown or ambiguous zone")
     return timezone(timedelta(seconds=OFFSETS[name]))
 
 

@@ -1,4 +1,4 @@
-"""Reading one feed again and again: only the items that are new go through feedparser.
+"""Incremental parsing of many versions of one feed: only new items go through feedparser.
 
 In: versions of one feed, as bytes. Out: for each the same `Channel` that `parse_feed` makes of it.
 An archive shows most items in dozens of snapshots, and feedparser takes nearly all the time.
@@ -65,7 +65,7 @@ class DeltaReader:
                 return parse_feed(body, self._url, arrival=arrival)
             self._channel = channel
             self._known.update(zip(new, drafted.items, strict=True))
-        # Of the older ones none is kept, so the memory is as large as one document.
+        # Items that this document lacks are forgotten, so the memory is as large as one document.
         self._known = {piece: self._known[piece] for piece in cut.pieces}
         items = tuple(_arrived(self._known[piece], arrival) for piece in cut.pieces)
         return finish(Draft(self._channel, items))

@@ -1,9 +1,10 @@
 """Discovery: from the address of a site to its feeds.
 
-In: an address as people know it, and a way to fetch addresses. Out: the feeds found, each fetched
-and read, the best first. Looked at are, until something is found: the address itself; what the page
-and its headers declare (`<link rel="alternate">`); what the page links to and looks like a feed;
-the paths at which most programs put theirs. All requests together are `MAX_REQUESTS`.
+In: the address of a page, and a function that fetches addresses. Out: the feeds found, each fetched
+and parsed, the best first. These places are tried in order until one yields a feed: the address
+itself; the feeds that the page and its headers declare (`<link rel="alternate">`); links of the
+page that look like feeds; the paths at which most programs put theirs. At most `MAX_REQUESTS`
+requests are made in all.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lxml import etree, html
 from feeds.adapter import Channel, parse_feed
 from feeds.encoding import decode
 from feeds.fetch import Fetched
-from feeds.identity import twins
+from feeds.identity import duplicate_feeds
 from feeds.item import legal_text, one_line
 
 MAX_REQUESTS = 25
@@ -34,13 +35,13 @@ TYPES = {
     "application/xml",
     "text/xml",
 }
-"""Content types that a page may declare a feed with; the last few say little and are tried last."""
+"""Content types with which pages declare feeds; those in `_VAGUE` are tried last."""
 _VAGUE = {"application/json", "application/xml", "text/xml"}
 WELL_KNOWN = (
     *("feed", "rss", "atom.xml", "feed.xml", "rss.xml", "index.xml", "feed.json", "index.rdf"),
     *("atom", "feed.atom", "feed.rss", "feeds/posts/default", "?feed=rss2"),
 )
-"""Paths that the well-spread programs for sites use, below the page's folder and at the root."""
+"""Paths that widespread site programs use, tried below the page's folder and at the root."""
 _LOOKS_LIKE = re.compile(r"(?:\.(?:rss|atom|rdf)|/(?:feed|rss|atom)(?:\.xml|\.json)?)/?$", re.I)
 _LINK_HEADER = re.compile(r"<([^<>]{1,2000})>([^<>]{0,500})")
 _PREFERRED = ("atom", "rss", "json", "")
@@ -50,8 +51,8 @@ Fetch = Callable[[str], Fetched]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A feed of the site. `same_as` is the url of a better one with the same items, "" if none
-    is."""
+    """A feed of the site. `same_as` is the url of a better feed with the same items, "" if there is
+    none."""
 
     url: str
     channel: Channel
@@ -60,7 +61,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The feeds of a site, the best first, and what kept us from more."""
+    """The feeds of a site, the best first, and the requests that failed (address and reason)."""
 
     feeds: tuple[Found, ...]
     problems: tuple[str, ...] = ()
@@ -72,7 +73,7 @@ def discover(url: str, fetch: Fetch, *, arrival: int) -> Discovery:
 
 
 def with_scheme(url: str) -> str:
-    """The address that people mean by `example.org/blog`."""
+    """A bare `example.org/blog` as an https address; other addresses as they are."""
     return url if "://" in url else f"https://{url}"
 
 
@@ -113,7 +114,8 @@ class _Search:
                 self.problems.append(f"{url}: {fetched.problem or fetched.outcome}")
 
     def _read(self, url: str, fetched: Fetched) -> bool:
-        """Keep what was fetched if it is a feed, under the address to ask from now on."""
+        """Keep a fetched document if it is a feed, under the address to fetch from now on; whether
+        it is one."""
         address = fetched.moved_to or url
         channel = parse_feed(
             fetched.body,
@@ -128,7 +130,7 @@ class _Search:
 
     def _ranked(self) -> Iterator[Found]:
         order = sorted(self._found, key=lambda url: _rank(self._found[url], url))
-        pairs = twins({url: channel.items for url, channel in self._found.items()})
+        pairs = duplicate_feeds({url: channel.items for url, channel in self._found.items()})
         for position, url in enumerate(order):
             better = order[:position]
             same = [one for one in better if (one, url) in pairs or (url, one) in pairs]
@@ -146,7 +148,7 @@ def _rank(channel: Channel, url: str) -> tuple[bool, bool, int, int]:
 
 
 def _parse(page: Fetched) -> html.HtmlElement | None:
-    """The page's tree; None for what is no HTML. Nothing that it refers to is loaded."""
+    """The page's tree; None if it is not HTML. Nothing that it refers to is loaded."""
     text, _ = decode(page.body, page.headers.get("content-type", ""))
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
     try:
@@ -186,7 +188,7 @@ def _linked(document: html.HtmlElement | None, url: str) -> list[str]:
 
 
 def _header_links(page: Fetched) -> list[str]:
-    """The Link header (RFC 8288), as far as it declares feeds."""
+    """The feeds that the Link header (RFC 8288) declares."""
     found = []
     for target, parameters in _LINK_HEADER.findall(page.headers.get("link", "")[:20_000]):
         said = parameters.lower()

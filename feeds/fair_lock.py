@@ -1,7 +1,7 @@
-"""A lock that is given in the order in which it was asked for.
+"""A lock that threads acquire in the order in which they asked for it.
 
-Who does much work takes a lock, lets it go and takes it again at once, all day. With a plain lock
-whoever else waits would wait until there is nothing to do.
+A busy thread releases the lock and acquires it again at once, over and over. With a plain lock
+that thread nearly always wins, and the others wait until it has nothing left to do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class FairLock:
         self._depth = 0
 
     def acquire(self, timeout: float = -1) -> bool:
-        """Whether it was got; after `timeout` seconds (-1: never) it is given up."""
+        """Whether the lock was acquired; the attempt ends after `timeout` seconds (-1: never)."""
         me = threading.get_ident()
         with self._inner:
             if self._owner == me or self._owner is None:
@@ -35,7 +35,7 @@ class FairLock:
             self._queue.append(turn)
         try:
             if gate.acquire(timeout=timeout) or not self._give_up(turn):
-                return True  # it may have been handed over at the last moment
+                return True  # the holder may have handed it over just after the timeout
         except BaseException:  # Ctrl-C
             if not self._give_up(turn):
                 self.release()
@@ -43,7 +43,7 @@ class FairLock:
         return False
 
     def _give_up(self, turn: tuple[int, threading.Lock]) -> bool:
-        """Whether there was a turn to give up, and not the lock itself."""
+        """Leave the queue. False if the turn is no longer queued: then the lock is held already."""
         with self._inner:
             if turn in self._queue:
                 self._queue.remove(turn)
@@ -52,14 +52,14 @@ class FairLock:
 
     def release(self) -> None:
         with self._inner:
-            assert self._owner == threading.get_ident(), "released by who does not hold it"
+            assert self._owner == threading.get_ident(), "released by a thread that does not own it"
             self._depth -= 1
             if self._depth:
                 return
             if not self._queue:
                 self._owner = None
                 return
-            # Handed over while it is held, so that nobody comes in between.
+            # The lock is handed over without being free in between, so no thread can barge in.
             self._owner, gate = self._queue.popleft()
             self._depth = 1
             gate.release()
@@ -73,7 +73,7 @@ class FairLock:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[bool]:
-        """Held inside the block, unless it could not be got in time: then the block gets False."""
+        """A block that holds the lock, and yields True; False if it was not acquired in time."""
         got = self.acquire(seconds)
         try:
             yield got

@@ -1,7 +1,7 @@
-"""What becomes of feeds, as documents: the stream `broker.feeds`.
+"""Events of feeds (gone, dead, back, moved), as documents of the stream `broker.feeds`.
 
-In: a feed's state before and after a fetch. Out: a row for each event, to be stored with what the
-fetch brought. A subscription reads them like any item:
+In: a feed's state before and after a fetch. Out: a row for each event, to be stored in the same
+transaction as the fetched items. A subscription reads them like any item:
 
     <feed-event kind="gone">
       <url/> <title/> <address/> <problem/> <errors/> <last_success/> <timestamp/>
@@ -9,7 +9,7 @@ fetch brought. A subscription reads them like any item:
 
 `address`, `problem` and `last_success` are left out where there is none. The kinds:
 
-    gone    the server says that the feed is gone for good (410); it is not asked again
+    gone    the server says that the feed is gone for good (410); it is not fetched again
     dead    it has failed at least 10 times in a row, and for 14 days since it last worked
     back    it works again after one of those
     moved   it has a new address, to which it redirected for good
@@ -31,7 +31,7 @@ Kind = Literal["gone", "dead", "back", "moved"]
 
 
 def is_dead(state: FeedState, at: int) -> bool:
-    """Whether a feed that is still asked has failed for so long that it will hardly come back.
+    """Whether a feed that is still fetched has failed for so long that it will hardly come back.
 
     A feed that never worked is dead after as many failures.
     """
@@ -41,9 +41,11 @@ def is_dead(state: FeedState, at: int) -> bool:
 
 
 def event_rows(before: FeedState, after: FeedState, at: int) -> tuple[DocumentRow, ...]:
-    """What happened to a feed between two states, the second of which holds since `at`."""
+    """The events that led from one state of a feed to the next; `at` (microseconds since the
+    epoch) is the time of the fetch between them."""
     gone = after.status == "gone"
-    # Who makes a feed active again does not thereby bring it back: its last problem stays.
+    # A feed that a user sets active again is not back until a fetch succeeds; until then its last
+    # problem (410) stays.
     gone_before = before.status == "gone" or (before.problem or "").endswith("(410)")
     dead_before = is_dead(before, at if before.last_fetch is None else before.last_fetch)
     kinds: list[Kind] = []

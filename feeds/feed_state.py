@@ -1,4 +1,4 @@
-"""What is known of each feed: its addresses, its validators, its health.
+"""The state of each feed: its addresses, its HTTP validators, its health.
 
 In: the spool's database, inside a transaction of the spool. Out: `FeedState`s. The columns of the
 table `feed` are the fields of the dataclass, in its order.
@@ -25,18 +25,18 @@ CREATE INDEX IF NOT EXISTS feed_due ON feed (status, next_fetch)
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """What is known of a feed. All times are in microseconds since the epoch, None for never.
+    """The state of a feed. All times are in microseconds since the epoch, None for never.
 
     `url` is the feed as the user typed it, without a login, and its identity; `address` is where to
-    ask now (they differ after a permanent redirect). `etag` and `last_modified` are the validators
-    of the last answer, verbatim, and `trusted` says that they may be sent: not so once they stayed
-    the same while items came.
+    fetch it now (they differ after a permanent redirect). `etag` and `last_modified` are the
+    validators of the last response, verbatim, and `trusted` says that they may be sent: it is false
+    once they stayed the same although items were new.
 
-    `status` is "active", "paused" by the user, or "gone" (410), and only active feeds are asked.
-    `last_fetch` is the last attempt, `last_success` the last answer that was a readable feed or
-    said that nothing changed, or a push; `last_full` the last whole document. `errors` counts
-    failures in a row and `problem` is the last one, None while all is well. `items_per_day` is
-    what the feed really brings of late, None while nobody can tell. `wish` is the shortest time in
+    `status` is "active", "paused" by the user, or "gone" (410); only active feeds are fetched.
+    `last_fetch` is the last attempt, `last_success` the last response that was a readable feed or
+    "not modified", or a push; `last_full` the last whole document. `errors` counts failures in a
+    row and `problem` is the last one, None while all is well. `items_per_day` is an estimate of the
+    current rate of new items, None before the first document. `wish` is the shortest time in
     seconds between two fetches that the publisher asks for. `body_hash` is that of the last
     document. `login` is "user:password" for the feed's own host, where `$NAME` stands for a
     variable of the environment.
@@ -62,13 +62,13 @@ class FeedState:
 
     @property
     def was_read(self) -> bool:
-        """Whether it ever brought a readable document; from then on it has a rate."""
+        """Whether a readable document was ever fetched; from then on the feed has a rate."""
         return self.items_per_day is not None
 
 
 _NAMES = [field.name for field in fields(FeedState)]
 COLUMNS = ", ".join(_NAMES)
-# What a user decides while a fetch is under way stays decided.
+# What a user sets while a fetch is under way is not overwritten when the fetch ends.
 _KEPT = {
     "url": "feed.url",
     "login": "feed.login",
@@ -93,7 +93,7 @@ def save(db: sqlite3.Connection, state: FeedState) -> None:
 
 
 def migrate(db: sqlite3.Connection) -> None:
-    """Bring the table of version 1 of the spool, which knew less of a feed, to what it is now."""
+    """Convert the table from version 1 of the spool, which had fewer columns."""
     db.execute("ALTER TABLE feed RENAME TO feed_1")
     for statement in TABLE.split(";"):
         db.execute(statement)

@@ -1,8 +1,8 @@
 """The fetcher: polite and bounded HTTP, and local files.
 
-In: a feed's address and what is known of its last fetch. Out: a `Fetched`, always; errors are data
-and say which stage failed. Requests are conditional; one connection at a time goes to a host and a
-few in all; a host that asks for time gets it; time, size, redirects and the addresses that may be
+In: a feed's address and the validators of its last fetch. Out: a `Fetched`, always; errors are data
+and say which stage failed. Requests are conditional; each host gets one connection at a time, and
+there are a few in all; Retry-After is obeyed; time, size, redirects and the addresses that may be
 reached are limited.
 """
 
@@ -35,8 +35,8 @@ Outcome = Literal["ok", "not modified", "gone", "missing", "busy", "failed"]
 MAX_BYTES = 5 * 1024 * 1024
 MAX_REDIRECTS = 5
 HOST_PAUSE = 900.0
-"""Seconds for which one busy feed keeps the others of its host waiting at most; it itself waits
-on."""
+"""Seconds: a Retry-After delays the other feeds of the host by no more than this. The feed that got
+it waits for all of the time."""
 MAX_VALIDATOR = 1_024
 _PERMANENT = frozenset((301, 308))
 _REDIRECTS = _PERMANENT | {302, 303, 307}
@@ -59,10 +59,11 @@ def user_agent() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One feed to fetch: its address (URL or path), and the validators of its last answer,
+    """One feed to fetch: its address (URL or path), and the validators of its last response,
     verbatim.
 
-    Not `private`, it is on no private address and in no file even if the fetcher allows such.
+    Unless `private` is set, private addresses and local files are refused even if the fetcher
+    allows them.
     """
 
     url: str
@@ -74,14 +75,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What came of a fetch.
+    """The result of a fetch.
 
-    `outcome` is "ok" (with a `body`), "not modified", "gone" (410: do not ask again), "missing"
-    (404), "busy" (429 or 503; ask again after `retry_after` seconds where the server said so; with
-    no `status` its host had said so before and was not asked), or "failed". `moved_to` is the
-    address to ask from now on, after permanent redirects. `private` says that only private
-    addresses were reached. `problem` is there unless all went well. Names of headers are in lower
-    case, their values as Latin-1.
+    `outcome` is "ok" (with a `body`), "not modified", "gone" (410: do not fetch again), "missing"
+    (404), "busy" (429 or 503; fetch again after `retry_after` seconds where the server said so;
+    without a `status` an earlier Retry-After of the host still holds and no request was sent), or
+    "failed". `moved_to` is the address to fetch from now on, after permanent redirects. `private`
+    says that only private addresses were reached. `problem` is None if all went well. Names of
+    headers are in lower case, their values as Latin-1.
     """
 
     url: str
@@ -114,7 +115,7 @@ class _Failed(Exception):
 
 
 class _Busy(Exception):
-    """The host has asked for time; `seconds` are left of it."""
+    """The host has sent a Retry-After, of which `seconds` are left."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -175,11 +176,12 @@ class Fetcher(AbstractContextManager["Fetcher"]):
         self._client.close()
 
     def start(self, request: Request, note: object) -> None:
-        """Fetch a feed as soon as its host and a connection are free; `next` gives the answer."""
+        """Queue a fetch, which starts as soon as its host and a connection are free; `next` returns
+        the result with this `note`."""
         self._crew.submit(_host(request.url), lambda: (note, self.fetch(request)))
 
     def next(self, timeout: float | None = None) -> tuple[object, Fetched] | None:
-        """The next answer with the note of its request; None if none comes in `timeout` seconds."""
+        """The next result with the note of its request; None if none comes in `timeout` seconds."""
         return self._crew.next(timeout)
 
     def fetch(self, request: Request) -> Fetched:
@@ -191,7 +193,7 @@ class Fetcher(AbstractContextManager["Fetcher"]):
             return self._follow(request)
 
     def post(self, url: str, form: bytes, *, allow_private: bool) -> Fetched:
-        """Post a form, as to a hub; `ok` for any status that says so, with the answer's beginning.
+        """Post a form to a hub; "ok" for any status of success, with the beginning of the response.
 
         A private address is reached only if the fetcher and the caller both allow it.
         """
@@ -269,7 +271,7 @@ class Fetcher(AbstractContextManager["Fetcher"]):
 
     @contextmanager
     def _alone(self, url: str) -> Iterator[None]:
-        """Be the only one to talk to a host, unless it has asked to be left alone."""
+        """Hold the host's lock: one request at a time. Raises _Busy while a Retry-After holds."""
         host = _host(url)
         with self._hosts_lock:
             lock = self._hosts[host]
@@ -277,7 +279,7 @@ class Fetcher(AbstractContextManager["Fetcher"]):
             raise OutOfTime
         try:
             left = self._busy_until.get(host, 0.0) - self._now()
-            if 0 < left < 2 * HOST_PAUSE:  # still later: the clock was wrong, and was set right
+            if 0 < left < 2 * HOST_PAUSE:  # more means that the clock was wrong when it was noted
                 raise _Busy(left)
             self._busy_until.pop(host, None)
             yield
@@ -321,7 +323,7 @@ class Fetcher(AbstractContextManager["Fetcher"]):
 
     def _read(self, request: Request, path: Path) -> Fetched:
         if not request.private:
-            problem = f"read: {path}: a file of this machine, not allowed here"
+            problem = f"read: {path}: local files are not allowed here"
             return Fetched(request.url, "failed", request.url, problem=problem)
         try:
             if not path.is_file():
@@ -358,13 +360,13 @@ def local_path(address: str) -> Path | None:
 
 
 def _moved(answer: Fetched, address: str) -> Fetched:
-    """A redirect counts as a move once it led to the feed."""
+    """The answer with `moved_to`, if the permanent redirects led to the feed."""
     well = answer.outcome in ("ok", "not modified")
     return replace(answer, moved_to=address) if well else answer
 
 
 def _conditions(request: Request) -> dict[bytes, bytes]:
-    """The validators as header fields, but for one that could not stand in a header."""
+    """The validators as header fields, without those that a header cannot hold."""
     validators = {b"If-None-Match": request.etag, b"If-Modified-Since": request.last_modified}
     return {
         name: value.encode("latin-1", "replace")

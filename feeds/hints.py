@@ -1,8 +1,8 @@
-"""What a document says of its own fetching: how often, and by which hub it is pushed instead.
+"""The hints that a feed gives about fetching it: how often, and which WebSub hub pushes it.
 
-In: the bytes of a feed, and the header fields it came with. Out: `Hints`, empty where it says
-nothing. Only what stands before the first item is read, by expat, which is stopped at the first
-sign of a document type's tricks; nothing is fetched.
+In: the bytes of a feed, and the header fields it came with. Out: `Hints`, empty where there are
+none. Only the part before the first item is read, by expat, which stops at the first entity
+declaration; nothing is fetched.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Enough(Exception):
 
 
 def read_hints(body: bytes, headers: Mapping[str, str], url: str) -> Hints:
-    """What a feed that came from `url` asks for; names of headers in lower case.
+    """The hints of a feed that came from `url`; names of headers in lower case.
 
     The Link header goes before the document (WebSub, section 4), and the first hub before others.
     """

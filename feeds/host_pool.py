@@ -19,8 +19,8 @@ T = TypeVar("T")
 class HostPool(Generic[T]):
     """`threads` at most, started when needed. Close it; jobs under way are then left to end alone.
 
-    Results wait to be taken, no more than twice as many as there are threads: whoever submits jobs
-    without taking results stops the work, not the memory.
+    At most twice as many results as there are threads wait to be taken: if nobody takes them, the
+    threads stop instead of filling the memory.
     """
 
     def __init__(self, threads: int, name: str) -> None:
@@ -35,7 +35,7 @@ class HostPool(Generic[T]):
         self._results: queue.Queue[T] = queue.Queue(2 * threads)
 
     def submit(self, host: str, job: Callable[[], T]) -> None:
-        """Have `job` done once all earlier ones of its host are. It must not raise."""
+        """Queue `job`, which runs after all earlier jobs of its host. It must not raise."""
         with self._change:
             waiting = self._jobs.get(host)
             if waiting is not None:
@@ -62,7 +62,7 @@ class HostPool(Generic[T]):
             self._change.notify_all()
 
     def _work(self) -> None:
-        while (host := self._take()) is not None:
+        while (host := self._next_host()) is not None:
             # The host's entry stays while its job runs, so that no other thread takes it up.
             result = self._jobs[host].popleft()()
             with self._change:
@@ -71,16 +71,16 @@ class HostPool(Generic[T]):
                     self._change.notify()
                 else:
                     del self._jobs[host]
-            self._hand_in(result)
+            self._put_result(result)
 
-    def _take(self) -> str | None:
+    def _next_host(self) -> str | None:
         with self._change:
             self._idle += 1
             self._change.wait_for(lambda: self._closed or self._ready)
             self._idle -= 1
             return None if self._closed else self._ready.popleft()
 
-    def _hand_in(self, result: T) -> None:
+    def _put_result(self, result: T) -> None:
         while not self._closed:
             try:
                 self._results.put(result, timeout=0.5)

@@ -1,4 +1,4 @@
-"""Which hubs push which feeds (WebSub): the tables, and nothing of the protocol.
+"""Subscriptions of feeds at their hubs (WebSub): the tables only; `websub` has the protocol.
 
 In: the spool's database, inside a transaction of the spool. Out: `Subscription`s.
 """
@@ -22,9 +22,9 @@ RENEW_AT = 0.8
 """The share of a lease after which it is renewed."""
 
 _DAY = 86_400 * 1_000_000
-# An active subscription is tried at RENEW_AT of its lease, so what is left behind that time tells
-# how far ahead it can be; all others are tried within a day. What lies further ahead (the day is
-# also the tolerance) was put there by a clock that was wrong.
+# An active subscription is renewed at RENEW_AT of its lease, so the rest of the lease behind
+# `next_try` bounds how far ahead `next_try` can be; all others are tried within a day. A `next_try`
+# further ahead (the day is also the tolerance) was set by a wrong clock, and is due now.
 _DUE = f"""
 (next_try <= ?1 OR
  next_try - ?1 > {_DAY} + {RENEW_AT / (1 - RENEW_AT):.1f} * max(0, expires - next_try))
@@ -67,12 +67,13 @@ def load(db: sqlite3.Connection, where: str = "TRUE", *values: object) -> list[S
 
 
 def due(db: sqlite3.Connection, now: int) -> list[Subscription]:
-    """Those of active feeds that are to be tried now, or further ahead than they can be."""
+    """The subscriptions of active feeds whose `next_try` has come, or was set by a wrong clock."""
     return load(db, _DUE, now)
 
 
-def note_callback(db: sqlite3.Connection, address: str) -> None:
-    """Keep the callbacks' common address. No hub pushes to another one before it is asked again."""
+def set_callback(db: sqlite3.Connection, address: str) -> None:
+    """Store the address that all callbacks begin with. If it has changed, all subscriptions are
+    made anew, because hubs still push to the former address."""
     if db.execute("SELECT address FROM callback").fetchone() == (address,):
         return
     db.execute("DELETE FROM callback")

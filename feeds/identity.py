@@ -1,6 +1,7 @@
-"""Identity over time: which item of a feed is one that was seen before, and which is history.
+"""Identity over time: which items of a feed were seen before under another id, and which are
+history.
 
-In: the items of one document of a feed, and what is remembered of the feed's earlier ones. Out: the
+In: the items of one document of a feed, and the ids and traces of the feed's earlier ones. Out: the
 same items under the ids that they had when they were first seen. No I/O and no clock.
 
 Within one document an item is its guid, else its link, else its title and date (`adapter`). Over
@@ -23,19 +24,19 @@ from dataclasses import replace
 from feeds.item import Item
 
 ALL = -(2**63)
-"""As the time since which a feed's items are news: all are, however old."""
+"""A value of `since` (see `is_history`) by which all items are news, however old."""
 CROWD = 20
-"""Feeds that share a link; one of more is of no use to tell two formats of one feed."""
+"""A link that more feeds than this share is ignored when formats of one feed are looked for."""
 
 
 def trace(item: Item) -> bytes:
-    """What stays of an item when its guid drifts: 8 bytes of its link and date; empty without a
-    link.
+    """A fingerprint that stays when the guid drifts: 8 bytes, a hash of the item's link and date;
+    empty without a link.
 
-    The date is exact to the second, so two items of one page are told apart unless they were
-    published at once. Dates without a time of day are not: there the host counts too. Without any
-    date only equal texts are one item: a page that is announced every day under a new guid is news
-    every day.
+    The date counts to the second, so two items of one page differ unless they were published in the
+    same second. Of the link only the path counts, or host and path where the date has no time of
+    day. An undated item has its link and its text hashed: a page that is announced every day under
+    a new guid is news every day.
     """
     if not item.item_url:
         return b""
@@ -51,8 +52,8 @@ def trace(item: Item) -> bytes:
     return hashlib.blake2b(f"{place}\0{mark}".encode(), digest_size=8).digest()
 
 
-def settle(items: Sequence[Item], known: Mapping[str, bytes]) -> list[Item]:
-    """The items, each under the id of the earlier item that it is.
+def reuse_ids(items: Sequence[Item], known: Mapping[str, bytes]) -> list[Item]:
+    """The items; one that is an earlier item under a new guid gets the earlier item's id.
 
     `known` maps the id of each item that was seen before to its `trace`. An id is taken over only
     by one item, only from one that the document does not hold, and only if no other has its trace.
@@ -72,22 +73,22 @@ def settle(items: Sequence[Item], known: Mapping[str, bytes]) -> list[Item]:
 
 
 def is_history(item: Item, since: int, arrival: int) -> bool:
-    """Whether an item of a feed's first document was there before anyone asked for it.
+    """Whether an item of a feed's first document was there before the feed was subscribed.
 
     `since` is when the feed was subscribed (microseconds; `ALL` where the user wants everything).
-    News is what is dated after that and not after its `arrival`: what has no date of its own, or
-    one in the future, was there when the feed was first looked at.
+    An item is news if it is dated after that and not after its `arrival`. One without a date of its
+    own, or with one in the future, counts as history.
     """
     if since == ALL:
         return False
     return not (item.dated and since < item.timestamp <= arrival)
 
 
-def twins(channels: Mapping[str, Iterable[Item]]) -> list[tuple[str, str]]:
-    """Pairs of feeds, by their keys, that show the same items: two formats of one feed.
+def duplicate_feeds(channels: Mapping[str, Iterable[Item]]) -> list[tuple[str, str]]:
+    """Pairs of feeds, by their keys, that are two formats of one feed.
 
-    Those are feeds of which the smaller has at least three links and shares nine in ten with the
-    other. Links of more than `CROWD` feeds tell nothing.
+    The smaller of the two has at least three links, and shares nine in ten with the other. Links
+    that more than `CROWD` feeds have do not count.
     """
     feeds: dict[str, set[str]] = {}
     sizes: Counter[str] = Counter()
@@ -111,7 +112,8 @@ def _bare(url: str) -> str:
 
 
 def _guid(item: Item, id: str) -> str:
-    """The guid goes back to what it was, where the id was made of nothing else."""
+    """The guid of an item that gets the earlier id `id`: that id, unless it consists of the item's
+    guid and a link."""
     return item.guid if item.guid and id.startswith(f"{item.guid} ") else id
 
 

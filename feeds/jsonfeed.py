@@ -38,7 +38,7 @@ def looks_like_json(text: str) -> bool:
 
 
 def read_json_feed(text: str) -> JsonFeed:
-    """Raises NoJsonFeed for JSON that is none, and for what is not JSON at all."""
+    """Parse the text of a JSON Feed. Raises NoJsonFeed for other JSON, and for other text."""
     try:
         # Raw line ends within strings are a common slip, and say clearly what is meant.
         document = json.loads(text, strict=False)

@@ -15,7 +15,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class NoLogin(Exception):
-    """The environment lacks what the login names."""
+    """A variable that the login names is not in the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class Login:
         return None if text is None else cls(url, text)
 
     def is_for(self, url: str) -> bool:
-        """Whether it may be sent to `url`; the same host by TLS instead of without may have it."""
+        """Whether it may be sent to `url`: the same origin, or the same host by https instead of
+        http."""
         ours, theirs = _origin(self.url), _origin(url)
         upgrade = ours[0::2] == ("http", 80) and theirs[0::2] == ("https", 443)
         return ours == theirs or (upgrade and ours[1] == theirs[1])
@@ -42,7 +43,7 @@ class Login:
     def header(self) -> bytes:
         """The value of Authorization (RFC 7617). Raises NoLogin if a variable is missing."""
         user, _, password = self.text.partition(":")
-        pair = f"{_meant(user)}:{_meant(password)}"
+        pair = f"{_expanded(user)}:{_expanded(password)}"
         return b"Basic " + b64encode(pair.encode())
 
 
@@ -58,13 +59,13 @@ def split_login(url: str) -> tuple[str, str | None]:
     return urlunsplit(parts._replace(netloc=host)), login or None
 
 
-def _meant(part: str) -> str:
+def _expanded(part: str) -> str:
     part = unquote(part)
     if not part.startswith("$"):
         return part
     value = os.environ.get(part[1:])
     if value is None:
-        raise NoLogin(f"the login names ${part[1:]}, which the environment has not")
+        raise NoLogin(f"the login names ${part[1:]}, which is not set in the environment")
     return value
 
 

@@ -19,10 +19,10 @@ from feeds.encoding import decode
 from feeds.fetch import local_path
 from feeds.item import legal_text, one_line
 
-_START = re.compile(r"<(?:!DOCTYPE|[A-Za-z])")  # behind the declaration, and whatever else
+_START = re.compile(r"<(?:!DOCTYPE|[A-Za-z])")  # after the XML declaration and any other text
 _EMPTY = re.compile(r"/\s*>")
-# Addresses are full of bare ampersands, and recovery would drop what follows them; of entities
-# that were never declared, HTML's are what was meant.
+# Addresses are full of bare ampersands, and the parser's recovery would drop the text after them.
+# Undeclared entities are read as HTML's.
 _AMPERSAND = re.compile(r"&(?:(#\d+|#x[0-9A-Fa-f]+|lt|gt|amp|quot|apos);|([A-Za-z][A-Za-z0-9]*;)?)")
 
 
@@ -48,7 +48,7 @@ def read_opml(data: bytes, base: str = "") -> list[Subscription]:
     text, _ = decode(data)
     text = legal_text(text)
     start = _START.search(text)
-    text = _AMPERSAND.sub(_meant, text[start.start() :] if start else text.strip())
+    text = _AMPERSAND.sub(_as_xml, text[start.start() :] if start else text.strip())
     root = _tree(text)
     if root is None or not any(_is(element, "outline") for element in root.iter()):
         raise OpmlError("opml: no <outline> in the file")
@@ -133,10 +133,10 @@ def _feed_count(root: etree._Element | None) -> int:
 
 
 def refusal(url: str, base: str) -> str:
-    """Why an address out of a file may not be subscribed, "" if it may.
+    """Why an address out of an OPML file may not be subscribed, "" if it may.
 
-    Others write such files. Feeds that are files themselves must lie in the folder of the file that
-    names them, or below; what else is not fetched over http or https is not fetched at all.
+    Such files may be from strangers. So only http and https addresses are allowed, and local files
+    that lie in the folder of the OPML file or below it.
     """
     path = local_path(url)
     if path is None:
@@ -153,7 +153,7 @@ def refusal(url: str, base: str) -> str:
     return "" if inside else "a file outside the folder of the list"
 
 
-def _meant(found: re.Match[str]) -> str:
+def _as_xml(found: re.Match[str]) -> str:
     """What an ampersand stands for, as XML."""
     if found[1]:
         return found[0]

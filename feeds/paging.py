@@ -40,8 +40,8 @@ def with_history(
     edited since (RFC 5005, 4.2). The walk ends at the last page, at a page seen before or without
     anything new, after `max_pages`, and at one that cannot be read; that it did not reach the end
     is one of the problems. Pages on another host than the feed's (`channel.url`, or `final_url`
-    where redirects led to) are not followed: whoever writes a feed does not choose what we ask of
-    others.
+    where redirects led to) are not followed: the author of a feed must not choose what we request
+    from other hosts.
     """
     items: dict[str, Item] = {item.id: item for item in channel.items}
     problems = list(channel.problems)

@@ -1,4 +1,4 @@
-"""feedparser, driven so that no document can hang it or make it read anything else.
+"""feedparser, called so that no document can hang it or make it read other files or addresses.
 
 In: the bytes of a feed. Out: feedparser's own dictionaries for the feed and its entries, its name
 of the dialect, and problems; for JSON Feed (`jsonfeed`) the same. `feedparser.parse` itself is not
@@ -39,7 +39,7 @@ _HTML_DOCTYPE = re.compile(r"<!doctype\s+html\b[^>]*>", re.IGNORECASE)
 _HTML_ROOT = re.compile(r"<html\b", re.IGNORECASE)
 _FEED_ROOT = re.compile(r"<(?:\w+:)?(?:rss|feed|rdf)\b", re.IGNORECASE)
 _ITEM = re.compile(r"<((?:[\w.-]{1,40}:)?(?:item|entry))(?=[\s>/])", re.IGNORECASE)
-# What feedparser does not know: a module, and names as they are commonly misspelt.
+# Namespaces that feedparser does not know: a module, and common misspellings.
 _NAMESPACES = StrictFeedParser.namespaces | {
     "http://source.scripting.com/": "source",
     "http://purl.org/dc/elements/1.1": "dc",
@@ -60,7 +60,7 @@ class _Refused(Exception):
 
 
 class _Watched:
-    """Mixed into feedparser's parsers: looks at the clock wherever they can spend time."""
+    """A mixin for feedparser's parsers that checks the deadline wherever they can spend time."""
 
     namespaces = _NAMESPACES
     _matchnamespaces: ClassVar[dict[str, str]] = {}  # filled by feedparser from the line above
@@ -101,8 +101,8 @@ class _Strict(_Watched, StrictFeedParser):  # type: ignore[misc]
 
 class _Loose(_Watched, LooseFeedParser):  # type: ignore[misc]
     def feed(self, data: str) -> None:
-        # As feedparser does it, which however also changes what stands in CDATA sections, and takes
-        # references to quotes for quotes before any markup is read.
+        # Does what feedparser's own `feed` does, except that feedparser also changes the text in
+        # CDATA sections, and replaces references to quotes before any markup is read.
         pieces = []
         for is_text, piece in _apart(data, "<![CDATA[", "]]>"):
             if not is_text:
@@ -193,7 +193,7 @@ def _character(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What feedparser made of a document.
+    """A document as feedparser has parsed it.
 
     `version` is feedparser's short name of the dialect ("rss20", "atom10", "rss10", ...; "" if it
     knows none). A `malformed` document is not well-formed XML and was read by the loose parser.
@@ -228,14 +228,15 @@ def parse_document(body: bytes, content_type: str = "", max_seconds: float = MAX
 
 
 def _parse_xml(prolog: Prolog, problems: tuple[str, ...], deadline: float) -> Parsed:
-    """Strictly if it is well-formed, else loosely; what is lost by that is said."""
+    """Parse strictly if the document is well-formed, else loosely; `problems` says what was
+    lost."""
     malformed = False
     try:
         try:
             parser: Any = _strict(prolog.text, deadline)
         except _Refused:
             raise
-        except Exception as error:  # its handlers assume what a malformed feed does not hold
+        except Exception as error:  # feedparser's handlers fail in many ways on malformed feeds
             problems += (f"not well-formed: {_describe(error)}",)
             malformed = True
             parser = _loose(prolog.text, dict(prolog.entities), deadline)
@@ -309,7 +310,8 @@ def _describe(error: Exception) -> str:
 
 
 def _other_format(text: str) -> str | None:
-    """Name what is plainly something else, before the loose parser labours over it."""
+    """What the text is if it is plainly not a feed ("an HTML page, ..."), else None; checked before
+    the loose parser runs, which is slow."""
     start = _after_comments(text, 0)
     doctype = _HTML_DOCTYPE.match(text, start)
     if doctype:

@@ -1,4 +1,4 @@
-"""Polling: which feeds are due, what a fetch means for the next one, and one wave after the other.
+"""Polling: fetches the feeds that are due, in waves, and schedules the next fetch of each.
 
 In: the feeds that are subscribed, a fetcher, a spool and a clock. Out: waves in the spool.
 """
@@ -23,21 +23,23 @@ from feeds.websub import Subscriber, discover
 
 SECOND = 1_000_000
 REFRESH = 7 * 86_400 * SECOND
-"""Microseconds for which "not modified" is believed before the whole document is asked for."""
+"""Microseconds after which the whole document is requested although the server keeps answering
+"not modified"."""
 INTERVAL = 900.0
-"""Seconds between two fetches of a feed where nobody says otherwise; a feed that brings little, or
-asks for it, is asked less often."""
+"""Default for the shortest time between two fetches of a feed, in seconds. Feeds that bring little,
+or ask for it, are fetched less often."""
 WAVE_FEEDS = 500
 WAVE_BYTES = 32 * 1024 * 1024
 
 Observer = Callable[[FeedState, FeedState, int], Iterable[DocumentRow]]
-"""Told a feed's state before and after a fetch, and when; gives more documents to store with it."""
+"""Called with a feed's state before and after a fetch, and the time of it in microseconds; returns
+more documents to store in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """What one round of fetches did: feeds asked, rows added, and (feed, problem) pairs to
-    report."""
+    """The result of one round of fetches: how many feeds were fetched, how many rows were added,
+    and (feed, problem) pairs to report."""
 
     fetched: int = 0
     rows: int = 0
@@ -51,9 +53,10 @@ class Wave:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms a feed is fetched: whether it may be on a private address, since when
+    """How a feed is fetched: whether it may be on a private address, from which time
     (microseconds since the epoch) the items of its first document are news, `ALL` by default, and
-    the `interval` between two fetches in seconds, if the user has said one for this feed."""
+    the `interval` between two fetches in seconds, None unless the user has set one for this
+    feed."""
 
     private: bool = True
     since: int = ALL
@@ -115,14 +118,15 @@ class Poller:
 
     @property
     def sources(self) -> list[str]:
-        """What the documents of these feeds name as their source: the addresses without logins."""
+        """The sources of these feeds' documents: the addresses without logins."""
         return [s.url for s in self._spool.feeds() if self._feeds is None or s.url in self._feeds]
 
-    def wave(self, patience: float | None = None) -> Wave:
-        """Fetch every feed that is due, together, and append what came of it.
+    def fetch_wave(self, patience: float | None = None) -> Wave:
+        """Fetch every feed that is due and append the results to the spool.
 
-        That is one transaction, or several if it is very much. After `patience` seconds the fetches
-        still under way are left to the next wave, so that a slow host keeps nobody else waiting.
+        A wave is one transaction, or several if it is very large. After `patience` seconds the
+        fetches still under way are left to the next wave, so that a slow host does not delay the
+        others.
         """
         self._pushed = self._subscriber.live() if self._subscriber else frozenset()
         self._start_due()
@@ -136,15 +140,15 @@ class Poller:
             flight, fetched = answer
             assert isinstance(flight, _Flight)
             del self._flying[flight.state.url]
-            batches[flight.number] = self._digest(flight, fetched)
+            batches[flight.number] = self._interpret(flight, fetched)
             size += len(fetched.body)
             if len(batches) >= WAVE_FEEDS or size >= WAVE_BYTES:
                 total += self._append(batches)
                 batches, size = {}, 0
         return total + self._append(batches)
 
-    def wait(self) -> float | None:
-        """Seconds until there is something to do; None if no feed is left that will ever be due."""
+    def seconds_until_due(self) -> float | None:
+        """Seconds until the next feed is due; None if no feed will ever be due."""
         if self._flying:
             return 0.0
         for next_fetch, url in self._spool.schedule():
@@ -154,15 +158,15 @@ class Poller:
         return None
 
     def _is_too_far(self, seconds: float, url: str) -> bool:
-        """Whether a feed's next fetch is further off than any wait, so that a wrong clock has set
-        it."""
+        """Whether a feed's next fetch is further off than the longest wait, which means that it was
+        set by a wrong clock."""
         if seconds <= longest_wait(self._interval):
             return False
         return seconds > longest_wait(self._terms(url).interval or 0.0)
 
     def _start_due(self) -> None:
         now = int(self._now() * SECOND)
-        # What the clock put far ahead while it was wrong is due now, or it would be for good.
+        # Fetches that a wrong clock scheduled far ahead are due now; else they would never be.
         beyond = now + int(longest_wait(self._interval) * SECOND)
         for due, url in self._spool.schedule(until=now, beyond=beyond):
             subscribed = self._feeds is None or url in self._feeds
@@ -184,12 +188,12 @@ class Poller:
                 request = replace(request, etag=state.etag, last_modified=state.last_modified)
             self._fetcher.start(request, flight)
 
-    def _digest(self, flight: _Flight, fetched: Fetched) -> Batch:
+    def _interpret(self, flight: _Flight, fetched: Fetched) -> Batch:
         state = flight.state
         arrival = int(self._now() * SECOND)
         pushed = state.url in self._pushed
         own = flight.terms.interval
-        batch = digest(
+        batch = batch_of(
             state,
             fetched,
             arrival,
@@ -209,7 +213,7 @@ class Poller:
         return Wave(asked, rows, tuple(_problems(in_order)))
 
 
-def digest(
+def batch_of(
     state: FeedState,
     fetched: Fetched,
     arrival: int,
@@ -219,13 +223,13 @@ def digest(
     pushed: bool = False,
     exact: bool = False,
 ) -> Batch:
-    """What a fetch means: the feed's new state, and the channel if a document came.
+    """Convert a fetch to a batch: the feed's new state, and the channel if there was a document.
 
     `arrival` is in microseconds since the epoch, `interval` in seconds; `chance` is from 0 to 1.
     An `exact` interval is kept, whatever the feed brings or asks for.
     """
     if fetched.outcome == "busy" and fetched.status is None:
-        # It was not asked at all. Feeds of one host do not all come back at once.
+        # No request was sent. `chance` spreads the feeds of one host over the next interval.
         wait = min(fetched.retry_after or 0.0, 86_400.0) + interval * chance
         return Batch(_later(state, arrival, wait), arrival)
     state = replace(state, last_fetch=arrival)
@@ -274,7 +278,7 @@ def digest(
         dates = [item.timestamp / SECOND for item in channel.items if item.dated]
         rate = first_rate(dates, arrival / SECOND) if dates else None
     if local_path(state.address) is not None:
-        rate = None  # a file of this machine costs nobody anything
+        rate = None  # reading a local file is cheap, so it is read at each interval
     wait = interval if exact else regular_wait(interval, rate, wish, chance, pushed=pushed)
     hub = discover(fetched, hints, state.url)
     return Batch(_later(well, arrival, wait), arrival, channel, hub=hub)

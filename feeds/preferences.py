@@ -1,8 +1,8 @@
-"""What the user says of a feed: its folder, its name, its interval, what it may reach, and since
-when it is news.
+"""The user's settings for each feed: folder, title, interval, whether it may be private, and from
+which time on its items are news.
 
 In: the file of a spool. Out: `Preferences` by the feed's url; a table of the spool's database,
-beside what is known of the fetches (`feed_state`). Any process may write it.
+beside the state of the fetches (`feed_state`). Any process may write it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from feeds.poll import Terms
 
-# The table has the name that it had when the first states were written.
+# The table is called "listing" and its column "typed" because states that exist have these names.
 TABLE = """
 CREATE TABLE IF NOT EXISTS listing (
     url TEXT PRIMARY KEY, title TEXT NOT NULL, folder TEXT NOT NULL, typed INTEGER NOT NULL,
@@ -70,12 +70,12 @@ class PreferenceTable(AbstractContextManager["PreferenceTable"]):
         return {row[0]: _of(*row) for row in rows}
 
     def of(self, url: str) -> Preferences | None:
-        """Those of a feed, None if nobody has said anything of it."""
+        """The preferences of a feed, None if none were stored."""
         row = self._db.execute(f"SELECT {_COLUMNS} FROM listing WHERE url = ?", (url,)).fetchone()
         return None if row is None else _of(*row)
 
     def terms(self, url: str) -> Terms:
-        """On what terms the poller fetches a feed; one without preferences may be private."""
+        """How the poller fetches a feed; one without preferences may be private."""
         found = self.of(url)
         if found is None:
             return Terms()

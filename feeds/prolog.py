@@ -1,4 +1,4 @@
-"""What stands before the root element of a feed: document type, entities, XML declaration.
+"""The prolog of a feed, made safe: document type, entities, XML declaration.
 
 In: the text of a document. Out: the same text with a prolog that is safe to parse, the internal
 entities that it declares, problems, and a reason to refuse it. Old RSS carries a DOCTYPE that is

@@ -1,8 +1,8 @@
-"""Which rows of the spool are what the user asked for when a feed was added, however old they are.
+"""Requested history: the rows of feeds' first documents, which are admitted however old they are.
 
-In: the first documents of feeds, inside a transaction of the spool. Out, to the process that
-matches: whether a row is such a one, and whether some are still to come. Lateness is about feeds
-that are behind; what was asked for is old because it was asked for.
+In: the numbers of these rows, inside a transaction of the spool. Out, to the process that matches:
+whether a row is requested history, and whether more of it is still to come. The bound on lateness
+is for feeds that lag behind; a user who adds a feed asks for its old items on purpose.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ CREATE TABLE IF NOT EXISTS requested (
 """
 
 _LONGEST = 3_600.0
-"""Seconds for which history that does not come is waited for."""
+"""Seconds after which history that has not come is no longer waited for."""
 
 
-def note(db: sqlite3.Connection, sources: Iterable[str], numbers: range) -> None:
-    """Rows of these sources, of which each number is one."""
+def insert(db: sqlite3.Connection, sources: Iterable[str], numbers: range) -> None:
+    """Store that the rows with these numbers, which are of these sources, are requested
+    history."""
     db.executemany(
         "INSERT OR REPLACE INTO requested VALUES (?, ?, ?)",
         [(source, numbers[0], numbers[-1]) for source in sources],
     )
 
 
-def forget(db: sqlite3.Connection, up_to_seq: int) -> None:
-    """Rows up to a number have been let go."""
+def delete(db: sqlite3.Connection, up_to_seq: int) -> None:
+    """Forget ranges of rows that the spool has deleted, up to and including a number."""
     db.execute("DELETE FROM requested WHERE last <= ?", (up_to_seq,))
 
 
 class Requested:
-    """What was asked for in the spool at `path`, for the process that matches its rows. `steady` is
-    a clock in seconds that never jumps."""
+    """The requested history of the spool at `path`, for the process that matches its rows. `steady`
+    is a monotonic clock in seconds."""
 
     def __init__(self, path: str | Path, steady: Callable[[], float] = time.monotonic) -> None:
         self._path = Path(path)
@@ -48,7 +49,7 @@ class Requested:
         self._since: float | None = None
 
     def refresh(self) -> None:
-        """Look again; before a batch of rows that the spool has by now."""
+        """Read the ranges again; to be called before each batch of rows."""
         ranges: dict[str, list[tuple[int, int]]] = {}
         with row_log.reading(self._path) as db:
             found = db.execute("SELECT source, first, last FROM requested") if db else []
@@ -57,13 +58,13 @@ class Requested:
         self._ranges = ranges
 
     def covers(self, source: str, seq: int) -> bool:
-        """Whether the row of this number was asked for, as of the last `refresh`."""
+        """Whether the row of this number is requested history, as of the last `refresh`."""
         return any(first <= seq <= last for first, last in self._ranges.get(source, ()))
 
-    def waits(self, position: int) -> bool:
-        """Whether some of it is still to come to who has applied the rows up to `position`: it
-        waits in the spool, or its feed was not asked yet. What does not come is not waited for
-        forever."""
+    def is_pending(self, position: int) -> bool:
+        """Whether requested history beyond the row number `position`, up to which the caller has
+        applied the spool, is still to come: it is in the spool, or its feed was not fetched yet.
+        False after `_LONGEST` seconds of waiting."""
         with row_log.reading(self._path) as db:
             found = (
                 db is not None

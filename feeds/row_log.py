@@ -1,7 +1,7 @@
-"""The numbered documents in the file of a spool: how they are written, read and let go.
+"""The log of numbered documents in the file of a spool: appending, reading, deleting.
 
 In: document rows, inside a transaction of the spool. Out: their numbers; rows by number, for
-readers in any process. Numbers only grow, also where rows were let go.
+readers in any process. Numbers only grow, and those of deleted rows are not used again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from feeds.rows import DocumentRow
 
 VERSION = 3
-"""Of the whole file."""
+"""The version of the spool's file, all tables together."""
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS document (
@@ -40,14 +40,14 @@ class SpoolError(Exception):
 
 
 class SpoolFull(SpoolError):
-    """There is no room left to write: nothing of it was stored."""
+    """The disk is full; nothing of the transaction was stored."""
 
 
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def problem(path: Path, error: BaseException) -> SpoolError:
-    """What went wrong with the file, and what to do about it."""
+    """An SQLite error as a SpoolError that says what to do about it."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return SpoolFull(f"spool: {path}: {error}")
@@ -61,7 +61,7 @@ def problem(path: Path, error: BaseException) -> SpoolError:
 
 
 def create(path: Path) -> None:
-    """Make an empty file, and its directory, where they are not there; for their owner only."""
+    """Make an empty file and its directory if they are missing, readable by their owner only."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
         # It holds the logins of feeds.
@@ -72,9 +72,10 @@ def create(path: Path) -> None:
 
 
 def values(row: DocumentRow, now: int) -> Values:
-    """A row as it is stored; `now` in microseconds is when. ValueError for what cannot be."""
+    """The column values of a row stored at `now` (microseconds). ValueError for a text that cannot
+    be stored."""
     for text in (row.source, row.id, row.place, row.error or "", *row.streams):
-        text.encode()  # half a surrogate pair is no text
+        text.encode()  # raises for a lone surrogate
     return (
         row.source,
         row.id,
@@ -90,22 +91,23 @@ def values(row: DocumentRow, now: int) -> Values:
 
 
 def insert(db: sqlite3.Connection, rows: Sequence[Values]) -> range:
-    """Append rows; their numbers."""
+    """Append rows; returns their numbers."""
     db.executemany(_INSERT, rows)
     last = newest(db)
     return range(last - len(rows) + 1, last + 1)
 
 
 def delete(db: sqlite3.Connection, up_to_seq: int) -> int:
-    """Let go some of the rows up to a number, the oldest; how many, 0 if there are none."""
+    """Delete the oldest rows, up to and including a number and at most `_CHUNK` numbers at a time;
+    returns how many, 0 if there are none."""
     return db.execute(
         "DELETE FROM document WHERE seq <= ? AND seq < (SELECT min(seq) FROM document) + ?",
         (up_to_seq, _CHUNK),
     ).rowcount
 
 
-def skip(db: sqlite3.Connection, seq: int) -> None:
-    """Let the next number be greater than `seq`."""
+def skip_numbers(db: sqlite3.Connection, seq: int) -> None:
+    """Make the next number greater than `seq`."""
     if newest(db) < seq:
         db.execute("DELETE FROM sqlite_sequence WHERE name = 'document'")
         db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('document', ?)", (seq,))
@@ -118,7 +120,7 @@ def newest(db: sqlite3.Connection) -> int:
 
 
 def migrate(db: sqlite3.Connection) -> None:
-    """Bring the table of versions 1 and 2 of the spool to what it is now."""
+    """Convert the table from versions 1 and 2 of the spool."""
     db.execute("ALTER TABLE document ADD COLUMN taken INTEGER NOT NULL DEFAULT 0")
 
 
@@ -172,14 +174,15 @@ def seq_after(path: str | Path, start_seq: int, rows: int) -> int:
 
 
 def sources(path: str | Path) -> list[str]:
-    """What the rows in the spool at `path` name as their source, each once."""
+    """The distinct sources of the rows in the spool at `path`."""
     with reading(path) as db:
         found = db.execute("SELECT DISTINCT source FROM document").fetchall() if db else []
     return [source for (source,) in found]
 
 
-def taken(path: str | Path, after: int) -> int | None:
-    """When the first row after a number was stored, in microseconds; None if there is none."""
+def stored_at(path: str | Path, after: int) -> int | None:
+    """When the first row after number `after` was stored, in microseconds; None if there is
+    none."""
     ask = "SELECT taken FROM document WHERE seq > ? ORDER BY seq LIMIT 1"
     with reading(path) as db:
         row = db.execute(ask, (after,)).fetchone() if db else None
@@ -188,7 +191,7 @@ def taken(path: str | Path, after: int) -> int | None:
 
 @contextmanager
 def reading(path: str | Path) -> Iterator[sqlite3.Connection | None]:
-    """A connection that only reads; None without a file, or with an empty one."""
+    """A read-only connection; None if the file is missing or empty."""
     path = Path(path)
     if not path.exists():
         yield None
@@ -205,7 +208,7 @@ def version(db: sqlite3.Connection, path: Path) -> int:
     """The file's version, 0 if it is empty; raises SpoolError if it belongs to something else."""
     (found,) = db.execute("PRAGMA user_version").fetchone()
     if not 0 <= found <= VERSION:
-        raise SpoolError(f"spool: {path}: version {found}, this program reads {VERSION}")
+        raise SpoolError(f"spool: {path}: version {found}, but this program reads up to {VERSION}")
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if found == 0 and tables:
         raise SpoolError(f"spool: {path}: a database, but not a spool")

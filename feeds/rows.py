@@ -1,6 +1,6 @@
-"""The document row: what every source of documents yields, one by one and as Arrow columns.
+"""The document row: what every source of documents yields, one by one or as Arrow columns.
 
-In: items, or bytes that could not be read. Out: rows, and record batches of the DOCUMENTS schema.
+In: items, or bytes that could not be parsed. Out: rows, and record batches of the DOCUMENTS schema.
 A row with an `error` is a dead letter: its `xml` then holds the bytes as they came.
 """
 
@@ -37,9 +37,10 @@ class DocumentRow(NamedTuple):
 
     `source` and `id` identify it; `streams` are those it flows through; `timestamp` is in
     microseconds since the epoch, the document's own date if `dated`; `seq` numbers the rows of its
-    source; `revision` says that it replaces what was sent under this id before; `error` why `xml`
-    is no document; `place` says to people where it came from. No columns: `arrival` is when an
-    archive first saw it, and `order` what rows of files are sorted by.
+    source; `revision` says that it replaces the document sent under this id before; `error` says
+    why `xml` is not a document; `place` says where it came from, for people. Two fields are not
+    columns: `arrival` is when an archive first saw the item, and `order` is a sort key for rows
+    read from files.
     """
 
     source: str
@@ -80,7 +81,7 @@ def item_row(
 
 
 def dead_row(source: str, body: bytes, error: str, place: str, arrival: int) -> DocumentRow:
-    """The dead letter of a document that cannot be read; its id is a hash of its bytes."""
+    """The dead letter of a document that cannot be parsed; its id is a hash of its bytes."""
     digest = hashlib.blake2b(body, digest_size=16).hexdigest()
     return DocumentRow(
         source=source,

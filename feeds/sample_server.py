@@ -27,8 +27,8 @@ _CONTENT_TYPES = {
 
 
 class FeedServer(Threaded):
-    """`with FeedServer(directory) as server: ... server.url("news.rss")`. `requests` counts
-    them."""
+    """`with FeedServer(directory) as server: ... server.url("news.rss")`. `requests` is the number
+    of requests so far."""
 
     def __init__(self, directory: str | Path, port: int = 0) -> None:
         self._directory = Path(directory).resolve()
@@ -58,7 +58,7 @@ class FeedServer(Threaded):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers for one server, which a class made of this names."""
+    """The request handler; each server makes a subclass of it that names the server."""
 
     samples: FeedServer
     protocol_version = "HTTP/1.1"

@@ -1,7 +1,7 @@
-"""When to ask a feed again: what its publisher asks for, what it really brings, what went wrong.
+"""When to fetch a feed again: by its publisher's wish, its rate of new items, and its failures.
 
-In: numbers and header fields. Out: seconds to wait, and items per day. No I/O and no clock; chance
-comes in as a number from 0 to 1.
+In: numbers and header fields. Out: seconds to wait, and items per day. No I/O and no clock; random
+numbers from 0 to 1 are passed in as `chance`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from email.utils import parsedate_to_datetime
 
 DAY = 86_400.0
 LONGEST_WAIT = DAY
-"""Seconds: no publisher's wish, no failure and no Retry-After keeps a feed unasked for longer."""
+"""Seconds: no publisher's wish, no failure and no Retry-After delays a fetch for longer."""
 SLOWEST = 32.0
-"""A feed that brings nothing is asked after this many times the shortest interval."""
+"""A feed without new items is fetched after this many times the shortest interval."""
 SHARE = 8.0
-"""A feed is asked this many times between two of its items, within the other bounds."""
+"""A feed is fetched this many times between two new items, within the other bounds."""
 PUSHED_WAIT = 6 * 3600.0
-"""Seconds between two fetches of a feed whose hub pushes; what a hub loses is found by then."""
+"""Seconds between two fetches of a feed whose hub pushes; they find items that the hub lost."""
 JITTER = 0.1
 
 _RATE_DAYS = 7.0
@@ -34,11 +34,11 @@ def regular_wait(
     *,
     pushed: bool = False,
 ) -> float:
-    """Seconds until the next fetch of a feed that is well.
+    """Seconds until the next fetch of a feed whose last fetch succeeded.
 
-    `interval` is the shortest time between two fetches. A feed that seldom brings an item is asked
-    less often, and none before the `wish` of its publisher (seconds, 0 for none). Up to a tenth is
-    added by `chance`, so that feeds which were first asked together drift apart.
+    `interval` is the shortest time between two fetches. A feed with few new items is fetched less
+    often, and no feed before the `wish` of its publisher (seconds, 0 for none). Up to a tenth is
+    added by `chance`, so that feeds which were first fetched together drift apart.
     """
     wait = interval
     if items_per_day is not None:
@@ -52,8 +52,8 @@ def regular_wait(
 def failure_wait(interval: float, errors: int, retry_after: float | None, chance: float) -> float:
     """Seconds until the next fetch after `errors` failures in a row (1 for the first).
 
-    Twice as long each time, up to a day; half of it is left to `chance`, so that what failed
-    together does not come back together. Never sooner than the server asked for, up to a day.
+    Twice as long each time, up to a day; half of it is random (`chance`), so that feeds which
+    failed together are not retried together. Never sooner than Retry-After says, up to a day.
     """
     longest = min(interval * 2.0 ** min(errors, 20), max(interval, LONGEST_WAIT))
     wait = longest / 2 * (1 + chance)
@@ -61,7 +61,7 @@ def failure_wait(interval: float, errors: int, retry_after: float | None, chance
 
 
 def longest_wait(interval: float) -> float:
-    """Seconds that no wait of a feed exceeds; what is due still later was set by a wrong clock."""
+    """The longest wait there can be, in seconds; a later due time was set by a wrong clock."""
     return max(interval, LONGEST_WAIT) * (1 + JITTER) + interval
 
 
@@ -75,8 +75,8 @@ def retry_after(value: str, now: float) -> float | None:
 
 
 def freshness(headers: Mapping[str, str]) -> float:
-    """Seconds for which an answer is fresh (RFC 9111, 4.2), 0 if it does not say; names in lower
-    case."""
+    """Seconds for which a response is fresh (RFC 9111, 4.2), 0 if it does not say; the names of
+    `headers` are in lower case."""
     parts = (part.partition("=") for part in headers.get("cache-control", "").split(","))
     directives = {name.strip().lower(): value.strip().strip('"') for name, _, value in parts}
     if "no-cache" in directives or "no-store" in directives:
@@ -91,8 +91,8 @@ def freshness(headers: Mapping[str, str]) -> float:
 def first_rate(times: Iterable[float], now: float) -> float:
     """Items per day, from the dates (seconds) of the items of the first document of a feed.
 
-    That is what `next_rate` would say had it watched from the beginning, or the density of the
-    items if that is greater, since a document holds the newest few only.
+    The greater of two estimates: what `next_rate` would be now had it counted these items as they
+    came, and their number over their time span, since a document holds the newest few only.
     """
     ages = [(now - time) / DAY for time in times if time <= now]
     if not ages:
@@ -102,7 +102,8 @@ def first_rate(times: Iterable[float], now: float) -> float:
 
 
 def next_rate(rate: float, new: int, elapsed: float) -> float:
-    """Items per day after `new` more came in `elapsed` seconds: older ones count less, by weeks."""
+    """Items per day after `new` more in `elapsed` seconds: an average in which the weight of older
+    items decays over a week."""
     return rate * math.exp(-max(elapsed, 0.0) / DAY / _RATE_DAYS) + new / _RATE_DAYS
 
 

@@ -1,4 +1,5 @@
-"""Which items of which feed were seen, with what content: what makes fetching idempotent.
+"""The items that were seen of each feed, with hashes of their content: this makes fetching
+idempotent.
 
 In: a document of a feed, and the spool's database inside a transaction of the spool. Out: rows of
 the items that are new, and of those that have changed.
@@ -10,7 +11,7 @@ import sqlite3
 from dataclasses import replace
 
 from feeds.adapter import Channel
-from feeds.identity import is_history, settle, trace
+from feeds.identity import is_history, reuse_ids, trace
 from feeds.rows import DocumentRow, item_row
 
 TABLE = """
@@ -25,7 +26,7 @@ FORGET_AFTER = 90 * 86_400 * 1_000_000
 """Microseconds for which an item that left its feed is remembered as seen."""
 
 
-def take(
+def record_items(
     db: sqlite3.Connection,
     source: str,
     channel: Channel,
@@ -35,20 +36,21 @@ def take(
     whole: bool,
     unread: bool,
 ) -> list[DocumentRow]:
-    """The rows of what a document brings, remembered from now on; the document's last item first.
+    """Record the items of a document as seen; returns rows of the new and the changed ones, the
+    document's last item first.
 
     Of the first document of a feed, which was `unread` until now, items from before `since` are
-    history and no rows. A document that is not `whole` says nothing of the items that it does not
-    hold.
+    history: recorded, but no rows. Items that a `whole` document lacks are marked as gone; a
+    partial one (a push) marks nothing.
     """
     columns = "SELECT id, hash, timestamp, gone, trace FROM seen WHERE source = ?"
     seen: dict[str, tuple[bytes, int, int | None, bytes]] = {
         id: values for id, *values in db.execute(columns, (source,))
     }
-    # That nothing was seen is not enough: a feed may have been empty so far. Nor is that it was
-    # never read: one that was removed and added again brings only what is new.
+    # Both conditions are needed. A feed whose documents were empty so far has no seen items, but
+    # was read; a feed that was removed and added again is unread, but its items were seen.
     first = unread and not seen
-    items = settle(channel.items, {id: mark for id, (*_, mark) in seen.items()})
+    items = reuse_ids(channel.items, {id: mark for id, (*_, mark) in seen.items()})
     rows: list[DocumentRow] = []
     changed: list[tuple[str, str, bytes, int, bytes]] = []
     for item in reversed(items):  # documents list the newest first
@@ -82,5 +84,5 @@ def take(
 
 
 def migrate(db: sqlite3.Connection) -> None:
-    """Bring the table of version 1 of the spool to what it is now."""
+    """Convert the table from version 1 of the spool."""
     db.execute("ALTER TABLE seen ADD COLUMN trace BLOB NOT NULL DEFAULT x''")

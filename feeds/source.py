@@ -7,9 +7,9 @@ numbers; an offset is `{"seq": n}`, the last row that was read. Register it with
 Options: `path`; `rows_per_batch` (how many rows a micro-batch takes at most, 10000);
 `partitions` (into how many tasks a batch is cut at most, 2), `rows_per_partition` (a batch is not
 cut into smaller pieces than that, 500). A batch read (`spark.read`) takes `start` (exclusive) and
-`end` (inclusive), by default all there is.
+`end` (inclusive), by default all rows.
 
-Nothing is trimmed here: that Spark has passed a row does not say that it was applied.
+Nothing is trimmed here: a row that Spark has committed need not have been applied to the state.
 """
 
 from __future__ import annotations
@@ -167,4 +167,4 @@ class FeedSpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return _read(self._options, partition)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Nothing to do: rows stay until whoever applied them trims the spool."""
+        """Nothing to do: rows stay until the process that has applied them trims the spool."""

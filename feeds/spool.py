@@ -1,4 +1,4 @@
-"""The spool: what feeds brought and publishers sent, durable before anything else sees it.
+"""The spool: documents of feeds and publishers, durable before any other stage reads them.
 
 In: waves, the batches of feeds that were fetched together, and rows that are published. Out:
 numbered document rows, in order, to any process. One SQLite file (write-ahead log, every commit
@@ -7,10 +7,10 @@ synced) holds the rows (`row_log`), the items that were `seen`, the `feed_state`
 
 Guarantees, also when the process is killed or the power fails at any moment:
 
-- What `publish` has returned numbers for is there. Threads that publish at once share one sync.
-
-- A wave is there entirely or not at all: its rows, the items seen and the feeds' new validators.
-  So a feed whose items are not in the spool is asked for them again.
+- Rows for which `publish` has returned numbers are stored. Threads that publish at the same time
+  share one sync.
+- A wave is stored entirely or not at all: its rows, the items seen and the feeds' new validators.
+  So the items of a wave that was not stored are fetched again.
 - An item gets one row when it is first seen and one more each time its content has changed.
 - Numbers only grow, also across `trim`; a number that was read never names another row.
 
@@ -43,7 +43,7 @@ from feeds.row_log import last_seq as last_seq
 from feeds.row_log import read_rows as read_rows
 from feeds.row_log import seq_after as seq_after
 from feeds.row_log import sources as sources
-from feeds.row_log import taken as taken
+from feeds.row_log import stored_at as stored_at
 from feeds.rows import DocumentRow, dead_row
 from feeds.schedule import first_rate, next_rate
 
@@ -51,23 +51,23 @@ _TABLES = ";".join((row_log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE, request
     ";"
 )
 _LOG_LIMIT = 64 << 20
-"""Bytes to which SQLite's own log is cut back."""
+"""Bytes to which SQLite's write-ahead log is truncated."""
 _SLACK = 4_096
-"""Free pages that a file may keep, for what comes next."""
+"""Free pages that `compact` leaves in the file, for rows to come."""
 _NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one fetch of one feed brought, or one push of its hub.
+    """The result of one fetch of a feed, or of one push by its hub.
 
-    `state` is the feed's state from now on. `channel` is None where there was no document (an
-    error, or nothing new); a channel that could not be read becomes a dead letter with the `body`.
-    A document that was `pushed` says nothing of the items that it does not hold, nor of the fetches
-    to come, so of `state` it changes the health only. `withheld` says that the validators were
-    not sent although there were some. Items of the feed's first document from before `since`
-    are history: seen, but no rows. `hub` is the one that the document names, if it was fetched.
-    `rows` are more documents to store with it.
+    `state` is the feed's state from now on. `channel` is None if there was no document (an error,
+    or not modified); a channel that could not be parsed becomes a dead letter with the `body`. A
+    `pushed` document holds some items only and does not change the schedule, so of `state` just
+    title and health are stored. `withheld` says that the validators were not sent although there
+    were some. Items of the feed's first document from before `since` are history: recorded as seen,
+    but no rows. `hub` is the subscription that a fetched document offers. `rows` are more documents
+    to store in the same transaction.
     """
 
     state: FeedState
@@ -83,7 +83,7 @@ class Batch:
 
 @dataclass(slots=True)
 class _Group:
-    """Rows that one call publishes, and what became of them."""
+    """The rows of one call of `publish`, and their result: numbers, or an error."""
 
     rows: list[row_log.Values]
     numbers: range = range(0)
@@ -92,11 +92,11 @@ class _Group:
 
 
 class Spool(AbstractContextManager["Spool"]):
-    """The spool at `path`, made if it is not there, for the process that writes it.
+    """The spool at `path`, made if it is missing, for the process that writes it.
 
-    `on_rows` is called, by the thread that stored them, when there are new rows; `now` gives
+    `on_rows` is called after new rows were stored, by the thread that stored them; `now` returns
     seconds since the epoch. May be used from several threads. Raises SpoolError for a file that is
-    something else.
+    not a spool.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Spool(AbstractContextManager["Spool"]):
             )
             old = row_log.version(self._db, self.path)
             if old < row_log.VERSION:
-                # What is let go can then be given back to the file system, some at a time.
+                # Only with this setting can pages be given back to the file system in pieces.
                 self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 self._db.execute("VACUUM")
             self._db.execute("PRAGMA journal_mode = WAL")
@@ -146,10 +146,10 @@ class Spool(AbstractContextManager["Spool"]):
     def append(self, wave: Batch | Iterable[Batch], *, known_only: bool = False) -> int:
         """Store a wave in one transaction; returns how many rows it added.
 
-        The rows of all its feeds are in order of time, so that the first fetches of many feeds
-        arrive as their items happened; those of first documents, which are what was asked for
-        however old they are, come before what is new in the others. With `known_only` a feed that
-        was removed while it was being fetched stays removed.
+        The rows of all its feeds are sorted by timestamp, so that the first fetches of many feeds
+        arrive as their items happened; those of first documents, which are requested history, come
+        before the new items of other feeds. With `known_only` a feed that was removed while it was
+        being fetched stays removed.
         """
         batches = [wave] if isinstance(wave, Batch) else list(wave)
         with self._transaction():
@@ -160,8 +160,8 @@ class Spool(AbstractContextManager["Spool"]):
                 if known is None and known_only:
                     continue
                 new = self._new_rows(batch, known)
-                states.save(self._db, _accounted(batch, known, new))
-                self._note_hub(batch)
+                states.save(self._db, _state_after(batch, known, new))
+                self._update_hub(batch)
                 first = known is None or not known.was_read
                 for row in new:
                     (asked if first and row.error is None else rows).append(row)
@@ -172,25 +172,25 @@ class Spool(AbstractContextManager["Spool"]):
             now = self._microseconds()
             numbers = row_log.insert(self._db, [row_log.values(row, now) for row in rows])
             if asked:
-                requested.note(self._db, {row.source for row in asked}, numbers[: len(asked)])
+                requested.insert(self._db, {row.source for row in asked}, numbers[: len(asked)])
         if rows:
             self._last = numbers[-1]
             self.on_rows()
         return len(rows)
 
     def publish(self, rows: Sequence[DocumentRow]) -> range:
-        """Append rows that are no feed's, all or none; their numbers. They are on disk when it
+        """Append rows of a publisher, all or none; returns their numbers. They are on disk when it
         returns.
 
-        Calls from several threads that meet are one transaction, so they wait for one sync
-        together. ValueError for a text that cannot be stored; SpoolFull where there is no room;
-        SpoolError for another failure of the file.
+        Concurrent calls are written in one transaction (group commit), so they share one sync.
+        ValueError for a text that cannot be stored; SpoolFull if the disk is full; SpoolError for
+        another failure of the file.
         """
         now = self._microseconds()
         group = _Group([row_log.values(row, now) for row in rows])
         self._waiting.append(group)
         with self._lock:
-            # Whoever comes first writes for all that have come meanwhile.
+            # The first thread that gets the lock writes the groups of all that wait for it.
             if not group.done:
                 self._write_waiting()
         if group.error is not None:
@@ -226,44 +226,46 @@ class Spool(AbstractContextManager["Spool"]):
             return self._last
 
     def skip_to(self, seq: int) -> None:
-        """Number the rows to come above `seq`: where the file was lost, no number comes again."""
+        """Make the numbers to come greater than `seq`, so that none is used twice after the file
+        was lost."""
         with self._transaction():
-            row_log.skip(self._db, seq)
+            row_log.skip_numbers(self._db, seq)
             self._last = row_log.newest(self._db)
 
     def backlog(self, applied: int) -> int:
-        """How many numbers this process knows of after `applied`; it waits for nobody."""
+        """How many rows were stored after number `applied`; takes no lock."""
         return max(0, self._last - applied)
 
     def trim(self, up_to_seq: int) -> int:
-        """Delete the rows up to and including a number; what was seen stays. Returns how many.
+        """Delete the rows up to and including a number; returns how many. Their items stay recorded
+        as seen.
 
-        In pieces, so that whoever publishes meanwhile need not wait long.
+        Each chunk is a transaction of its own, so that publishers need not wait long.
         """
         total = 0
         while True:
             with self._transaction():
                 gone = row_log.delete(self._db, up_to_seq)
-                requested.forget(self._db, up_to_seq)
+                requested.delete(self._db, up_to_seq)
             if not gone:
                 return total
             total += gone
 
     def compact(self) -> int:
-        """Give the room of what was let go back to the file system, if it is much; pages given
-        back."""
+        """Give free pages back to the file system, if there are more than `_SLACK`; returns how
+        many."""
         with self._lock:
             (free,) = self._db.execute("PRAGMA freelist_count").fetchone()
         pages = int(free) - _SLACK
         for _ in range(0, pages, 1_000):
             with self._lock:
-                # A script, because it goes on until the statement is done: a page is a step.
+                # The pragma frees one page a step; only `executescript` runs all of its steps.
                 self._db.executescript("PRAGMA incremental_vacuum(1000)")
         return max(0, pages)
 
     def backup(self, path: Path) -> None:
-        """Write a consistent copy to `path`, which must not exist, while all goes on.
-        SpoolError."""
+        """Write a consistent copy to `path`, which must not exist; readers and writers go on
+        meanwhile. Raises SpoolError."""
         try:
             with row_log.reading(self.path) as db:
                 assert db is not None
@@ -286,8 +288,8 @@ class Spool(AbstractContextManager["Spool"]):
             return states.load(self._db, "TRUE ORDER BY url")
 
     def schedule(self, until: int = _NEVER, beyond: int = _NEVER) -> list[tuple[int, str]]:
-        """When each active feed is next due, with its url, the longest due first; those up to a
-        time, and those `beyond` another."""
+        """(next_fetch, url) of the active feeds due at `until` or before, or later than `beyond`,
+        the longest due first."""
         with self._lock:
             return self._db.execute(
                 "SELECT next_fetch, url FROM feed WHERE status = 'active' "
@@ -296,11 +298,13 @@ class Spool(AbstractContextManager["Spool"]):
             ).fetchall()
 
     def add(self, url: str, login: str | None = None) -> bool:
-        """Subscribe to a feed, due at once; whether it is new. A known one only gets the login."""
+        """Subscribe to a feed, due at once; returns whether it is new. A known one only gets the
+        login."""
         return self.add_all({url: login}) > 0
 
     def add_all(self, logins: Mapping[str, str | None]) -> int:
-        """Subscribe to feeds, given with their logins, in one transaction; how many are new."""
+        """Subscribe to feeds, given with their logins, in one transaction; returns how many are
+        new."""
         new = 0
         with self._transaction():
             for url, login in logins.items():
@@ -312,14 +316,14 @@ class Spool(AbstractContextManager["Spool"]):
         return new
 
     def remove(self, url: str) -> bool:
-        """Forget a feed, but not its items: added again it brings only what is new. Was it
-        there?"""
+        """Delete a feed, but not the record of its items: added again it brings only new ones.
+        Returns whether it was there."""
         with self._transaction():
             self._db.execute("DELETE FROM hub WHERE url = ?", (url,))
             return self._db.execute("DELETE FROM feed WHERE url = ?", (url,)).rowcount > 0
 
     def refresh(self, url: str) -> FeedState | None:
-        """Make an active feed due at once; how it stands, None if it is not there."""
+        """Make an active feed due at once; returns its state, None if there is no such feed."""
         with self._transaction():
             self._db.execute(
                 "UPDATE feed SET next_fetch = 0 WHERE url = ? AND status = 'active'", (url,)
@@ -327,7 +331,8 @@ class Spool(AbstractContextManager["Spool"]):
             return self._known(url)
 
     def set_status(self, url: str, status: Status) -> bool:
-        """Pause a feed, or make it active and due at once, also one that was gone. Is it there?"""
+        """Pause a feed, or make it active and due at once, also one that was gone. Returns whether
+        there is such a feed."""
         with self._transaction():
             changed = self._db.execute(
                 "UPDATE feed SET status = ?, next_fetch = 0 WHERE url = ?", (status, url)
@@ -335,7 +340,7 @@ class Spool(AbstractContextManager["Spool"]):
             return changed.rowcount > 0
 
     def hubs(self, due: int | None = None) -> list[Subscription]:
-        """All subscriptions at hubs; or those of active feeds that are to be tried at a time."""
+        """All subscriptions at hubs; or those of active feeds that are due at a time."""
         with self._lock:
             return hubs.load(self._db) if due is None else hubs.due(self._db, due)
 
@@ -350,10 +355,11 @@ class Spool(AbstractContextManager["Spool"]):
         with self._transaction():
             hubs.save(self._db, subscription)
 
-    def note_callback(self, address: str) -> None:
-        """Keep the address under which hubs reach us; if it is another one, all are asked anew."""
+    def set_callback(self, address: str) -> None:
+        """Store the address under which hubs reach us; if it has changed, all subscriptions are
+        made anew."""
         with self._transaction():
-            hubs.note_callback(self._db, address)
+            hubs.set_callback(self._db, address)
 
     # -- inside a transaction ------------------------------------------------------------------
 
@@ -382,11 +388,11 @@ class Spool(AbstractContextManager["Spool"]):
             return []
         if channel.error is not None:
             known = before.problem if before else None
-            # One dead letter for each time that a feed breaks, not one for each fetch meanwhile.
+            # One dead letter when a feed breaks, not one for each fetch while it stays broken.
             if known is not None and known == state.problem:
                 return []
             return [dead_row(state.url, batch.body, channel.error, state.url, batch.arrival)]
-        return seen.take(
+        return seen.record_items(
             self._db,
             state.url,
             channel,
@@ -396,8 +402,9 @@ class Spool(AbstractContextManager["Spool"]):
             unread=before is None or not before.was_read,
         )
 
-    def _note_hub(self, batch: Batch) -> None:
-        """Keep the feed's subscription while its documents name the same hub and topic."""
+    def _update_hub(self, batch: Batch) -> None:
+        """Store the subscription that a document offers, unless its hub and topic are known; delete
+        the subscription of a feed whose document names no hub."""
         if batch.channel is None or batch.channel.error is not None or batch.pushed:
             return
         url, hub = batch.state.url, batch.hub
@@ -408,12 +415,13 @@ class Spool(AbstractContextManager["Spool"]):
             self._db.execute("DELETE FROM hub WHERE url = ?", (url,))
 
 
-def _accounted(batch: Batch, before: FeedState | None, rows: Sequence[DocumentRow]) -> FeedState:
-    """The state of a feed with what only the spool can tell: how many items were new."""
+def _state_after(batch: Batch, before: FeedState | None, rows: Sequence[DocumentRow]) -> FeedState:
+    """The feed's state after a batch, with the fields that depend on how many items were new."""
     state = batch.state
     if batch.pushed and before is not None:
         state = replace(before, last_success=batch.arrival, title=state.title)
-    # Validators that stay while items come would go on to hide them.
+    # A server whose validators stay the same although items are new would answer "not modified"
+    # and hide the items, so its validators are not sent from now on.
     if batch.withheld and before is not None and rows:
         same = (state.etag, state.last_modified) == (before.etag, before.last_modified)
         state = replace(state, trusted=not same)

@@ -1,7 +1,5 @@
-"""A server of the standard library in a thread of its own.
-
-In: the server. Out: it answers from `start` to `close`, or while a block lasts.
-"""
+"""Runs a `socketserver` server in a thread of its own, from `start` to `close` or for a `with`
+block."""
 
 from __future__ import annotations
 
@@ -10,16 +8,17 @@ from socketserver import TCPServer
 from typing import Self
 
 _LOOK = 0.05
-"""Seconds after which it looks whether it is to end."""
+"""Seconds between two checks whether the server is to stop."""
 
 
 class Threaded:
-    """Begins to answer with `start`; `close` waits until it has ended."""
+    """A server that answers from `start` on; `close` stops it and waits until its thread has
+    ended."""
 
     def __init__(self, server: TCPServer, name: str) -> None:
         self._server = server
         self.port: int = server.socket.getsockname()[1]
-        """The one that was asked for, or that the system gave."""
+        """The port that it listens on; if 0 was requested, the one that the system chose."""
         self._thread = threading.Thread(
             target=server.serve_forever, args=(_LOOK,), name=name, daemon=True
         )

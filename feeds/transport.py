@@ -1,9 +1,10 @@
 """The network under the fetcher: which addresses it may reach, and for how long.
 
-In: requests of httpx. Out: connections to public addresses only (unless told otherwise), each of
-whose operations ends by the deadline of the fetch that asked for it. The check is made on the
+In: requests of httpx. Out: connections to public addresses only (unless private ones are allowed);
+each of their operations ends by the deadline of the fetch it belongs to. The check is made on the
 address that is connected to, so a name that resolves differently the next time gains nothing.
-Behind a proxy, which looks names up itself, the check is made on what the name means here.
+Behind a proxy, which resolves names itself, the check is made on the address that the name has on
+this machine.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import httpx
 from feeds.host_pool import HostPool
 
 LOOK_UP = 5.0
-"""Seconds that names have to be looked up before a feed is taken as it is."""
+"""Seconds allowed for resolving the hosts of feeds in `private_hosts`."""
 
 _PEER = "address_connected_to"
 
@@ -39,10 +40,11 @@ class OutOfTime(Exception):
 
 
 class Bounds(threading.local):
-    """What the fetch that runs in this thread may do: until when, and whether to private addresses.
+    """The bounds of the fetch that runs in this thread: its deadline, and whether it may connect to
+    private addresses.
 
-    A fetch that once reached a public address may not go on to a private one: whoever answers
-    there could otherwise redirect us into the network that we are in.
+    A fetch that has connected to a public address may not go on to a private one: the public server
+    could otherwise redirect us into our own network.
     """
 
     end: float | None = None
@@ -59,11 +61,12 @@ class Bounds(threading.local):
             self.private = False
 
     def reached(self, address: str) -> None:
-        """Take note of who answered."""
+        """Record an address that was connected to."""
         self.private = self.private and not is_public(address)
 
     def limit(self, timeout: float | None) -> float | None:
-        """`timeout`, or what is left if that is less. Raises OutOfTime if nothing is left."""
+        """`timeout`, or the time left until the deadline if that is less (seconds). Raises
+        OutOfTime if none is left."""
         if self.end is None:
             return timeout
         left = self.end - time.monotonic()
@@ -73,7 +76,7 @@ class Bounds(threading.local):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """An operation's timeout, when the whole time is up, is the whole fetch's."""
+        """Raises OutOfTime instead of an operation's timeout if the fetch's deadline has passed."""
         try:
             yield
         except httpcore.TimeoutException:
@@ -116,7 +119,7 @@ class Transport(httpx.BaseTransport):
         assert isinstance(request.stream, httpx.SyncByteStream)
         host = request.url.host
         proxy = None if self._direct(host) else self._proxied.get(request.url.scheme)
-        address = None if proxy is None else self._meant(host, request.url.port or 0)
+        address = None if proxy is None else self._address_here(host, request.url.port or 0)
         pool = proxy or (self._private if self._bounds.private else self._public)
         response = pool.handle_request(
             httpcore.Request(
@@ -153,9 +156,7 @@ class Transport(httpx.BaseTransport):
         except (ValueError, httpx.InvalidURL):
             raise ValueError("the proxy's address is not a URL") from None
         if proxy.url.scheme not in ("http", "https") or not proxy.url.host:
-            raise ValueError(
-                f"a '{proxy.url.scheme}:' proxy without a host, or of a kind not known"
-            )
+            raise ValueError(f"a '{proxy.url.scheme}:' proxy without a host, or of an unknown kind")
         return httpcore.HTTPProxy(
             str(proxy.url), proxy.raw_auth, **self._settings, network_backend=backend
         )
@@ -169,8 +170,9 @@ class Transport(httpx.BaseTransport):
             name and (name == "*" or f".{host.lower()}".endswith(f".{name}")) for name in listed
         )
 
-    def _meant(self, host: str, port: int) -> str | None:
-        """The address that a name has here, None if it has none, as is usual behind a proxy."""
+    def _address_here(self, host: str, port: int) -> str | None:
+        """The address that a name has on this machine, None if it has none, as is usual behind a
+        proxy."""
         try:
             addresses = resolve(host, port)
         except httpcore.ConnectError:
@@ -220,7 +222,7 @@ class _Backend(httpcore.NetworkBackend):
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.NetworkStream:
-        raise BlockedAddress("sockets in the file system are not reached")
+        raise BlockedAddress("Unix sockets are not allowed")
 
     def sleep(self, seconds: float) -> None:
         self._tcp.sleep(seconds)
@@ -267,7 +269,7 @@ def is_public(text: str) -> bool:
 class _Stream(httpcore.NetworkStream):
     """A connection whose reads and writes end by the deadline of the thread that makes them.
 
-    It knows where it leads even after the other side has closed it.
+    It knows the peer's address even after the peer has closed it.
     """
 
     def __init__(self, stream: httpcore.NetworkStream, bounds: Bounds, address: str) -> None:
@@ -314,7 +316,7 @@ def host_of(url: str) -> str:
 def private_hosts(hosts: Iterable[str], seconds: float = LOOK_UP) -> dict[str, str]:
     """Those hosts that have private addresses alone, each with one of them.
 
-    A name that cannot be looked up within some seconds is not among them; a fetch asks again.
+    A name that cannot be resolved within some seconds is not among them; each fetch checks again.
     """
     waiting = set(hosts)
     found: dict[str, str] = {}

@@ -13,18 +13,18 @@ from feeds.item import one_line
 
 try:
     import brotli  # type: ignore[import-not-found,import-untyped,unused-ignore]
-except ImportError:  # then servers are not asked for it
+except ImportError:  # then Accept-Encoding does not offer it
     brotli = None
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 
 
 ACCEPTED = "gzip, deflate" if brotli is None else "gzip, deflate, br"
-"""What to name in Accept-Encoding."""
+"""The value of Accept-Encoding."""
 
 
 class TooLarge(Exception):
-    """The body exceeds the limit; `size` is how much was seen of it, one byte more than that."""
+    """The body exceeds the limit; `size` is how many bytes were read: the limit plus one."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -32,7 +32,7 @@ class TooLarge(Exception):
 
 
 class BadEncoding(Exception):
-    """The body is not what its encoding says, or the encoding is one nobody asked for."""
+    """The body cannot be decoded as its Content-Encoding says, or that encoding is unknown."""
 
 
 def unpack(pieces: Iterable[bytes], encoding: str, limit: int) -> bytes:
@@ -114,8 +114,8 @@ def _unbrotlied(pieces: Iterable[bytes], limit: int) -> bytes:
 
 
 def _window_bits(start: bytes) -> int:
-    """What zlib needs to know: "deflate" is meant to have zlib's header (RFC 1950), and often has
-    not."""
+    """zlib's `wbits` for data that starts so: gzip, zlib, or raw deflate. The encoding "deflate"
+    should have zlib's header (RFC 1950), but often lacks it."""
     if start.startswith(_GZIP_MAGIC[:2]):
         return 16 + zlib.MAX_WBITS
     has_header = start[0] & 0x0F == 8 and int.from_bytes(start[:2], "big") % 31 == 0

@@ -1,8 +1,8 @@
-"""WebSub (W3C Recommendation, 2018): hubs push what is new, instead of being asked for it.
+"""WebSub (W3C Recommendation, 2018): hubs push new items, so that feeds need not be polled often.
 
 In: the hubs that feeds name (`discover`), the spool, a fetcher for requests to hubs, and an address
 under which hubs reach us. Out: pushed documents in the spool, next to fetched ones and under the
-same identities, so that an item that comes both ways comes once.
+same identities, so that an item that is both pushed and fetched is stored once.
 
 A feed whose subscription lapses, is denied or never verified is polled as any other, and one that
 is pushed is still polled at long intervals.
@@ -33,17 +33,17 @@ from feeds.unpack import BadEncoding, TooLarge, unpack
 
 SECOND = 1_000_000
 LEASE = 10 * DAY
-"""Seconds for which a subscription is asked; the hub may decide otherwise."""
+"""Seconds for which a subscription is requested; the hub may grant another lease."""
 PATIENCE = 600.0
-"""Seconds that a hub has for verifying, and between the first two tries where it fails."""
+"""Seconds that a hub has for verifying, and the first wait between two tries."""
 _LONGEST_LEASE = 366 * DAY
 _ALGORITHMS = {name: getattr(hashlib, name) for name in ("sha1", "sha256", "sha384", "sha512")}
 
 
 def discover(fetched: Fetched, hints: Hints, url: str) -> Subscription | None:
-    """The subscription that a feed's documents offer, None if they name no hub (section 4).
+    """The subscription that a feed's document offers, None if it names no hub (section 4).
 
-    Without a link to itself, the topic is the address that the feed came from.
+    If the document has no link to itself, the topic is the address that it came from.
     """
     if hints.hub is None:
         return None
@@ -53,7 +53,7 @@ def discover(fetched: Fetched, hints: Hints, url: str) -> Subscription | None:
 
 
 def signed(secret: str, body: bytes, signature: str) -> bool:
-    """Whether `signature` ("sha256=...") is that of `body`, by any algorithm of section 8."""
+    """Whether `signature` ("sha256=...") is the HMAC of `body`, by any algorithm of section 8."""
     name, _, digest = signature.strip().partition("=")
     algorithm = _ALGORITHMS.get(name.lower())
     if algorithm is None:
@@ -63,11 +63,11 @@ def signed(secret: str, body: bytes, signature: str) -> bool:
 
 
 class Subscriber(AbstractContextManager["Subscriber"]):
-    """Keeps the feeds of a spool subscribed at their hubs, and takes what these push.
+    """Keeps the feeds of a spool subscribed at their hubs, and stores the documents that they push.
 
     `callback` is the address of this program as hubs see it, for instance that of a reverse proxy
-    in front of `host` and `port`; by default these themselves, which only hubs of this machine
-    reach. The feeds' own poller finds the hubs. `lease` is in seconds.
+    in front of `host` and `port`; by default these themselves, which only hubs on this machine
+    reach. The poller finds the hubs in the feeds it fetches. `lease` is in seconds.
     """
 
     def __init__(
@@ -89,13 +89,15 @@ class Subscriber(AbstractContextManager["Subscriber"]):
         self._chance = chance
         self._lock = threading.RLock()
         self._stop = threading.Event()
-        self._server = CallbackServer((host, port), self.expects, self.verify, self.push, MAX_BYTES)
+        self._server = CallbackServer(
+            (host, port), self.is_active, self.verify, self.receive, MAX_BYTES
+        )
         self._callback = (callback or self._server.base).rstrip("/") + "/"
         self._thread = threading.Thread(target=self._run, name="websub", daemon=True)
         self.problem: BaseException | None = None
 
     def __enter__(self) -> Subscriber:
-        self._spool.note_callback(self._callback)
+        self._spool.set_callback(self._callback)
         self._server.start()
         self._thread.start()
         return self
@@ -115,20 +117,21 @@ class Subscriber(AbstractContextManager["Subscriber"]):
     def _run(self) -> None:
         try:
             while not self._stop.wait(1.0):
-                self.tend()
+                self.renew_due()
         except BaseException as error:
             self.problem = error
             raise
 
-    def tend(self) -> int:
-        """Ask the hubs for what is wanted, unanswered or running out; how many were asked."""
+    def renew_due(self) -> int:
+        """Send a request for each subscription that is new, unanswered or about to end; returns how
+        many were due."""
         due = self._spool.hubs(due=self._later(0))
         for subscription in due:
             if not self._stop.is_set():
-                self._ask(subscription)
+                self._subscribe(subscription)
         return len(due)
 
-    def _ask(self, subscription: Subscription) -> None:
+    def _subscribe(self, subscription: Subscription) -> None:
         # The hub may verify before it answers. An unanswered request counts as a failure.
         later = self._later(failure_wait(PATIENCE, subscription.errors + 1, None, self._chance()))
         with self._lock:
@@ -137,7 +140,7 @@ class Subscriber(AbstractContextManager["Subscriber"]):
                 return  # verified meanwhile, or replaced
             subscription = known
             if known.next_try > self._later(0):
-                # A clock that was wrong set its times, so nobody knows when it ends.
+                # A wrong clock has set its times, so it is unknown when it ends.
                 subscription = replace(known, state="wanted", expires=0)
             errors = subscription.errors + (subscription.state == "asked")
             self._spool.save_hub(
@@ -175,7 +178,8 @@ class Subscriber(AbstractContextManager["Subscriber"]):
     # -- from hubs -----------------------------------------------------------------------------
 
     def verify(self, token: str, query: Mapping[str, str]) -> bytes | None:
-        """Whether we meant it (section 5.3): the hub's challenge, or None for "no"."""
+        """Answer a hub's verification (section 5.3): its challenge, or None if we did not request
+        this subscription."""
         mode, topic = query.get("hub.mode", ""), query.get("hub.topic", "")
         with self._lock:
             known = self._spool.hub(token=token)
@@ -194,9 +198,9 @@ class Subscriber(AbstractContextManager["Subscriber"]):
                 )
                 return b""
             challenge = query.get("hub.challenge", "")
-            # Only hubs that were asked know the token. The hub's answer to that may have been lost,
-            # or ours to an earlier verification, so neither "wanted" nor "active" is a reason for
-            # no.
+            # Only hubs that got a request know the token. The hub's response to it may have been
+            # lost, or ours to an earlier verification, so a subscription that is "wanted" or
+            # "active" is confirmed too.
             if mode != "subscribe" or known.state == "denied" or not challenge:
                 return None
             given = query.get("hub.lease_seconds", "")
@@ -214,26 +218,26 @@ class Subscriber(AbstractContextManager["Subscriber"]):
             )
         return challenge.encode()
 
-    def expects(self, token: str) -> bool:
-        """Whether anything pushed under this token may be of use."""
+    def is_active(self, token: str) -> bool:
+        """Whether the subscription with this token is active, so that its pushes are read."""
         known = self._spool.hub(token=token)
         return known is not None and known.expires > self._now() * SECOND
 
-    def push(self, token: str, headers: Mapping[str, str], body: bytes) -> bool:
-        """Take a pushed document (section 7) that was expected; False if it no longer is.
+    def receive(self, token: str, headers: Mapping[str, str], body: bytes) -> bool:
+        """Store a pushed document (section 7); False if its subscription has been deleted.
 
-        What is not signed as it should be is ignored, and the hub not told (section 8).
+        A document with a wrong signature is ignored without an error to the hub (section 8).
         """
         known = self._spool.hub(token=token)
         if known is None:
             return False
         if not signed(known.secret, body, headers.get("x-hub-signature", "")):
-            self._complain(known, "hub: a push without its signature was ignored")
+            self._record_problem(known, "hub: a push without its signature was ignored")
             return True
         try:
             body = unpack([body], headers.get("content-encoding", ""), MAX_BYTES)
         except (TooLarge, BadEncoding) as error:
-            self._complain(known, f"hub: a push could not be unpacked: {error}")
+            self._record_problem(known, f"hub: a push could not be unpacked: {error}")
             return True
         state = self._spool.state(known.url)
         if state.status != "active":
@@ -244,7 +248,7 @@ class Subscriber(AbstractContextManager["Subscriber"]):
         self._spool.append(Batch(state, arrival, channel, body, pushed=True), known_only=True)
         return True
 
-    def _complain(self, subscription: Subscription, problem: str) -> None:
+    def _record_problem(self, subscription: Subscription, problem: str) -> None:
         with self._lock:
             known = self._spool.hub(token=subscription.token)
             if known is not None:

@@ -43,12 +43,12 @@ from feeds.discovery import with_scheme
 from feeds.feed_events import event_rows
 from feeds.feed_state import Status
 from feeds.fetch import local_path
-from feeds.identity import ALL, twins
+from feeds.identity import ALL, duplicate_feeds
 from feeds.login import split_login
 from feeds.opml import OpmlError, Subscription, write_opml
 from feeds.paging import with_history
 from feeds.poll import INTERVAL as INTERVAL_SECONDS
-from feeds.poll import digest
+from feeds.poll import batch_of
 from feeds.preferences import Preferences
 
 CONNECTIONS = 8
@@ -344,7 +344,7 @@ def check(urls: Sequence[str], state: Path | None) -> None:
         for text in (channel.error, *channel.problems):
             if text:
                 console.print(f"{url}: {text}", markup=False)
-    for one, other in twins({url: channel.items for url, channel in channels.items()}):
+    for one, other in duplicate_feeds({url: channel.items for url, channel in channels.items()}):
         console.print(f"{one} and {other} show the same items", markup=False)
     failed = sum(channel.error is not None for channel in channels.values())
     if failed:
@@ -412,7 +412,7 @@ def _read_history(books: Books, url: str, now: int, since: int) -> None:
     before = books.spool.state(url)
     with fetching([url]) as fetch:
         fetched = fetch(with_login(url, before.login))
-        batch = digest(before, fetched, now, INTERVAL_SECONDS)
+        batch = batch_of(before, fetched, now, INTERVAL_SECONDS)
         pages = 0
         if batch.channel is not None and batch.channel.error is None:
             channel, pages = with_history(

@@ -27,7 +27,7 @@ class Requested(Protocol):
     def covers(self, source: str, seq: int) -> bool:
         """Whether this row is such a one, which is never late."""
 
-    def waits(self, position: int) -> bool:
+    def is_pending(self, position: int) -> bool:
         """Whether some of it has still to come to who has applied the log up to a number."""
 
 
@@ -153,9 +153,9 @@ class Admission:
             and self.requested.covers(arrival.source, arrival.seq)
         )
 
-    def waits(self) -> bool:
+    def history_is_pending(self) -> bool:
         """Whether documents are still to come that may be older than any other."""
-        return self.requested is not None and self.requested.waits(self.position)
+        return self.requested is not None and self.requested.is_pending(self.position)
 
     def _known(self, keys: list[int]) -> dict[Identity, Newest]:
         seen = self.keys.seen(keys)

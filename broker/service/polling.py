@@ -127,7 +127,7 @@ class Polling(Background, AbstractContextManager["Polling"]):
 
     def wave(self, patience: float | None = None) -> Wave:
         """Fetch what is due; after `patience` seconds, wait for no more."""
-        wave = self.poller.wave(patience)
+        wave = self.poller.fetch_wave(patience)
         self._tell(wave, None)
         return wave
 
@@ -139,7 +139,7 @@ class Polling(Background, AbstractContextManager["Polling"]):
                 continue
             try:
                 self.wave(_PATIENCE)
-                wait = self.poller.wait()
+                wait = self.poller.seconds_until_due()
                 if wait is None and not said:
                     self._none_left()
                 said = wait is None

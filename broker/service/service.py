@@ -50,7 +50,7 @@ from broker.settings.schema import Settings
 from broker.state.disk import free, write_private
 from broker.state.store import DatabaseError, StateError
 from feeds.fair_lock import FairLock
-from feeds.spool import Spool, SpoolError, taken
+from feeds.spool import Spool, SpoolError, stored_at
 
 _log = structlog.get_logger(__name__)
 
@@ -274,7 +274,7 @@ class Service:
         oldest = None
         if last > position:
             with suppress(SpoolError):  # then it is the pipeline's failure, and told there
-                oldest = taken(core.spool.path, position)
+                oldest = stored_at(core.spool.path, position)
         return ServiceFigures(
             at=now,
             started=self.started,

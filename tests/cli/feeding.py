@@ -64,4 +64,4 @@ class Broker:
             poller = Poller(
                 spool, fetcher, interval=interval or 900.0, exact=exact, terms=said.terms
             )
-            poller.wave()
+            poller.fetch_wave()

@@ -48,7 +48,7 @@ _LEADING = {
     "paused": "pause",
     "resumed": "resume",
     "suspended": "resume",
-    "suspension told": "resume",
+    "suspension recorded": "resume",
     "unsubscribed": "drop",
     "dropped": "drop",
 }

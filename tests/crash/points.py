@@ -1,7 +1,7 @@
 """The moments at which a process is killed: functions of the service, by name.
 
 A point is passed before or after a function, or in front of a commit. `aim` makes this process end
-itself at the n-th passing, as SIGKILL does: nothing is flushed, nothing is told to anybody.
+itself at the n-th passing, as SIGKILL does: nothing is flushed, nothing is reported.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ SELDOM = {
     "history found": Point("broker.backfill", "backfill", "after"),
     "history taking": Point("broker.service.core.core", "Core.empty_outbox", "before"),
     "suspended": Point("broker.subscriptions.limits", "Limits.take_stopped", "after"),
-    "suspension told": Point("broker.delivery.mailbox", "Mailbox.tell", "after"),
+    "suspension recorded": Point("broker.delivery.mailbox", "Mailbox.record_event", "after"),
     # An item that was edited.
     "replaced": Point("broker.join.joiner", "Joiner.replace", "after"),
     # Upkeep.
@@ -107,13 +107,13 @@ class Aim:
         return f"{self.point} #{self.passing}" + (f" +{self.delay:.4f} s" if self.delay else "")
 
 
-def aim(at: Aim, told: str) -> None:
-    """Have this process die there; the file `told` is made just before."""
+def aim(at: Aim, mark: str) -> None:
+    """Have this process die there; the empty file `mark` is made just before."""
     point = POINTS[at.point]
     lock, passed = threading.Lock(), 0
 
     def die() -> None:
-        os.close(os.open(told, os.O_CREAT | os.O_WRONLY, 0o600))
+        os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, 0o600))
         os.kill(os.getpid(), signal.SIGKILL)
 
     def passing() -> None:

@@ -289,7 +289,7 @@ def test_dates_that_are_not_read_are_reported() -> None:
     channel = parse(rss(*items))
     assert [item.dated for item in channel.items] == [False, False, False, True]
     assert channel.problems == (
-        "2 dates are none that can be relied on, as '10/01/2020': the arrival counts",
+        "2 dates are unreadable or ambiguous, such as '10/01/2020': the arrival counts",
     )
 
 
@@ -329,7 +329,7 @@ def test_of_true_repeats_the_first_is_kept() -> None:
 def test_empty_items_are_reported() -> None:
     channel = parse(rss("", "<title>t</title>"))
     assert len(channel.items) == 1
-    assert channel.problems == ("1 items say nothing at all and were left out",)
+    assert channel.problems == ("1 items are empty and were left out",)
 
 
 def test_relative_links_are_relative_to_where_the_document_came_from() -> None:

@@ -113,7 +113,7 @@ def test_a_subscription_reads_them(tmp_path: Path) -> None:
         )
 
         def matches() -> list[tuple[str, str | None]]:
-            poller.wave()
+            poller.fetch_wave()
             clock[0] += 30 * 86_400
             rows = list(spool.read(0, spool.last_seq()))
             found = broker.process(

@@ -66,9 +66,9 @@ def test_a_feed_that_was_empty_when_it_was_fetched(tmp_path: Path) -> None:
             terms=lambda url: Terms(since=SINCE),
             now=lambda: now,
         )
-        assert (poller.wave().fetched, spool.last_seq()) == (1, 0)
+        assert (poller.fetch_wave().fetched, spool.last_seq()) == (1, 0)
         for name in ("1", "2"):
             now += 86_400
             server.answers["/f"] = response("200 OK", rss(item(name)))
-            assert poller.wave().rows == 1
+            assert poller.fetch_wave().rows == 1
     assert [row.id for row in rows(Spool(tmp_path / "spool"))] == ["1", "2"]

@@ -8,7 +8,7 @@ import pytest
 
 from feeds.adapter import parse_feed
 from feeds.archive import replay
-from feeds.identity import ALL, is_history, settle, trace, twins
+from feeds.identity import ALL, duplicate_feeds, is_history, reuse_ids, trace
 from feeds.item import Item
 from feeds.rows import DocumentRow
 from tests.feeds.data import DATA, atom, needs_data, rss
@@ -28,7 +28,7 @@ def one(guid: str, link: str = "http://a.example/x", date: str = DATE, text: str
 
 def settled(before: tuple[Item, ...], now: tuple[Item, ...]) -> list[tuple[str, str]]:
     known = {item.id: trace(item) for item in before}
-    return [(item.id, item.guid) for item in settle(now, known)]
+    return [(item.id, item.guid) for item in reuse_ids(now, known)]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_guid_that_comes_to_be_shared_and_ceases_to_be() -> None:
     assert settled(alone, both) == [("g", "g"), ("g http://a.example/b", "g")]
     # B alone has it in the end: it is neither new nor an edited A.
     known = {id: trace(item) for (id, _), item in zip(settled(alone, both), both, strict=True)}
-    (last,) = settle(items(B), known)
+    (last,) = reuse_ids(items(B), known)
     assert (last.id, last.guid) == ("g http://a.example/b", "g")
 
 
@@ -139,7 +139,7 @@ def test_mirrors_of_one_feed_are_one_feed() -> None:
         ids = {item.id for item in one}
         total += len(two)
         before += sum(item.id in ids for item in two)
-        after += sum(item.id in ids for item in settle(two, {i.id: trace(i) for i in one}))
+        after += sum(item.id in ids for item in reuse_ids(two, {i.id: trace(i) for i in one}))
     assert (before, after, total) == (166, 223, 223)
 
 
@@ -171,5 +171,5 @@ def test_two_formats_of_one_feed() -> None:
         "short": feed("1", "2"),
         "other": feed("3", "4", "5", "6"),
     }
-    assert twins(channels) == [("atom", "rss")]
-    assert twins({str(number): channels["rss"] for number in range(30)}) == []
+    assert duplicate_feeds(channels) == [("atom", "rss")]
+    assert duplicate_feeds({str(number): channels["rss"] for number in range(30)}) == []

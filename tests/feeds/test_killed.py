@@ -31,7 +31,7 @@ with Spool(path) as spool, Fetcher(allow_private=True, connections=4) as fetcher
     poller = Poller(spool, fetcher, urls, interval=0.05)
     print("ready", flush=True)
     while True:
-        poller.wave(patience=0.1)
+        poller.fetch_wave(patience=0.1)
 """
 
 

@@ -69,7 +69,7 @@ def test_the_poller_keeps_to_the_terms(tmp_path: Path) -> None:
         typed, listed = site.url("/typed"), site.url("/listed")
         listings.save([Preferences(typed, private=True, since=day_ago), Preferences(listed)])
         poller = Poller(spool, fetcher, [typed, listed], terms=listings.terms, now=lambda: clock[0])
-        poller.wave()
+        poller.fetch_wave()
         assert "private address" in str(spool.state(listed).problem)
         assert site.asked == ["/typed"]
 
@@ -80,7 +80,7 @@ def test_the_poller_keeps_to_the_terms(tmp_path: Path) -> None:
         # What comes later is news, whatever its date; what was there does not come again.
         site.pages["/typed"] = rss(late, old, new)
         clock[0] += 7 * 86_400
-        poller.wave()
+        poller.fetch_wave()
         assert ids() == ["new", "late"]
 
 

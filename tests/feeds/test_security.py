@@ -53,7 +53,7 @@ def test_a_document_that_never_ends_is_cut_off_and_the_others_go_on(tmp_path: Pa
         Spool(tmp_path / "spool") as spool,
     ):
         poller = Poller(spool, fetcher, [server.url("/f"), other.url("/g")])
-        wave = poller.wave()
+        wave = poller.fetch_wave()
         assert wave.rows == 1
         ((url, problem),) = wave.problems
     assert url == server.url("/f")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from feeds.fetch import Fetched, Fetcher, Request
-from feeds.poll import SECOND, Poller, Terms, Wave, digest
+from feeds.poll import SECOND, Poller, Terms, Wave, batch_of
 from feeds.rows import DocumentRow
 from feeds.sample_server import FeedServer
 from feeds.schedule import LONGEST_WAIT
@@ -79,21 +79,23 @@ def test_a_feed_is_polled_again_when_due_and_only_news_is_stored(
     ):
         feeds = [server.url("a.rss")] * 2
         poller = Poller(spool, fetcher, feeds, interval=60, now=clock, chance=lambda: 0.0)
-        assert poller.wave().rows == 1
-        assert (poller.wave().fetched, poller.wait()) == (0, 60.0)
+        assert poller.fetch_wave().rows == 1
+        assert (poller.fetch_wave().fetched, poller.seconds_until_due()) == (0, 60.0)
         clock.seconds += 60
-        again = poller.wave()
+        again = poller.fetch_wave()
         assert (again.fetched, again.rows, again.problems) == (1, 0, ())
         assert server.requests == 2
         two = "<guid>http://a.example/2</guid><title>two</title>"
         (site / "a.rss").write_bytes(rss(two))
-        assert poller.wait() == 32 * 60  # nothing is known of how often it brings something
+        assert (
+            poller.seconds_until_due() == 32 * 60
+        )  # nothing is known of how often it brings something
         clock.seconds += 32 * 60
-        assert poller.wave().rows == 1
+        assert poller.fetch_wave().rows == 1
         # A new process knows the validators and what was seen.
         clock.seconds += 60
         other = Poller(spool, fetcher, None, interval=60, now=clock)
-        assert (other.wave().rows, spool.last_seq()) == (0, 2)
+        assert (other.fetch_wave().rows, spool.last_seq()) == (0, 2)
 
 
 def test_all_samples_in_one_wave(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_all_samples_in_one_wave(tmp_path: Path) -> None:
         Fetcher(allow_private=True) as fetcher,
         Spool(tmp_path / "spool") as spool,
     ):
-        wave = Poller(spool, fetcher, [server.url(name) for name in names]).wave()
+        wave = Poller(spool, fetcher, [server.url(name) for name in names]).fetch_wave()
         assert (wave.fetched, wave.problems) == (17, ())
         times = [row.timestamp for row in spool.read(0, spool.last_seq())]
         assert times == sorted(times)
@@ -123,7 +125,7 @@ def test_trouble_is_reported_and_the_others_go_on(site: Path, tmp_path: Path) ->
         none, page, good = (server.url(name) for name in ("none.rss", "page.html", "a.rss"))
         feeds = [good, none, page]
         poller = Poller(spool, fetcher, feeds, interval=60, now=clock, chance=lambda: 1.0)
-        wave = poller.wave()
+        wave = poller.fetch_wave()
         assert wave.problems == (
             (none, "fetch: not found (404)"),
             (page, "parse: an HTML page, not a feed"),
@@ -131,9 +133,9 @@ def test_trouble_is_reported_and_the_others_go_on(site: Path, tmp_path: Path) ->
         rows = list(spool.read(0, 9))
         assert {row.error for row in rows} == {None, "an HTML page, not a feed"}
         clock.seconds += 66
-        assert poller.wave().fetched == 1  # neither the page nor the missing one is asked yet
+        assert poller.fetch_wave().fetched == 1  # neither the page nor the missing one is asked yet
         clock.seconds += 54
-        assert (poller.wave().rows, spool.state(none).errors) == (0, 2)
+        assert (poller.fetch_wave().rows, spool.state(none).errors) == (0, 2)
         # The page has not changed, and is still none.
         assert (spool.state(page).errors, spool.state(page).problem) == (
             2,
@@ -141,7 +143,7 @@ def test_trouble_is_reported_and_the_others_go_on(site: Path, tmp_path: Path) ->
         )
         (site / "page.html").write_bytes(rss("<title>back</title>"))
         clock.seconds += 240
-        assert poller.wave().rows == 1
+        assert poller.fetch_wave().rows == 1
         assert (spool.state(page).errors, spool.state(page).problem) == (0, None)
 
 
@@ -150,7 +152,7 @@ ASKED = FeedState(URL, URL, "Title", "tag", "Mon", 0)
 
 
 def after(fetched: Fetched, state: FeedState = ASKED) -> FeedState:
-    return digest(state, fetched, 0, 100.0).state
+    return batch_of(state, fetched, 0, 100.0).state
 
 
 def test_failures_wait_longer_each_time_and_keep_the_validators() -> None:
@@ -196,15 +198,15 @@ def test_a_document_says_how_often_it_wants_to_be_read() -> None:
     state = after(Fetched(URL, "ok", URL, 200, body))
     assert (state.wish, state.next_fetch) == (3600, 3600 * SECOND)
     # The same bytes again are not parsed again, and the wish stands.
-    again = digest(state, Fetched(URL, "ok", URL, 200, body, {"etag": "new"}), 5, 100.0)
+    again = batch_of(state, Fetched(URL, "ok", URL, 200, body, {"etag": "new"}), 5, 100.0)
     assert (again.channel, again.state.wish, again.state.etag) == (None, 3600, "new")
 
 
 def test_a_feed_that_is_gone_is_never_due(tmp_path: Path) -> None:
     with Fetcher() as fetcher, Spool(tmp_path / "spool") as spool:
-        spool.append(digest(ASKED, Fetched(URL, "gone", URL, 410), 0, 100.0))
+        spool.append(batch_of(ASKED, Fetched(URL, "gone", URL, 410), 0, 100.0))
         poller = Poller(spool, fetcher, [URL])
-        assert (poller.wave().fetched, poller.wait()) == (0, None)
+        assert (poller.fetch_wave().fetched, poller.seconds_until_due()) == (0, None)
 
 
 class Site:
@@ -225,7 +227,7 @@ class Site:
 
     def wave(self, seconds: float) -> Wave:
         self.clock.seconds += seconds
-        return self.poller.wave()
+        return self.poller.fetch_wave()
 
     @property
     def sent(self) -> dict[str, str]:
@@ -295,14 +297,14 @@ def test_a_slow_host_keeps_nobody_else_waiting(odd: Site) -> None:
 
         def fetched() -> bool:
             nonlocal first
-            first = poller.wave(patience=0.1)
+            first = poller.fetch_wave(patience=0.1)
             return first.fetched > 0
 
         until(fetched)
-        assert (first.fetched, first.rows, poller.wait()) == (1, 1, 0.0)
-        assert poller.wave(patience=0.1) == Wave()
+        assert (first.fetched, first.rows, poller.seconds_until_due()) == (1, 1, 0.0)
+        assert poller.fetch_wave(patience=0.1) == Wave()
         release.set()
-        assert poller.wave().rows == 1
+        assert poller.fetch_wave().rows == 1
         assert len(odd.server.requests) == 1
 
 
@@ -315,16 +317,16 @@ def test_a_feed_that_seldom_brings_anything_is_asked_less_often(odd: Site) -> No
     body = rss().replace(b"</channel>", days.encode() + b"</channel>")
     odd.server.answers["/f"] = response("200 OK", body)
     poller = odd.poll(None, interval=900.0)
-    poller.wave()
+    poller.fetch_wave()
     rate = odd.spool.state(odd.url).items_per_day
     assert rate is not None
     assert 0.8 < rate < 1.2
     # An eighth of a day between two items.
-    assert poller.wait() == pytest.approx(DAY / 8 / rate, rel=0.01)
+    assert poller.seconds_until_due() == pytest.approx(DAY / 8 / rate, rel=0.01)
     for _ in range(20):  # and when nothing comes for long, the longest time
         odd.clock.seconds += 30_000
-        poller.wave()
-    assert poller.wait() == 32 * 900
+        poller.fetch_wave()
+    assert poller.seconds_until_due() == 32 * 900
 
 
 def test_a_host_that_is_busy_is_left_alone_with_all_its_feeds(odd: Site) -> None:
@@ -333,19 +335,19 @@ def test_a_host_that_is_busy_is_left_alone_with_all_its_feeds(odd: Site) -> None
     odd.serve("2", path="/h")
     names = [odd.server.url(path) for path in ("/g", "/h")]
     poller = odd.poll(names)
-    poller.wave()
+    poller.fetch_wave()
     assert [path for path, _ in odd.server.requests] == ["/g"]
     assert [odd.spool.state(name).errors for name in names] == [1, 0]
-    assert poller.wait() == pytest.approx(600, abs=1)
+    assert poller.seconds_until_due() == pytest.approx(600, abs=1)
     odd.clock.seconds += 601
-    assert poller.wave().fetched == 1
+    assert poller.fetch_wave().fetched == 1
     assert [path for path, _ in odd.server.requests] == ["/g", "/g"]
     # One feed that wants to be left alone for a day does not speak for its whole host.
     odd.server.answers["/g"] = response("429 Slow Down", Retry_After=str(DAY))
     odd.clock.seconds += 601
-    poller.wave()
+    poller.fetch_wave()
     odd.clock.seconds += 901
-    assert (poller.wave().rows, len(odd.server.requests)) == (1, 4)
+    assert (poller.fetch_wave().rows, len(odd.server.requests)) == (1, 4)
 
 
 def test_a_login_is_sent_and_shown_nowhere(odd: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,7 +355,7 @@ def test_a_login_is_sent_and_shown_nowhere(odd: Site, monkeypatch: pytest.Monkey
     odd.serve("1")
     typed = odd.url.replace("http://", "http://me:$NEWS_PASSWORD@")
     poller = odd.poll([typed])
-    assert (poller.wave().rows, poller.sources) == (1, [odd.url])
+    assert (poller.fetch_wave().rows, poller.sources) == (1, [odd.url])
     assert b64decode(odd.sent["authorization"].removeprefix("Basic ")) == b"me:s3cret:/@"
     (row,) = odd.spool.read(0, 9)
     state = odd.spool.state(odd.url)
@@ -362,7 +364,7 @@ def test_a_login_is_sent_and_shown_nowhere(odd: Site, monkeypatch: pytest.Monkey
     # The name is missing: a failure of this feed that does not show the login.
     monkeypatch.delenv("NEWS_PASSWORD")
     ((_, problem),) = odd.wave(60).problems
-    assert problem == "fetch: the login names $NEWS_PASSWORD, which the environment has not"
+    assert problem == "fetch: the login names $NEWS_PASSWORD, which is not set in the environment"
 
 
 def test_a_feed_of_somebody_else_is_on_no_private_address_and_in_no_file(
@@ -373,12 +375,12 @@ def test_a_feed_of_somebody_else_is_on_no_private_address_and_in_no_file(
     odd.serve("1")
     feeds = [file.as_uri(), odd.url]
     listed = odd.poll(feeds, terms=lambda url: Terms(private=False))
-    problems = dict(listed.wave().problems)
-    assert "a file of this machine, not allowed here" in problems[file.as_uri()]
+    problems = dict(listed.fetch_wave().problems)
+    assert "local files are not allowed here" in problems[file.as_uri()]
     assert "127.0.0.1 is a private address" in problems[odd.url]
     assert odd.server.requests == []
     odd.clock.seconds += 120
-    assert odd.poll(feeds).wave().rows == 2
+    assert odd.poll(feeds).fetch_wave().rows == 2
 
 
 def test_the_first_document_does_not_flood(odd: Site) -> None:
@@ -390,7 +392,7 @@ def test_the_first_document_does_not_flood(odd: Site) -> None:
 
     since = 1_791_763_200 * SECOND  # 12 October
     odd.server.answers["/f"] = document(13, 11)
-    assert odd.poll([odd.url], terms=lambda url: Terms(since=since)).wave().rows == 1
+    assert odd.poll([odd.url], terms=lambda url: Terms(since=since)).fetch_wave().rows == 1
     odd.server.answers["/f"] = document(13, 11, 10)
     assert odd.wave(DAY).rows == 1  # after the first document everything is news
     assert [row.id for row in odd.spool.read(0, 9)] == ["13", "10"]
@@ -404,13 +406,13 @@ def test_what_happens_to_a_feed_can_be_told_as_a_document(odd: Site) -> None:
 
     odd.server.answers["/f"] = response("410 Gone")
     poller = odd.poll([odd.url], observe=observe)
-    wave = poller.wave()
+    wave = poller.fetch_wave()
     assert (wave.rows, wave.problems) == (1, ((odd.url, "fetch: the feed is gone (410)"),))
     assert [row.xml for row in odd.spool.read(0, 9)] == [b"<gone/>"]
-    assert poller.wait() is None
+    assert poller.seconds_until_due() is None
     assert odd.spool.set_status(odd.url, "active")
     odd.serve("1")
-    assert (poller.wait(), poller.wave().rows) == (0.0, 1)
+    assert (poller.seconds_until_due(), poller.fetch_wave().rows) == (0.0, 1)
 
 
 def test_what_a_user_decides_during_a_fetch_stays(odd: Site) -> None:
@@ -421,6 +423,6 @@ def test_what_a_user_decides_during_a_fetch_stays(odd: Site) -> None:
         send(response("200 OK", rss("<title>t</title>")))
 
     odd.server.answers.update({"/f": answer, "/g": answer})
-    assert odd.poll([odd.url, odd.server.url("/g")]).wave().rows == 1
+    assert odd.poll([odd.url, odd.server.url("/g")]).fetch_wave().rows == 1
     assert [(state.url, state.status) for state in odd.spool.feeds()] == [(odd.url, "paused")]
     assert odd.wave(DAY) == Wave()

@@ -23,7 +23,7 @@ from feeds.spool import (
     read_rows,
     seq_after,
     sources,
-    taken,
+    stored_at,
 )
 from tests.feeds.data import ROOT
 from tests.feeds.spooling import A, B, batch, broken, item, posted, rows
@@ -457,7 +457,7 @@ def test_a_spool_of_the_second_version_is_read_and_goes_on(tmp_path: Path) -> No
         assert [(f.status, f.title, f.items_per_day) for f in spool.feeds()] == [
             ("paused", "T", 2.5)
         ]
-        assert taken(path, 0) == 0
+        assert stored_at(path, 0) == 0
         assert list(spool.publish([posted("3")])) == [43]
         assert sources(path) == ["http://a.example/f", "post:S"]
     with sqlite3.connect(path) as db:

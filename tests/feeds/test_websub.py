@@ -103,7 +103,7 @@ def test_from_discovery_to_a_push(stack: ExitStack, tmp_path: Path, algorithm: s
     world = World(stack, tmp_path, "--algorithm", algorithm)
     stack.enter_context(world.subscriber)
     world.write("1")
-    assert world.poller.wave().rows == 1
+    assert world.poller.fetch_wave().rows == 1
     assert world.hub.did("verified") == world.url
     assert world.subscriber.live() == {world.url}
 
@@ -116,21 +116,21 @@ def test_from_discovery_to_a_push(stack: ExitStack, tmp_path: Path, algorithm: s
 
     # What was pushed is not there twice when it is fetched, nor when it is pushed again.
     world.spool.set_status(world.url, "active")
-    assert world.poller.wave().rows == 0
+    assert world.poller.fetch_wave().rows == 0
     world.hub.publish(world.url)
     world.hub.did("sent")
     assert world.ids() == ["1", "2", "3"]
     state = world.spool.state(world.url)
     assert state.last_success is not None
     # Polling goes on, at longer intervals.
-    assert world.poller.wait() == pytest.approx(PUSHED_WAIT, abs=60)
+    assert world.poller.seconds_until_due() == pytest.approx(PUSHED_WAIT, abs=60)
 
 
 def test_a_lease_is_renewed_before_it_ends(stack: ExitStack, tmp_path: Path) -> None:
     world = World(stack, tmp_path, "--lease", "2")
     stack.enter_context(world.subscriber)
     world.write("1")
-    world.poller.wave()
+    world.poller.fetch_wave()
     world.hub.did("verified")
     first = world.subscription().expires
     world.hub.did("renewed")
@@ -142,14 +142,14 @@ def test_a_hub_that_refuses_leaves_the_feed_to_polling(stack: ExitStack, tmp_pat
     world = World(stack, tmp_path, "--refuse")
     stack.enter_context(world.subscriber)
     world.write("1")
-    world.poller.wave()
+    world.poller.fetch_wave()
     world.hub.did("denied")
     until(lambda: world.subscription().state == "denied")
     assert world.subscription().problem == "hub: denied: not here"
     assert world.subscriber.live() == frozenset()
     world.spool.set_status(world.url, "active")
-    world.poller.wave()
-    wait = world.poller.wait()
+    world.poller.fetch_wave()
+    wait = world.poller.seconds_until_due()
     assert wait is not None
     assert wait < PUSHED_WAIT / 2
 
@@ -160,8 +160,8 @@ def test_a_hub_that_cannot_be_reached_is_tried_again_later(
     world = World(stack, tmp_path)
     with OddServer({"/hub": response("503 Busy", Retry_After="3000")}) as hub:
         world.write("1", hub=hub.url("/hub"))
-        world.poller.wave()
-        assert world.subscriber.tend() == 1
+        world.poller.fetch_wave()
+        assert world.subscriber.renew_due() == 1
     failed = world.subscription()
     assert (failed.state, failed.errors, failed.problem) == (
         "wanted",
@@ -169,14 +169,14 @@ def test_a_hub_that_cannot_be_reached_is_tried_again_later(
         "hub: the server is busy (503)",
     )
     assert failed.next_try - time.time() * 1e6 == pytest.approx(3e9, rel=0.1)
-    assert world.subscriber.tend() == 0
+    assert world.subscriber.renew_due() == 0
     assert "secret" not in repr(failed).replace("secret_", "")
     assert failed.secret not in repr(failed)
     # It answers a request, but never verifies: a failure too.
     with OddServer({"/hub": response("202 Accepted")}) as hub:
         world.spool.save_hub(replace(failed, hub=hub.url("/hub"), next_try=0))
         for errors in (1, 2):
-            assert world.subscriber.tend() == 1
+            assert world.subscriber.renew_due() == 1
             assert (world.subscription().state, world.subscription().errors) == ("asked", errors)
             world.spool.save_hub(replace(world.subscription(), next_try=0))
         ((path, headers), _) = hub.requests
@@ -194,8 +194,8 @@ def test_a_hub_that_verifies_and_then_fails_is_believed(stack: ExitStack, tmp_pa
 
     with OddServer({"/hub": answer}) as hub:
         world.write("1", hub=hub.url("/hub"))
-        world.poller.wave()
-        world.subscriber.tend()
+        world.poller.fetch_wave()
+        world.subscriber.renew_due()
     assert (world.subscription().state, world.subscription().errors) == ("active", 0)
     assert world.subscriber.live() == {world.url}
 
@@ -206,9 +206,9 @@ def test_the_hub_of_a_public_feed_is_on_no_private_address(
     world = World(stack, tmp_path)
     with OddServer({"/hub": response("202 Accepted")}) as hub:
         world.write("1", hub=hub.url("/hub"))
-        world.poller.wave()
+        world.poller.fetch_wave()
         world.spool.save_hub(replace(world.subscription(), private=False))
-        world.subscriber.tend()
+        world.subscriber.renew_due()
         assert hub.requests == []
     assert "is a private address" in (world.subscription().problem or "")
 
@@ -217,19 +217,19 @@ def test_a_feed_that_changes_its_hub_or_drops_it(stack: ExitStack, tmp_path: Pat
     world = World(stack, tmp_path)
     stack.enter_context(world.subscriber)
     world.write("1")
-    world.poller.wave()
+    world.poller.fetch_wave()
     world.hub.did("verified")
     old = world.subscription()
     world.write("2", "1", hub="http://127.0.0.1:9/other")
     world.spool.set_status(world.url, "active")
-    world.poller.wave()
+    world.poller.fetch_wave()
     new = world.subscription()
     assert (new.hub, new.token != old.token) == ("http://127.0.0.1:9/other", True)
     world.hub.publish(world.url)  # the old hub learns that nobody listens any more
     world.hub.did("failed-410")
     (tmp_path / "site" / "news.rss").write_bytes(rss("<title>without a hub</title>"))
     world.spool.set_status(world.url, "active")
-    world.poller.wave()
+    world.poller.fetch_wave()
     assert world.spool.hubs() == []
 
 
@@ -242,7 +242,7 @@ def pushed(stack: ExitStack, tmp_path: Path) -> World:
     world = World(stack, tmp_path)
     stack.enter_context(world.subscriber)
     world.write("1")
-    world.poller.wave()
+    world.poller.fetch_wave()
     world.hub.did("verified")
     return world
 
@@ -397,7 +397,7 @@ def test_pushes_and_fetches_at_once_store_each_item_once(pushed: World) -> None:
     threads = [threading.Thread(target=push, args=(name,)) for name in names[:8] * 2]
     for thread in threads:
         thread.start()
-    pushed.poller.wave()
+    pushed.poller.fetch_wave()
     for thread in threads:
         thread.join()
     assert sorted(pushed.ids(), key=int) == ["1", *names]

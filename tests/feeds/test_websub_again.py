@@ -30,7 +30,7 @@ def verified(world: World, subscriber: Subscriber) -> bool:
 
 def test_a_hub_may_repeat_a_verification(world: World) -> None:
     world.write("1")
-    world.poller.wave()
+    world.poller.fetch_wave()
     world.spool.save_hub(replace(world.subscription(), state="asked"))
     assert verified(world, world.subscriber)
     first = world.subscription().expires
@@ -42,22 +42,22 @@ def test_a_hub_may_repeat_a_verification(world: World) -> None:
 def test_a_hub_whose_answer_was_lost_may_verify_late(world: World) -> None:
     with OddServer({"/hub": b""}) as hub:
         world.write("1", hub=hub.url("/hub"))
-        world.poller.wave()
-        world.subscriber.tend()
+        world.poller.fetch_wave()
+        world.subscriber.renew_due()
         assert len(hub.requests) == 1
     assert (world.subscription().state, world.subscription().errors) == ("wanted", 1)
     assert verified(world, world.subscriber)
     assert world.subscriber.live() == {world.url}
-    assert world.subscriber.tend() == 0
+    assert world.subscriber.renew_due() == 0
 
 
 def test_what_became_of_a_subscription_while_others_were_asked_stays(world: World) -> None:
     world.write("1")
-    world.poller.wave()
+    world.poller.fetch_wave()
     before = world.subscription()
     replaced = replace(before, hub="http://127.0.0.1:9/other", token="another")
     world.spool.save_hub(replaced)
-    world.subscriber._ask(before)
+    world.subscriber._subscribe(before)
     assert world.subscription() == replaced
 
 
@@ -65,7 +65,7 @@ def subscribed(world: World) -> Subscription:
     """A subscription that the hub has verified, of a subscriber that is gone."""
     world.write("1")
     with world.subscriber:
-        world.poller.wave()
+        world.poller.fetch_wave()
         world.hub.did("verified")
     return world.subscription()
 
@@ -85,5 +85,5 @@ def test_hubs_are_told_a_new_address_at_once(world: World) -> None:
 def test_hubs_are_not_asked_again_at_the_same_address(world: World) -> None:
     before = subscribed(world)
     with Subscriber(world.spool, world.fetcher, callback=world.subscriber._callback) as again:
-        assert again.tend() == 0
+        assert again.renew_due() == 0
     assert world.subscription() == before

@@ -69,37 +69,37 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 def test_a_feed_is_fetched_once_the_clock_is_set_right(reader: Reader, restarted: bool) -> None:
     poller = reader.poller()
     reader.clock += 400 * DAY
-    assert poller.wave().fetched == 1
+    assert poller.fetch_wave().fetched == 1
     reader.clock = RIGHT
     if restarted:
         reader.restart()
         poller = reader.poller()
-    assert poller.wait() == 0.0
-    assert poller.wave().fetched == 1
+    assert poller.seconds_until_due() == 0.0
+    assert poller.fetch_wave().fetched == 1
     # The last whole document seems to come from the future: it is asked for anew.
     assert "if-none-match" not in reader.server.requests[-1][1]
-    wait = poller.wait()
+    wait = poller.seconds_until_due()
     assert wait is not None
     assert 0 < wait < DAY
-    assert poller.wave().fetched == 0
+    assert poller.fetch_wave().fetched == 0
 
 
 def test_a_host_that_asked_for_a_pause_has_it_by_the_right_clock(reader: Reader) -> None:
     poller = reader.poller()
     reader.server.answers["/f"] = response("503 Busy", Retry_After="900")
     reader.clock += 400 * DAY
-    poller.wave()
+    poller.fetch_wave()
     reader.clock = RIGHT
     reader.server.answers["/f"] = response("200 OK", NEWS)
-    assert poller.wave().rows == 1
+    assert poller.fetch_wave().rows == 1
 
 
 def test_a_wait_that_a_feed_may_have_is_waited(reader: Reader) -> None:
     poller = reader.poller()
     reader.server.answers["/f"] = response("200 OK", NEWS, Cache_Control="max-age=9999999")
-    poller.wave()
-    assert poller.wait() == pytest.approx(1.1 * DAY)
-    assert poller.wave().fetched == 0
+    poller.fetch_wave()
+    assert poller.seconds_until_due() == pytest.approx(1.1 * DAY)
+    assert poller.fetch_wave().fetched == 0
 
 
 @pytest.mark.parametrize("ahead", [400, 50])
@@ -111,22 +111,22 @@ def test_a_hub_is_asked_once_the_clock_is_set_right(reader: Reader, ahead: int, 
     reader.spool.add(feed)
     reader.spool.save_hub(Subscription(feed, hub, feed, True, "token", "secret"))
     reader.clock += ahead * DAY
-    assert subscriber.tend() == 1
+    assert subscriber.renew_due() == 1
     question = {"hub.mode": "subscribe", "hub.topic": feed, "hub.challenge": "x"}
     if state == "active":
         assert subscriber.verify("token", question | {"hub.lease_seconds": str(10 * DAY)[:-2]})
     elif state == "denied":
         assert subscriber.verify("token", question | {"hub.mode": "denied"}) == b""
-    assert subscriber.tend() == 0
+    assert subscriber.renew_due() == 0
     reader.clock = RIGHT
-    assert subscriber.tend() == 1
+    assert subscriber.renew_due() == 1
     # What was agreed by the wrong clock counts no more, until the hub has said it again.
     assert subscriber.live() == frozenset()
     asked = reader.subscription()
     assert (asked.state, asked.expires) == ("asked", 0)
     assert asked.next_try <= (RIGHT + DAY) * SECOND
     assert subscriber.verify("token", question) == b"x"
-    assert (set(subscriber.live()), subscriber.tend()) == ({feed}, 0)
+    assert (set(subscriber.live()), subscriber.renew_due()) == ({feed}, 0)
 
 
 @pytest.mark.parametrize("lease", [60, 10 * 86_400, 366 * 86_400])

@@ -17,7 +17,7 @@ from broker.service.core.errors import ServiceError
 from broker.service.pipeline.driver import Watch
 from broker.state.store import FILE_ERRORS
 from feeds.rows import DocumentRow
-from feeds.spool import SpoolError, read_rows, taken
+from feeds.spool import SpoolError, read_rows, stored_at
 
 _BYTES = 16 << 20
 """Of documents in a batch, after which it is cut."""
@@ -65,7 +65,7 @@ class LocalPipeline:
         core = self._core
         rows = self.next_rows()
         if rows:
-            since = taken(core.spool.path, core.position)
+            since = stored_at(core.spool.path, core.position)
             batch = self.apply(rows, watch)
             watch.batch(batch, core.waited(since))
         return bool(rows)

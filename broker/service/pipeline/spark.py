@@ -21,7 +21,7 @@ from broker.spark.pipeline import Progress, run_pipeline
 from broker.spark.session import start_session, stop_session
 from broker.spark.sources import Source
 from feeds.source import FeedSpool
-from feeds.spool import taken
+from feeds.spool import stored_at
 
 
 class SparkPipeline:
@@ -87,7 +87,7 @@ class _Counted:
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
     ) -> list[Match]:
         core = self._core
-        since = taken(self._path, core.position)
+        since = stored_at(self._path, core.position)
         matches = core.engine.apply(arrivals, now, position)
         core.committed()
         core.hand_over(matches)  # under the lock, as all of it
