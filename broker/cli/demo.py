@@ -7,13 +7,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 import feeds
+from broker.cli.on_terminal import colour_of, headings
 from broker.cli.polling import Polling
+from broker.cli.progress import stage
 from broker.cli.query_files import read_queries
 from broker.cli.run import pipe
 from broker.cli.shared import Delivery, StateType, console, open_broker, plural
@@ -49,34 +52,69 @@ def _show(directory: Path, *, keep: bool) -> None:
     queries = SAMPLES / "demo.xscl"
     opml = SAMPLES / "subscriptions.opml"
     listed = read_opml(opml.read_bytes(), opml.as_uri())
+    files = read_queries([queries])
     # The samples are two weeks old when they are first seen, in whatever order they are fetched.
-    with open_broker(directory, UNBOUNDED, read_queries([queries])) as broker:
+    with open_broker(directory, UNBOUNDED, files) as broker:
         console.print(
-            f"{len(listed)} sample feeds, {len(broker.subscriptions)} subscriptions from {queries}"
+            f"{len(listed)} sample feeds, {len(broker.subscriptions)} subscriptions from "
+            f"{_shown(queries)}",
+            markup=False,
         )
-        delivery = Delivery(broker, "-", "text")
+        delivery = Delivery(broker, "-", "text", files)
         counts: Counter[str] = Counter()
 
         def deliver(matches: list[Match]) -> None:
             counts.update(match.query for match in matches)
             delivery(matches)
 
-        with FeedServer(SAMPLES) as server:
-            addresses = [server.url(Path(entry.url).name) for entry in listed]
-            with Polling(directory, addresses, 60_000_000, allow_private=True) as poll:
-                documents = pipe(broker, directory, deliver, poll=poll, once=True, keep=keep)
+        with ExitStack() as stack:
+            with stage(f"serving {plural(len(listed), 'feed')} from this machine", seen_only=True):
+                server = stack.enter_context(FeedServer(SAMPLES))
+                addresses = [server.url(Path(entry.url).name) for entry in listed]
+                poll = stack.enter_context(
+                    Polling(directory, addresses, 60_000_000, allow_private=True)
+                )
+            documents = pipe(
+                broker, directory, deliver, poll=poll, once=True, keep=keep, brief=True
+            )
     total = sum(counts.values())
     found = f"{plural(documents, 'item')}, {plural(total, 'match', 'matches')}"
-    console.print(f"\n[bold]{found}, {time.monotonic() - began:.1f} s[/bold]")
+    gap = "" if sys.stdout.isatty() else "\n"  # a match on a terminal ends with an empty line
+    console.print(f"{gap}[bold]{found}, {time.monotonic() - began:.1f} s[/bold]")
+    said = headings(files) if console.is_terminal else {}
+    width = max(map(len, counts), default=0)
     for query, count in counts.most_common():
-        console.print(f"  {count:4}  {query}")
-    command = shlex.quote(str(Path(sys.argv[0])))
+        line = Text(f"  {count:4}  ").append(query.ljust(width), style=colour_of(query))
+        line.append(f"  {said[query]}" if query in said else "", style="dim")
+        line.truncate(console.width, overflow="ellipsis")
+        line.rstrip()
+        console.print(line)
     if keep:
         console.print(f"\nThe state is in {directory}", markup=False)
-    console.print(
-        "\nNext:\n"
-        f"  {command} explain {queries} --query {next(iter(counts), 'ID')}\n"
-        f"  {command} run {queries} --feeds {opml} --once --format jsonl\n"
-        "  write your own subscription: the README shows one in five minutes",
-        markup=False,
-    )
+    _suggest(next(iter(counts), "ID"), queries, opml)
+
+
+def _suggest(query: str, queries: Path, opml: Path) -> None:
+    """What to try next."""
+    command = shlex.quote(_shown(Path(sys.argv[0])))
+    file, feeds = shlex.quote(_shown(queries)), shlex.quote(_shown(opml))
+    console.print("\n[bold]Next:[/bold]")
+    explain = f"{command} explain {file}", f"--query {query}"
+    run = f"{command} run {file}", f"--feeds {feeds}", "--once --format jsonl"
+    for what, parts in (
+        ("see how the broker matches one of them", explain),
+        ("the same matches for programs", run),
+    ):
+        line = "  " + " ".join(parts)
+        if console.is_terminal and len(line) > console.width:
+            line = "  " + " \\\n      ".join(parts)
+        console.print(f"  # {what}", markup=False, style="dim")
+        console.print(line, markup=False)
+    console.print("  # then write your own subscription: the README shows one in five minutes")
+
+
+def _shown(path: Path) -> str:
+    """As short as it can be typed here."""
+    with suppress(ValueError):
+        return str(path.absolute().relative_to(Path.cwd()))
+    return str(path)

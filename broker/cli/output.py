@@ -6,10 +6,11 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from broker.cli.on_terminal import Screen, is_terminal
 from broker.model import Match
 from broker.state.append import append, at_end
 from broker.text.formats import FORMATS, ReaderGone
@@ -23,8 +24,10 @@ class Output:
     written.
     """
 
-    def __init__(self, path: str, form: str) -> None:
+    def __init__(self, path: str, form: str, headings: Mapping[str, str] | None = None) -> None:
         self._format = FORMATS[form]
+        if path == "-" and form == "text" and is_terminal(sys.stdout):
+            self._format = Screen(headings or {})
         self._path = Path(path)
         self._stream: TextIO | None = None
         self._state: dict[str, int] = {}

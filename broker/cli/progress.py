@@ -46,7 +46,7 @@ class Work:
         self._count = 0
         self._parts = False
         self._note = ""
-        self._live = _interactive()
+        self._live = interactive()
         self._bar = Progress(
             *_columns(total is not None),
             console=console,
@@ -114,7 +114,22 @@ class Work:
         return ", ".join(said)
 
 
-def _interactive() -> bool:
+@contextmanager
+def stage(text: str, *, seen_only: bool = False) -> Iterator[None]:
+    """What is going on within the block, where nothing can be counted: a line on a terminal, which
+    goes at the end, and elsewhere one that stays, unless it is for terminals only."""
+    if not interactive():
+        if not seen_only:
+            console.print(text, markup=False)
+        yield
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as line:
+        line.add_task(text, total=None)
+        yield
+
+
+def interactive() -> bool:
     """Whether a line can be kept up to date: on a terminal that can move its cursor, and to which
     no other program of a pipe writes what it gets from here."""
     try:

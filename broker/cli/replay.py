@@ -63,10 +63,9 @@ def replay(
         directory = state or Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-"))
         )
-        broker = stack.enter_context(
-            open_broker(directory, lateness, read_queries(queries), revisions=revisions)
-        )
-        delivery = Delivery(broker, out, form)
+        files = read_queries(queries)
+        broker = stack.enter_context(open_broker(directory, lateness, files, revisions=revisions))
+        delivery = Delivery(broker, out, form, files)
         delivery.pending()
         before = len(broker.dead_letters())
         items = found = 0

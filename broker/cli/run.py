@@ -13,7 +13,7 @@ import click
 
 from broker.broker import Broker
 from broker.cli.polling import Polling, parse_push
-from broker.cli.progress import Work
+from broker.cli.progress import Work, interactive, stage
 from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import (
     DURATION,
@@ -155,10 +155,11 @@ def run(
             directory = Path(scratch)
         else:
             directory = state
+        files = read_queries(queries)
         broker = stack.enter_context(
-            open_broker(directory, lateness, read_queries(queries), backfill, revisions=revisions)
+            open_broker(directory, lateness, files, backfill, revisions=revisions)
         )
-        delivery = Delivery(broker, out, form)
+        delivery = Delivery(broker, out, form, files)
         delivery.pending()
         poll = None
         if feeds or watched:
@@ -191,10 +192,12 @@ def pipe(
     once: bool,
     master: str | None = None,
     keep: bool = True,
+    brief: bool = False,
 ) -> int:
     """Run the pipeline until it is done or told to stop; the number of documents processed.
 
-    `keep` says that the directory stays, so that messages may point there.
+    `keep` says that the directory stays, so that messages may point there; `brief` that the caller
+    sums up.
     """
     # Spark takes a second to import; commands that fail before need not wait for it.
     from broker.spark.failure import PipelineError
@@ -206,11 +209,11 @@ def pipe(
     from feeds.source import FeedSpool
 
     if poll is not None and once:
-        poll.once()
-    console.print("starting Spark")
+        _fetch(poll)
     session = None
     try:
-        session = start_session(master, state_dir=directory)
+        with stage("starting Spark"):
+            session = start_session(master, state_dir=directory)
         sources = [s for path in documents for s in _sources(session, path, xml_options or {})]
         if poll is not None:
             session.dataSource.register(FeedSpool)
@@ -220,7 +223,7 @@ def pipe(
             sources.append(Source(f"feeds {spool}", frame))
             if not once:
                 poll.start()
-        console.print("running" if once else "running; stop with Ctrl-C")
+        _say_running(once)
         found = 0
         with Work("document") as work, stop_on_signals() as stop:
 
@@ -256,11 +259,21 @@ def pipe(
     finally:
         if session is not None:
             stop_session(session)
-    _tell(summary, sources, documents, xml_options or {})
+    _tell(summary, sources, documents, xml_options or {}, brief=brief)
     if once and stop.signal is not None:
         goes_on = "; the next run with this --state goes on" if keep else ""
         raise Stopped(f"stopped before all was read{goes_on}", stop.signal)
     return summary.documents
+
+
+def _fetch(poll: Polling) -> None:
+    with stage(f"fetching {plural(len(poll.spool.feeds()), 'feed')}", seen_only=True):
+        poll.once()
+
+
+def _say_running(once: bool) -> None:
+    if not (once and interactive()):  # there the line of progress says so
+        console.print("running" if once else "running; stop with Ctrl-C")
 
 
 def _sources(session: Session, path: Path, xml_options: dict[str, Any]) -> Iterator[Source]:
@@ -281,14 +294,20 @@ def _sources(session: Session, path: Path, xml_options: dict[str, Any]) -> Itera
 
 
 def _tell(
-    summary: Summary, sources: Sequence[Source], documents: Sequence[Path], xml: dict[str, Any]
+    summary: Summary,
+    sources: Sequence[Source],
+    documents: Sequence[Path],
+    xml: dict[str, Any],
+    *,
+    brief: bool,
 ) -> None:
     """Say what a run did, and what was in its documents that the user may not expect."""
     from broker.spark.jsonlines import SUFFIX, unfinished
 
     found = plural(summary.matches, "match", "matches")
     count = plural(summary.documents, "document")
-    console.print(f"{count}, {found} in {summary.elapsed:.1f} s")
+    if not brief:
+        console.print(f"{count}, {found} in {summary.elapsed:.1f} s")
     xpath = xml.get("timestamp")
     for name in dict.fromkeys(source.name for source in sources if source.name and xpath):
         if undated := summary.undated.get(name, 0):

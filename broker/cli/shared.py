@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 import xscl
+from broker.cli.on_terminal import headings
 from broker.cli.output import Output
 from broker.text.formats import FORMATS, output_is_closed
 from broker.text.printable import visible_lines
@@ -215,13 +216,15 @@ def open_broker(
 class Delivery:
     """Writes matches where the user wants them, and tells the broker what was written."""
 
-    def __init__(self, broker: Broker, out: str, form: str) -> None:
+    def __init__(
+        self, broker: Broker, out: str, form: str, files: Sequence[xscl.ast.File] = ()
+    ) -> None:
         self.broker = broker
         self.name = "standard output" if out == "-" else f"--out {out}"
         if out == "-" and output_is_closed():
             raise Failed("standard output is closed; give --out FILE")
         try:
-            self.output = Output(out, form)
+            self.output = Output(out, form, headings(files))
         except OSError as error:
             raise Failed(f"--out {out}: {error.strerror}") from None
 

@@ -88,9 +88,12 @@ def later(microseconds: int) -> str:
 
 def because(match: Match) -> list[str]:
     """Why its documents belong together, an equality each: `title = title2 = "…"`."""
-    return [
-        f"{' = '.join(names)} = {_quoted(match.values.get(names[0], []))}" for names in match.joined
-    ]
+    return [f"{names} = {values}" for names, values in reasons(match)]
+
+
+def reasons(match: Match) -> list[tuple[str, str]]:
+    """The same in two parts: `title = title2`, and what they say, in quotes."""
+    return [(" = ".join(names), _quoted(match.values.get(names[0], []))) for names in match.joined]
 
 
 def others(match: Match) -> Iterator[tuple[str, str]]:
