@@ -82,9 +82,22 @@ class ResidualSql:
         symbol = _COMPARISON[part.comparator]
         relational = part.comparator.relational
         numeric = relational or ir.is_number(part.left) or ir.is_number(part.right)
-        side = self._number if numeric else self._text
+        left, right = (
+            self._side(side, name, numeric) for side, name in ((part.left, "l"), (part.right, "r"))
+        )
         missing = "TRUE" if part.comparator is ir.Comparator.UNEQUAL else "FALSE"
-        return f"COALESCE({side(part.left)} {symbol} {side(part.right)}, {missing})"
+        condition = f"COALESCE({left} {symbol} {right}, {missing})"
+        for side, name in ((part.left, "l"), (part.right, "r")):
+            if isinstance(side, ir.Call) and ir.is_several(side):
+                found = f"list_filter({self._call(side)}, lambda {name}: {condition})"
+                condition = f"(len({found}) > 0)"
+        return condition
+
+    def _side(self, expr: ir.Expr, name: str, numeric: bool) -> str:
+        """SQL of a side of a comparison; of several strings, of the one that has this name."""
+        if ir.is_several(expr):
+            return f"not_nan(xscl_number({name}))" if numeric else name
+        return self._number(expr) if numeric else self._text(expr)
 
     def _exists(self, part: ir.Expr, condition: str) -> str:
         """A path under NOT or OR: there is some such node."""
@@ -183,7 +196,7 @@ def register_functions(connection: duckdb.DuckDBPyConnection) -> None:
             continue
         for arity in range(function.least, (function.most or function.least) + 1):
             kinds = [_SQL_TYPES[function.parameter(i)] for i in range(arity)]
-            result = _SQL_TYPES[function.result]
+            result = _SQL_TYPES[function.result] + ("[]" if function.several else "")
             _register(connection, _sql_name(name, arity), function.call, kinds, result)
 
 

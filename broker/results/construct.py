@@ -73,9 +73,10 @@ def item_xml(item: ir.Item, env: Environment) -> str:
     value = compile_value(item.expr)(env)
     if not isinstance(value, list):
         return element(item.name or "value", (), text_xml(as_text(value)))
-    if item.name is None:
+    if item.name is None and not ir.is_several(item.expr):
         return "".join(map(node_xml, value))
-    return "".join(element(item.name, (), text_xml(text_of(node))) for node in value)
+    name = item.name or "value"
+    return "".join(element(name, (), text_xml(text_of(node))) for node in value)
 
 
 def item_texts(item: ir.Item, env: Environment) -> list[str]:
@@ -118,6 +119,8 @@ def construct(
             content.append(text_xml(part))
         elif isinstance(part, ir.Element):
             content.append(construct(part, env, namespaces, scope))
+        elif ir.is_several(part):
+            content.append(text_xml(_joined(part, env)))
         else:
             value = compile_value(part)(env)
             nodes = value if isinstance(value, list) else [as_text(value)]

@@ -33,7 +33,7 @@ from xscl.stage1.document import (
     parse_document,
     text_at,
 )
-from xscl.stage1.filters import as_text, compile_value
+from xscl.stage1.filters import as_text, compile_value, text_of
 from xscl.stage1.tree import Node
 
 
@@ -73,17 +73,19 @@ class Publisher:
         for a, b in joins:
             lefts, rights = candidate.at(a), candidate.at(b)
             one, other = candidate.docs[blocks[a]], candidate.docs[blocks[b]]
-            left = [self._value(canonical, one, a, node) for node in lefts]
-            right = [self._value(canonical, other, b, node) for node in rights]
+            left = [text for node in lefts for text in self._value(canonical, one, a, node)]
+            right = [text for node in rights for text in self._value(canonical, other, b, node)]
             if set(left).isdisjoint(right):
                 return False
         return True
 
-    def _value(self, canonical: Canonical, doc: int, position: int, node: int) -> str:
-        value = canonical.values[position]
-        if value is None:
-            return self._text(doc, node)
-        return as_text(compile_value(value)(self._context(doc, node)))
+    def _value(self, canonical: Canonical, doc: int, position: int, node: int) -> list[str]:
+        """The values at a node: one, unless what is computed of it gives several."""
+        expr = canonical.values[position]
+        if expr is None:
+            return [self._text(doc, node)]
+        value = compile_value(expr)(self._context(doc, node))
+        return [*map(text_of, value)] if isinstance(value, list) else [as_text(value)]
 
     def _context(self, doc: int, node: int) -> Node:
         return self._text(doc, node) if node >> ELEMENT_BITS else self._element(doc, node)

@@ -20,19 +20,41 @@ INF = math.inf
 NAN = math.nan
 
 
-def call(name: str, *arguments: str | float) -> Value:
+def call(name: str, *arguments: str | float) -> Value | list[str]:
     function = FUNCTIONS[name]
     assert function.least <= len(arguments) <= (function.most or len(arguments))
-    return function.call(
-        *(convert(value, function.parameter(at)) for at, value in enumerate(arguments))
-    )
+    given = (convert(value, function.parameter(at)) for at, value in enumerate(arguments))
+    result: Value | list[str] = function.call(*given)
+    assert isinstance(result, list) == function.several
+    return result
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "tokens"),
+    [
+        ("Ada Moss, Jon Abe and Mara Lind", ", | and ", ["Ada Moss", "Jon Abe", "Mara Lind"]),
+        ("Ada", ", | and ", ["Ada"]),
+        ("", ",", []),
+        (" , a ,,b  c\n,", ",", ["a", "b c"]),
+        ("a1b22c", "[0-9]+", ["a", "b", "c"]),
+        ("a,b;c", "(,|;)", ["a", "b", "c"]),
+        ("a,a", ",", ["a", "a"]),
+        ("åøå", "ø", ["å", "å"]),
+        ("a b", " *", ["a b"]),
+        ("a(b", "(", []),
+    ],
+)
+def test_tokens(text: str, pattern: str, tokens: list[str]) -> None:
+    assert call("tokenize", text, pattern) == tokens
 
 
 def test_results_are_of_the_kind_the_table_says() -> None:
     kinds: dict[str, type] = {"string": str, "number": float, "boolean": bool}
     for name, function in FUNCTIONS.items():
-        arguments = ["1"] * function.least
-        assert type(call(name, *arguments)) is kinds[function.result], name
+        arguments = ["12", "3"][: function.least] if function.several else ["1"] * function.least
+        found = call(name, *arguments)
+        (each,) = found if isinstance(found, list) else [found]
+        assert type(each) is kinds[function.result], name
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal, TypeGuard, cast
 
 import re2
 
@@ -196,14 +196,12 @@ class Walk:
             self.condition(part.part, in_filter, blocked or "not")
         elif isinstance(part, ast.Path) and in_filter:
             self.steps(part.steps, blocked, self.context)
+        elif isinstance(part, ast.Call):
+            self.called(part, in_filter)
         elif in_filter and not isinstance(part, ast.String | ast.Number):
             self.value(part, in_filter)
         elif isinstance(part, ast.Path) and part.steps:
             self.value(part, in_filter)  # there is such a node
-        elif isinstance(part, ast.Call):
-            function = self.call(part, in_filter)
-            if function is not None and function.result != "boolean":
-                self.no_condition(part, f"{function.name}() gives a {function.result}")
         else:
             self.value(part, in_filter)
             if isinstance(part, ast.Path):
@@ -212,6 +210,16 @@ class Walk:
             what = {ast.String: "a string", ast.Number: "a number"}
             example = ", as in x = 'a' OR x = 'b'" if isinstance(part, ast.String) else ""
             self.no_condition(part, f"{what.get(type(part), 'arithmetic')} is a value", example)
+
+    def called(self, call: ast.Call, in_filter: bool) -> None:
+        """A call as a condition; in a filter strings and numbers have a truth as well."""
+        function = self.call(call, in_filter)
+        if function is None:
+            return
+        if gives_several(call):
+            self.no_condition(call, f"{function.name}() gives several strings")
+        elif not in_filter and function.result != "boolean":
+            self.no_condition(call, f"{function.name}() gives a {function.result}")
 
     def variable_alone(self, part: ast.Path) -> None:
         name = part.variable
@@ -244,14 +252,12 @@ class Walk:
             if function is not None and function.result == "boolean" and not in_filter:
                 self.no_value(part, f"{function.name}() is a condition")
         elif isinstance(part, ast.Arithmetic):
-            self.value(part.left, in_filter)
-            self.value(part.right, in_filter)
+            for side in (part.left, part.right):
+                self.value(side, in_filter)
+                self.single(side)
             self.written_date(part)
-        elif isinstance(part, ast.Union):
-            for each in part.parts:
-                self.nodes(each, "|")
-        elif isinstance(part, ast.Filtered):
-            self.filtered(part)
+        elif isinstance(part, ast.Union | ast.Filtered):
+            self.set_of_nodes(part)
         elif not isinstance(part, ast.String | ast.Number):
             self.condition(part, in_filter, "operand")
             if in_filter:
@@ -259,7 +265,11 @@ class Walk:
             what = {ast.Comparison: "a comparison", ast.And: "AND", ast.Or: "OR", ast.Not: "NOT"}
             self.no_value(part, f"{what[type(part)]} gives a condition")
 
-    def filtered(self, part: ast.Filtered) -> None:
+    def set_of_nodes(self, part: ast.Union | ast.Filtered) -> None:
+        if isinstance(part, ast.Union):
+            for each in part.parts:
+                self.nodes(each, "|")
+            return
         self.nodes(part.part, "a filter or a path behind parentheses")
         for each in part.filters:
             self.filter(each, "operand", "any")
@@ -305,6 +315,16 @@ class Walk:
         hint = "a condition stands alone, in a filter, in WHERE or in the braces of a join"
         self.error("not-a-value", f"{message}, and a value is needed here", part.span, hint)
 
+    def single(self, part: ast.Expr) -> None:
+        """`part` stands where one value is needed and not several."""
+        if gives_several(part):
+            self.error(
+                "not-a-value",
+                f"{part.name}() gives several strings, and one value is needed here",
+                part.span,
+                f"put the other function inside, as in {part.name}(lower-case(x), ', | and ')",
+            )
+
     def relative(self, part: ast.Path) -> None:
         """A path from the filtered step, as an operand."""
         self.steps(part.steps, "operand", self.context)
@@ -322,6 +342,7 @@ class Walk:
                 self.nodes(argument, f"{call.name}()")
             else:
                 self.value(argument, in_filter)
+                self.single(argument)
         if function is None:
             self.no_function(call)
             return None
@@ -332,18 +353,26 @@ class Walk:
                 f"{call.name}() takes {_arity(function)}, not {count}",
                 call.span,
             )
-        elif call.name == "matches" and isinstance(call.args[1], ast.String):
-            try:
-                compile_pattern(call.args[1].value)
-            except re2.error as error:
-                reason = error.args[0]
-                reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-                self.error(
-                    "bad-pattern",
-                    f"this is no RE2 regular expression: {reason}",
-                    call.args[1].span,
-                )
+        elif call.name in ("matches", "tokenize"):
+            self.pattern_of(call)
         return function
+
+    def pattern_of(self, call: ast.Call) -> None:
+        """The regular expression of a call, where it is written out."""
+        written = call.args[1]
+        if not isinstance(written, ast.String):
+            return
+        try:
+            pattern = compile_pattern(written.value)
+        except re2.error as error:
+            reason = error.args[0]
+            reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+            message = f"this is no RE2 regular expression: {reason}"
+            self.error("bad-pattern", message, written.span)
+            return
+        if call.name == "tokenize" and pattern.search("") is not None:
+            message = "this separates nothing: it finds the empty text"
+            self.error("bad-pattern", message, written.span)
 
     def no_function(self, call: ast.Call) -> None:
         name = call.name
@@ -371,6 +400,11 @@ class Walk:
                 call.span,
                 near or "the functions are " + ", ".join(FUNCTIONS),
             )
+
+
+def gives_several(part: ast.Expr) -> TypeGuard[ast.Call]:
+    """Whether a part is a call of a function that gives several strings."""
+    return isinstance(part, ast.Call) and part.name in FUNCTIONS and FUNCTIONS[part.name].several
 
 
 def _sideways(step: ast.Step) -> bool:

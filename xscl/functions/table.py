@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import re2
 
@@ -35,7 +35,8 @@ class Function:
 
     It takes `least` to `most` arguments (`most` is None where there is no limit), the nth of the
     kind `parameters[n]` (the last kind repeats), and gives a `result`. The kind "any" takes a
-    string or a number as it is. `call` expects its arguments converted.
+    string or a number as it is. `call` expects its arguments converted. One that gives `several`
+    strings gives a list: a comparison holds if it holds of some, and no function takes it.
     """
 
     name: str
@@ -43,7 +44,8 @@ class Function:
     least: int
     most: int | None
     result: Kind
-    call: Callable[..., Value]
+    call: Callable[..., Any]
+    several: bool = False
 
     def parameter(self, index: int) -> Literal["string", "number", "any"]:
         return self.parameters[min(index, len(self.parameters) - 1)]
@@ -143,6 +145,23 @@ def _matches(text: str, pattern: str) -> bool:
         return False
 
 
+def _tokenize(text: str, separators: str) -> list[str]:
+    """The parts of the text between what the RE2 pattern finds, without blanks around them and
+    without empty ones. A pattern that RE2 rejects gives none, and one that finds the empty text
+    parts nothing."""
+    try:
+        pattern = compile_pattern(separators)
+    except re2.error:
+        return []
+    parts, end = [], 0
+    if pattern.search("") is None:
+        for found in pattern.finditer(text):
+            parts.append(text[end : found.start()])
+            end = found.end()
+    parts.append(text[end:])
+    return [token for part in parts if (token := _normalize_space(part))]
+
+
 def _string_length(text: str) -> float:
     return float(len(text))
 
@@ -232,6 +251,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             Function("date", _STRING, 1, 1, "number", date),
             Function("url", _STRING, 1, 1, "string", url),
             Function("words", _STRING, 1, 1, "string", words),
+            Function("tokenize", _STRING, 2, 2, "string", _tokenize, several=True),
         )
     }
 )

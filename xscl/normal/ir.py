@@ -300,6 +300,11 @@ def is_number(expr: Expr) -> bool:
             return False
 
 
+def is_several(expr: Expr) -> bool:
+    """Whether an expression is a call of a function that gives several strings."""
+    return isinstance(expr, Call) and FUNCTIONS[expr.name].several
+
+
 def is_condition(expr: Expr) -> bool:
     """Whether an expression is a call of a boolean function."""
     return isinstance(expr, Call) and FUNCTIONS[expr.name].result == "boolean"

@@ -168,8 +168,10 @@ def _place(normal: NormalQuery, part: ir.Expr) -> None:
             return
     if isinstance(part, ir.Comparison) and part.comparator is ir.Comparator.EQUAL:
         left, right = ir.variable_paths(part.left), ir.variable_paths(part.right)
-        if len(left) == len(right) == 1:
-            numeric = ir.is_number(part.left) or ir.is_number(part.right)
+        numeric = ir.is_number(part.left) or ir.is_number(part.right)
+        # What is computed at a node is one number, so several are left to the residual.
+        several = ir.is_several(part.left) or ir.is_several(part.right)
+        if len(left) == len(right) == 1 and not (numeric and several):
             a = _value_node(normal, part.left, left[0], numeric)
             b = _value_node(normal, part.right, right[0], numeric)
             normal.joins.append((a, b))
@@ -214,7 +216,8 @@ class _Residual:
 
     def operand(self, expr: ir.Expr, path: ir.VariablePath, positive: bool) -> ir.Expr:
         normal, numeric = self.normal, ir.is_number(expr)
-        if positive or not path.steps:
+        # Of several strings, too, there is some such one, under NOT as well.
+        if positive or not (path.steps or ir.is_several(expr)):
             normal.operands.append(_value_node(normal, expr, path, False))
             return ir.NodeValue(len(normal.operands) - 1, numeric)
         filters, steps = without_self(path.steps)

@@ -94,7 +94,8 @@ def atom_of(part: ir.Expr) -> Atom | None:
             constant = to_number(right.value) if numeric else right.value
             if constant != constant:
                 return None
-            return Atom(Subject(left, not isinstance(left, ir.Path), numeric), test, constant)
+            first = not isinstance(left, ir.Path) and not ir.is_several(left)
+            return Atom(Subject(left, first, numeric), test, constant)
         case ir.Call(name=name, args=(subject, ir.String(value=text))) if name in _SEARCHES:
             if not text or not _is_subject(subject):
                 return None

@@ -20,7 +20,7 @@ from xscl.stage1.document import (
     text_children,
     value_code,
 )
-from xscl.stage1.filters import Value, as_text
+from xscl.stage1.filters import Value, as_text, text_of
 from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.positions import positions
@@ -32,8 +32,9 @@ Open = tuple[int, Node | None, StateSet, int]
 """A node that is open, as a number and as a context; and how to go on behind it, where anything may
 come there: the state set above it, and how many children the node above has left."""
 
-Computed = dict[object, tuple[int, str, float]]
+Computed = dict[object, Sequence[tuple[int, str | None, float]]]
 """Code, text and number of the values of one node, by what is computed of it."""
+_NO_VALUE: Sequence[tuple[int, str | None, float]] = ((0, None, math.nan),)
 
 
 STANDING = 10_000
@@ -216,33 +217,36 @@ class Walk:
         return known
 
     def _rows(self, group: Group, entry: Entry, depths: Sequence[int], computed: Computed) -> None:
-        code = 0
-        text: str | None = None
-        number = math.nan
+        values = _NO_VALUE
         if group.evaluate is not None:
             known = computed.get(group.value)
             if known is None:
                 known = computed[group.value] = self._value(group.evaluate)
-            code, text, number = known
+            values = known
         witness, opened = self.witness, self.open
-        for depth in depths:
-            if group.read and text is not None:
-                row = len(witness)
-                witness.text[row] = text
-                if number == number:
-                    witness.num[row] = number
+        for code, text, number in values:
             valued = code if group.valued else 0
-            witness.flat += (entry.var1, entry.var2, opened[depth][0], opened[-1][0], valued)
+            for depth in depths:
+                if group.read and text is not None:
+                    row = len(witness)
+                    witness.text[row] = text
+                    if number == number:
+                        witness.num[row] = number
+                witness.flat += (entry.var1, entry.var2, opened[depth][0], opened[-1][0], valued)
 
-    def _value(self, evaluate: Callable[[Node], Value]) -> tuple[int, str, float]:
-        """Code, text and number of the current node's value; NaN equals nothing, its code is 0."""
+    def _value(self, evaluate: Callable[[Node], Value]) -> Sequence[tuple[int, str | None, float]]:
+        """Code, text and number of the current node's value, or of each of several; NaN equals
+        nothing, its code is 0."""
         context = self.open[-1][1]
         assert context is not None
         value = evaluate(context)
+        if isinstance(value, list):
+            texts = dict.fromkeys(map(text_of, value))
+            return [(value_code(text), text, to_number(text)) for text in texts]
         text = as_text(value)
         if not isinstance(value, float):
-            return value_code(text), text, to_number(text)
-        return (0 if math.isnan(value) else value_code(text)), text, value
+            return ((value_code(text), text, to_number(text)),)
+        return ((0 if math.isnan(value) else value_code(text), text, value),)
 
     def _passes(self, test: Tried | Check, depth: int) -> bool:
         """Whether a filter holds at an open node."""

@@ -23,7 +23,8 @@ from xscl.functions.table import FUNCTIONS, arithmetic, to_number, to_string
 from xscl.kinds import asks_position, kind_of, positional
 from xscl.stage1.tree import ATTRIBUTE, COMMENT, ELEMENT, INSTRUCTION, TEXT, Tree
 
-Value = str | float | bool | list[int]
+Value = str | float | bool | list[int] | tuple[str, ...]
+"""A tuple is of the strings of a function that gives several: a comparison takes some of them."""
 Evaluator = Callable[[Tree, int, int, int], Any]
 """From the document, a node, its position and the last position to a `Value`."""
 Truth = Callable[[Tree, int, int, int], bool]
@@ -120,11 +121,17 @@ def _truth(value: Value) -> bool:
 def _text(tree: Tree, value: Value) -> str:
     if isinstance(value, list):
         return tree.text(value[0]) if value else ""
-    return to_string(value)
+    return to_string(_single(value))
+
+
+def _single(value: Value) -> str | float | bool:
+    """What is neither nodes nor several strings, which the checks keep from where one is needed."""
+    assert not isinstance(value, list | tuple)
+    return value
 
 
 def _number(tree: Tree, value: Value) -> float:
-    return to_number(_text(tree, value) if isinstance(value, list) else value)
+    return to_number(_text(tree, value) if isinstance(value, list) else _single(value))
 
 
 def _as(expr: ast.Expr, convert: Callable[[Tree, Value], Any]) -> Evaluator:
@@ -170,15 +177,15 @@ def _truths(op: str, a: Evaluator, b: Evaluator) -> Truth:
         x, y = a(tree, node, position, size), b(tree, node, position, size)
         if order is None:
             return (_truth(x) == _truth(y)) == (op == "=")
-        x, y = (bool(value) if isinstance(value, list) else value for value in (x, y))
+        x, y = (bool(value) if isinstance(value, list | tuple) else value for value in (x, y))
         return order(to_number(x), to_number(y))
 
     return holds
 
 
 def _items(tree: Tree, value: Value, numeric: bool) -> set[str | float]:
-    if isinstance(value, list):
-        texts = (tree.text(node) for node in value)
+    if isinstance(value, list | tuple):
+        texts = [tree.text(each) if isinstance(each, int) else each for each in value]
         return {*map(to_number, texts)} if numeric else {*texts}
     return {to_number(value)} if numeric else {to_string(value)}
 
@@ -193,6 +200,8 @@ def _call(expr: ast.Call) -> Evaluator:
         convert = {"string": _text, "number": _number, "any": _any}
         arguments = [_as(arg, convert[function.parameter(i)]) for i, arg in enumerate(args)]
         call = function.call
+        if function.several:
+            return lambda t, n, p, s: tuple(call(*[each(t, n, p, s) for each in arguments]))
         return lambda t, n, p, s: call(*[argument(t, n, p, s) for argument in arguments])
     if name == "position":
         return lambda t, n, p, s: float(p)
@@ -210,7 +219,7 @@ def _call(expr: ast.Call) -> Evaluator:
 
 
 def _any(tree: Tree, value: Value) -> str | float:
-    return _text(tree, value) if isinstance(value, list) else value
+    return _text(tree, value) if isinstance(value, list) else _single(value)
 
 
 def _name(tree: Tree, value: Value) -> str:
@@ -250,7 +259,7 @@ def _sum(tree: Tree, value: Value) -> float:
 
 def _ids(tree: Tree, value: Value) -> list[int]:
     """The elements that the document's type declaration, or xml:id, gives these ids."""
-    texts = map(tree.text, value) if isinstance(value, list) else [to_string(value)]
+    texts = map(tree.text, value) if isinstance(value, list) else [_text(tree, value)]
     find = cast(Callable[..., list[etree._Element]], tree.root.getroottree().xpath)
     found = {element for text in texts for element in find("id($ids)", ids=text)}
     return sorted(map(tree.index, found))
