@@ -231,7 +231,8 @@ def batch_of(
     if fetched.outcome == "busy" and fetched.status is None:
         # No request was sent. `chance` spreads the feeds of one host over the next interval.
         wait = min(fetched.retry_after or 0.0, 86_400.0) + interval * chance
-        return Batch(_later(state, arrival, wait), arrival)
+        held = replace(state, problem=state.problem or fetched.problem)
+        return Batch(_later(held, arrival, wait), arrival)
     state = replace(state, last_fetch=arrival)
     if fetched.outcome not in ("ok", "not modified"):
         return Batch(_failed(state, fetched, arrival, interval, chance), arrival)
@@ -302,7 +303,7 @@ def _later(state: FeedState, arrival: int, seconds: float) -> FeedState:
 def _problems(batches: Sequence[Batch]) -> list[tuple[str, str]]:
     found = []
     for batch in batches:
-        if batch.state.problem:
+        if batch.state.problem and batch.state.last_fetch == batch.arrival:
             found.append((batch.state.url, batch.state.problem))
         if batch.channel is not None:
             found += [(batch.state.url, f"parse: {text}") for text in batch.channel.problems]

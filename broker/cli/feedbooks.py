@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from broker.cli.shared import Failed
+from broker.cli.shared import Failed, console
 from broker.service import books as service_books
 from broker.service.books import BadFeed, Books
+from broker.text.units import rough_duration
 from feeds.adapter import Channel, parse_feed
 from feeds.feed_events import is_dead
 from feeds.fetch import Fetched, Fetcher, Request
@@ -25,6 +26,9 @@ from feeds.preferences import Preferences, PreferenceTable
 from feeds.spool import FeedState, Spool, SpoolError
 
 Fetch = Callable[[str], Fetched]
+
+_NAMED = 10
+"""Of how many feeds that are left out for one reason the addresses are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,21 @@ class Entry:
             state.url,
             state.problem or "",
         )
+
+    def short_cells(self, now: int) -> tuple[str, ...]:
+        """Those of a terminal: how long ago, and in how long."""
+        state = self.state
+        status, _, due, _, rate, title, url, _ = self.cells(now)
+        last = f"{_rough(now - state.last_success)} ago" if state.last_success else ""
+        if due not in ("", "due"):
+            due = f"in {_rough(state.next_fetch - now)}"
+        return status, last, due, rate, url, title
+
+    @property
+    def reason(self) -> str:
+        """Why the last fetch failed, and how many have in a row."""
+        row = f" ({self.state.errors:,} times in a row)" if self.state.errors > 1 else ""
+        return f"{self.state.problem}{row}"
 
     def to_json(self) -> dict[str, object]:
         state = asdict(self.state)
@@ -151,6 +170,24 @@ def refusals() -> Iterator[None]:
         raise Failed(str(error)) from None
 
 
+def say_left_out(left_out: Iterable[str]) -> None:
+    """Say which feeds of a list are left out, and each reason once however many it is true of."""
+    by_reason: dict[str, list[str]] = {}
+    for each in left_out:
+        url, _, reason = each.partition(": ")
+        by_reason.setdefault(reason, []).append(url)
+    for reason, urls in by_reason.items():
+        if len(urls) == 1:
+            console.print(f"left out: {urls[0]}: {reason}", markup=False)
+            continue
+        console.print(f"left out: {len(urls):,} feeds: {reason}", markup=False)
+        shown = urls if len(urls) <= _NAMED else urls[: _NAMED - 1]
+        for url in shown:
+            console.print(f"  {url}", markup=False)
+        if len(shown) < len(urls):
+            console.print(f"  and {len(urls) - len(shown):,} more", markup=False)
+
+
 def add_one(books: Books, preferences: Preferences, login: str | None, allow_private: bool) -> bool:
     """Add a feed; whether it is new. Raises Failed for one that is not allowed."""
     with refusals():
@@ -173,6 +210,10 @@ def origin(url: str) -> tuple[str, str, int | None]:
 
 def now_in_microseconds() -> int:
     return int(time.time() * 1_000_000)
+
+
+def _rough(microseconds: int) -> str:
+    return rough_duration(microseconds / 1_000_000)
 
 
 def moment(timestamp: int | None) -> str:

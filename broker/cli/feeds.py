@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,6 +22,7 @@ from broker.cli.feedbooks import (
     origin,
     read_feed,
     refusals,
+    say_left_out,
     with_login,
 )
 from broker.cli.shared import (
@@ -262,8 +264,17 @@ def list_feeds(state: Path, form: str) -> None:
             click.echo(json.dumps(entry.to_json(), ensure_ascii=False))
         return
     now = now_in_microseconds()
-    columns = ("STATUS", "LAST SUCCESS", "NEXT FETCH", "ERRORS", "ITEMS/DAY", "TITLE", "URL")
-    table((*columns, "REASON"), [entry.cells(now) for entry in watched])
+    if not sys.stdout.isatty():
+        columns = ("STATUS", "LAST SUCCESS", "NEXT FETCH", "ERRORS", "ITEMS/DAY", "TITLE", "URL")
+        table((*columns, "REASON"), [entry.cells(now) for entry in watched])
+        return
+    # A terminal has no room for all of it: the addresses come before the titles, which are cut
+    # instead, and the reasons below.
+    header = ("STATUS", "LAST SUCCESS", "NEXT FETCH", "ITEMS/DAY", "URL", "TITLE")
+    table(header, [entry.short_cells(now) for entry in watched])
+    for entry in watched:
+        if entry.state.problem:
+            click.echo(visible(f"{entry.state.url}: {entry.reason}"))
 
 
 @feeds.command("import")
@@ -290,10 +301,11 @@ def import_feeds(
             except OpmlError as error:
                 raise Failed(f"{file}: {error}") from None
             new, refused = books.add(wanted, allow_private=allow_private)
-            for each in left_out + refused:
-                console.print(f"left out: {each}", markup=False)
+            say_left_out(left_out + refused)
             count = len(wanted) + len(left_out)
-            return f"{file}: {plural(count, 'feed')}, {new:,} of them new"
+            without = len(left_out) + len(refused)
+            rest = f", {without:,} left out" if without else ""
+            return f"{file}: {plural(count, 'feed')}, {new:,} of them new{rest}"
 
         for_each(files, one)
 

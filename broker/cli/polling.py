@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from broker.cli.feedbooks import moment, open_books
+from broker.cli.feedbooks import moment, open_books, say_left_out
 from broker.cli.shared import Failed, console, plural
 from broker.service.books import BadFeed
 from broker.service.polling import Polling as Poll
@@ -61,8 +61,7 @@ class Polling:
                     raise Failed(str(error)) from None
                 if listed is not None:
                     count, left_out = listed
-                    for each in left_out:
-                        console.print(f"left out: {each}", markup=False)
+                    say_left_out(left_out)
                     console.print(f"{feed}: {plural(count, 'feed')}", markup=False)
             try:
                 poll = Poll(books, interval, push, proxies, tell=_tell, none_left=_tell_none_left)

@@ -17,6 +17,7 @@ from feeds.opml import read_opml
 from feeds.preferences import PreferenceTable
 from feeds.spool import Spool
 from tests.cli.feeding import Broker, broker
+from tests.cli.terminal import BROKER, typed
 from tests.cli.test_queries import broker as process
 from tests.feeds.data import SAMPLES, atom, rss
 from tests.feeds.site import Page, Site
@@ -325,7 +326,7 @@ def test_a_list_does_not_open_private_addresses_or_files(
     news = site.url("/news.rss")
     assert f"left out: {news}: 127.0.0.1 is a private address (127.0.0.1); to have" in done.stderr
     assert "--allow-private" in done.stderr
-    assert done.stderr.endswith("5 feeds, 1 of them new\n")
+    assert done.stderr.endswith("5 feeds, 1 of them new, 4 left out\n")
     assert "left out: /etc/passwd: a file outside the folder of the list" in done.stderr
     assert "left out: gopher://a.example/: a 'gopher:' address is not fetched" in done.stderr
     assert "left out: http://[bad/feed: not an address" in done.stderr
@@ -337,6 +338,34 @@ def test_a_list_does_not_open_private_addresses_or_files(
     assert site.asked == []
     assert mine("check").returncode == 0
     assert site.asked == ["/news.rss"]
+
+
+def test_what_is_left_out_of_a_list_for_one_reason_has_it_said_once(
+    mine: Broker, tmp_path: Path
+) -> None:
+    urls = [f"http://127.0.0.1:9/{n}.xml" for n in range(100)]
+    path = tmp_path / "many.opml"
+    outlines = "".join(f"<outline xmlUrl='{url}'/>" for url in urls)
+    path.write_text(f"<opml>{outlines}</opml>")
+    done = mine("import", path, private=False)
+    said = done.stderr.splitlines()
+    assert said[0].startswith("left out: 100 feeds: 127.0.0.1 is a private address")
+    assert said[0].count("--allow-private") == 1
+    assert said[1:10] == [f"  {url}" for url in urls[:9]]
+    assert said[10:] == ["  and 91 more", f"{path}: 100 feeds, 0 of them new, 100 left out"]
+
+
+def test_a_terminal_shows_addresses_whole_and_reasons_below(mine: Broker, site: Site) -> None:
+    well, ill = site.url("/news.rss"), site.url("/nothing")
+    mine("add", well, ill)
+    mine.poll()
+    shown = typed(f"{BROKER} feeds list --state {mine.state}", columns=80)
+    header, *rows = [re.split("  +", line) for line in shown.lines]
+    assert header[:-1] == ["STATUS", "LAST SUCCESS", "NEXT FETCH", "ITEMS/DAY", "URL"]
+    assert re.fullmatch(r"ok, \d+ s ago, in \d+ .*", ", ".join(rows[0])), rows
+    assert [{well, ill} & set(row) for row in rows[:2]] == [{well}, {ill}]
+    assert rows[2:] == [[f"{ill}: fetch: not found (404)"]]
+    assert max(map(len, shown.lines)) <= 80
 
 
 def test_a_list_from_the_network(mine: Broker, site: Site) -> None:

@@ -177,7 +177,9 @@ def test_what_the_server_asks_for_is_done() -> None:
     assert after(Fetched(URL, "busy", URL, 503, retry_after=1e9)).next_fetch == 86_400 * SECOND
     assert after(Fetched(URL, "gone", URL, 410)).status == "gone"
     held = after(Fetched(URL, "busy", URL, retry_after=3600.0, problem="fetch: held"))
-    assert held == replace(ASKED, next_fetch=3600 * SECOND)  # it was not asked: no failure
+    # It was not asked: no failure, but whoever looks at it is told why nothing came.
+    assert held == replace(ASKED, next_fetch=3600 * SECOND, problem="fetch: held")
+    assert after(Fetched(URL, "not modified", URL, 304), held).problem is None
     cached = Fetched(URL, "not modified", URL, 304, headers={"cache-control": "max-age=7200"})
     assert after(cached).next_fetch == 7200 * SECOND
     assert after(cached, replace(ASKED, wish=9000)).next_fetch == 9000 * SECOND
@@ -335,9 +337,11 @@ def test_a_host_that_is_busy_is_left_alone_with_all_its_feeds(odd: Site) -> None
     odd.serve("2", path="/h")
     names = [odd.server.url(path) for path in ("/g", "/h")]
     poller = odd.poll(names)
-    poller.fetch_wave()
+    wave = poller.fetch_wave()
     assert [path for path, _ in odd.server.requests] == ["/g"]
     assert [odd.spool.state(name).errors for name in names] == [1, 0]
+    assert odd.spool.state(names[1]).problem == "fetch: the server has asked for time"
+    assert [url for url, _ in wave.problems] == names[:1], "only what was asked is said to fail"
     assert poller.seconds_until_due() == pytest.approx(600, abs=1)
     odd.clock.seconds += 601
     assert poller.fetch_wave().fetched == 1
