@@ -13,6 +13,9 @@ from xscl.check.expressions import Findings
 from xscl.errors import Diagnostic
 from xscl.syntax.printer import format_expression
 
+_NAMED = 6
+"""How many variables of a side a warning names."""
+
 
 def join_warnings(found: Findings) -> list[Diagnostic]:
     if not found.joins:
@@ -52,11 +55,30 @@ def _unconnected(found: Findings) -> list[Diagnostic]:
                     "no value join connects this with what stands before it: every pair of "
                     "documents in the window is a candidate",
                     join.right.span,
-                    "a value join is an equality between variables of both sides: {x2 = x5}",
+                    _sides(found.owner, low, middle, high),
                     "warning",
                 )
             )
     return warnings
+
+
+def _sides(owner: Mapping[str, int], low: int, middle: int, high: int) -> str:
+    """What there is on either side for a value join."""
+    left, right = (
+        [name for name, block in owner.items() if start <= block < end]
+        for start, end in ((low, middle), (middle, high))
+    )
+    text = (
+        f"a value join is an equality between a variable of the left side ({_names(left)}) and one "
+        f"of the right ({_names(right)})"
+    )
+    return text if left and right else f"{text}; a variable is bound as in [./title->t]"
+
+
+def _names(names: list[str]) -> str:
+    if not names:
+        return "none yet"
+    return ", ".join(names if len(names) <= _NAMED else [*names[:_NAMED], "…"])
 
 
 def _block(side: ast.Expr, owner: Mapping[str, int]) -> int | None:
