@@ -48,7 +48,7 @@ def _xpath(context: click.Context, _parameter: click.Parameter, xpath: str | Non
         try:
             timestamp_reader(xpath)
         except ValueError as error:
-            raise click.UsageError(f"--{error}; write for instance //updated", context) from None
+            raise click.UsageError(f"--{error}", context) from None
     return xpath
 
 

@@ -97,6 +97,12 @@ def microseconds(value: object) -> int | None:
     return micros if _EARLIEST <= micros <= _LATEST else None
 
 
+def _without_prefixes(xpath: str) -> str:
+    """The same expression; what stands in strings stays."""
+    pattern = f"({_LITERAL.pattern})|{_PREFIX.pattern}"
+    return re.sub(pattern, lambda found: found[1] or "", xpath)
+
+
 @lru_cache(maxsize=16)
 def timestamp_reader(xpath: str) -> Callable[[etree._Element], int | None]:
     """A function from a document to its own date in microseconds, None where it has none.
@@ -107,14 +113,16 @@ def timestamp_reader(xpath: str) -> Callable[[etree._Element], int | None]:
     bare = _LITERAL.sub("", xpath)
     if "$" in bare or _PREFIX.search(bare):
         raise ValueError(
-            f"timestamp {xpath!r}: names are written without a prefix, they match in any "
-            "namespace; variables are not known"
+            f"timestamp {xpath!r}: variables are not known"
+            if "$" in bare
+            else f"timestamp {xpath!r}: names are written without a prefix, they match in any "
+            f"namespace: {_without_prefixes(xpath)}"
         )
     try:
         evaluate = etree.XPath(xpath, smart_strings=False)
         evaluate(etree.Element("probe"))  # finds unknown functions
     except etree.XPathError as error:
-        raise ValueError(f"timestamp {xpath!r}: {error}") from None
+        raise ValueError(f"timestamp {xpath!r}: {error}; write for instance //updated") from None
 
     def read(root: etree._Element) -> int | None:
         _drop_namespaces(root)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,20 @@ def test_a_timestamp_path_ignores_namespaces(xpath: str, expected: int | None) -
 def test_a_timestamp_path_that_is_none_is_refused(xpath: str) -> None:
     with pytest.raises(ValueError, match="timestamp"):
         timestamp_reader(xpath)
+
+
+@pytest.mark.parametrize(
+    ("xpath", "meant"),
+    [
+        ("/*/cbc:IssueDate", "/*/IssueDate"),
+        ("//dc:date[../@x = 'a:b']", "//date[../@x = 'a:b']"),
+        ("/rdf:RDF/child::item/dc:date", "/RDF/child::item/date"),
+    ],
+)
+def test_a_timestamp_path_with_prefixes_is_said_without(xpath: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"in any namespace: {meant}") + "$"):
+        timestamp_reader(xpath)
+    timestamp_reader(meant)
 
 
 def files(**options: Any) -> XmlFiles:
