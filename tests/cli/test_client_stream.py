@@ -109,6 +109,8 @@ def test_publishing_waits_where_it_is_told_to_and_doubles_nothing(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "5 documents accepted" in done.stderr
     assert "it is backlog-full; trying again in 1 s" in done.stderr
+    waits = [line.partition(": ")[2] for line in done.stderr.splitlines() if "trying" in line]
+    assert len(waits) == len(set(waits)), "each reason once"
     assert "the service is stopping" in done.stderr
     assert len(set(taken)) == 5  # sent twice, but under the same ids
     assert [len(request.body.split(b"\n")) for request in asked] == [5, 5, 5, 5, 5, 2, 3]

@@ -60,7 +60,7 @@ ENDS: dict[str, tuple[int, str]] = {
     "publish S book.xml post.xml": (0, "2 documents accepted"),
     "matches pair": (0, r"\d match(es)?; what comes later: --after \d+"),
     "channels list": (0, "same-page.webhook .*"),
-    "backup /var/backups/broker/monday": (0, ".*monday.*: . files, .*, as of .*Z"),
+    "backup /var/backups/broker/monday": (0, r".*monday.*: . files, .*, as of .{10}T\d\d:\d\d:\d\dZ"),
     "restore /var/backups/broker/monday --state broker-state": (
         0,
         ".*: as of .*; start it with broker serve --state .*",

@@ -58,6 +58,7 @@ class Sender:
         self.accepted = 0
         self.known = 0
         self._before = done
+        self._waits_for = ""
 
     def send(self, documents: Sequence[Document], status: Status) -> None:
         """Send some until they are accepted. Raises Failed, which says how far it got."""
@@ -85,7 +86,7 @@ class Sender:
                 why, wait = str(error), max(pause, error.retry_after)
             except Failed as error:
                 raise self.stopped(str(error), len(documents)) from None
-            self._tell(status, f"{why}; trying again in {wait:.0f} s")
+            self._tell(status, f"{why}; trying again in {max(wait, 1.0):.0f} s", why)
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
         self.accepted += len(documents)
@@ -119,11 +120,12 @@ class Sender:
         located = error.status in (413, 422) and about != "stream"
         return self.stopped(f"{documents[bad].place}: {why}" if located else why, code=error.code)
 
-    def _tell(self, status: Status, waits: str = "") -> None:
+    def _tell(self, status: Status, waits: str = "", why: str = "") -> None:
         text = self.count()
         status.update(f"{text}: {waits}" if waits else text)
-        if waits and not sys.stderr.isatty():
-            say(f"{text}: {waits}")
+        if waits and why != self._waits_for and not sys.stderr.isatty():
+            say(f"{text}: {waits}")  # a log has each reason once, and not at each attempt
+        self._waits_for = why
 
     def count(self) -> str:
         """How many were accepted, and how many of those bring nothing new."""

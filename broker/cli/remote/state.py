@@ -8,6 +8,7 @@ import click
 
 from broker.cli.remote.client import Service, object_of, say, with_service
 from broker.cli.shared import Failed, StateType, plural
+from broker.cli.tables import moment
 from broker.model import iso_time
 from broker.text.units import format_size
 
@@ -26,7 +27,8 @@ def backup(service: Service, directory: Path) -> None:
     """
     told = object_of(service.post("/v1/backup", {"directory": str(directory.absolute())}))
     size = format_size(sum(told["files"].values()))
-    say(f"{told['directory']}: {plural(len(told['files']), 'file')}, {size}, as of {told['at']}")
+    files = plural(len(told["files"]), "file")
+    say(f"{told['directory']}: {files}, {size}, as of {moment(told['at'])}")
 
 
 @click.command()
@@ -57,4 +59,4 @@ def restore(directory: Path, state: Path) -> None:
         raise Failed(str(error)) from None
     except OSError as error:
         raise Failed(f"{error.filename or state}: {error.strerror or error}") from None
-    say(f"{state}: as of {iso_time(done.at)}; start it with broker serve --state {state}")
+    say(f"{state}: as of {moment(iso_time(done.at))}; start it with broker serve --state {state}")
