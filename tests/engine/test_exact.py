@@ -198,6 +198,19 @@ SCENARIOS: dict[str, Scenario] = {
         ],
         ["d0 d2 d5", "d0 d2 d6", "d7 d3 d5", "d7 d3 d6"],
     ),
+    "a longer pattern is asked for when its joins are known already": (
+        [
+            ask(AFTER),
+            post("d0", 0, "a=u"),
+            post("d1", 1, "a=u"),
+            ask(
+                "k: S//p[./a->x] FOLLOWED BY {x = y, 9 s} S//p[./a->y]"
+                " FOLLOWED BY {y = z, 9 s} S//p[./a->z]"
+            ),
+            *(post(f"d{t}", t, "a=u") for t in (2, 3, 4)),
+        ],
+        ["d0 d1", "d0 d2", "d1 d2", "d1 d3", "d2 d3", "d2 d3 d4", "d2 d4", "d3 d4"],
+    ),
     "documents come back although older ones have been let go since": (
         [
             ask(JOIN),

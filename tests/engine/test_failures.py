@@ -59,6 +59,20 @@ def test_a_batch_under_a_full_disk_has_not_happened(tmp_path: Path) -> None:
         assert len(broker.undelivered()) == 1
 
 
+def test_longer_patterns_go_on_after_a_batch_that_failed(tmp_path: Path) -> None:
+    """Their parameters are in a table of the transaction, too."""
+    blocks = [f"S//i->x{n}[./t->t{n}]" for n in range(3)]
+    chain = f"{blocks[0]} FOLLOWED BY {{t0 = t1, 1 h}} {blocks[1]}"
+    with Broker(tmp_path) as broker:
+        broker.subscribe(f"chain: {chain} FOLLOWED BY {{t1 = t2, 1 h}} {blocks[2]}")
+        broker.process([item(1, seq=1)])
+        broker.process([item(2, seq=2)])
+        with full_disk(tmp_path), pytest.raises(duckdb.Error, match="File too large"):
+            broker.process([item(3, seq=3)])
+        (match,) = broker.process([item(3, seq=3)])
+        assert [document.id for document in match.documents] == ["1", "2", "3"]
+
+
 def test_a_registration_under_a_full_disk_has_not_happened(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         broker.subscribe(PAIR)

@@ -39,14 +39,16 @@ class Reach:
 
     def tests(self, mutant: Mutant, source: str) -> list[str]:
         """Those that execute it, the quickest first. Where none does, as with what is executed when
-        its module is imported, those that execute the function around it, else any of its file."""
+        its module is imported, those that execute the function around it, else any of its file and
+        those in the file of tests that is named after it."""
         of_file = self.lines.get(mutant.path, {})
         for span in (range(mutant.line, mutant.last_line + 1), _function(mutant, source)):
             found = _union(of_file.get(line, ()) for line in span)
             if found:
                 break
         else:
-            found = _union(of_file.values())
+            named = f"/test_{Path(mutant.path).stem}.py::"
+            found = _union(of_file.values()) | {test for test in self.seconds if named in test}
         return sorted(found, key=lambda test: (self.seconds[test], test))
 
     def batches(self, tests: Iterable[str], limits: Sequence[float]) -> Iterator[list[str]]:

@@ -84,10 +84,11 @@ def mutant(line: int) -> Mutant:
 def test_the_tests_of_a_line_of_its_function_and_of_its_file() -> None:
     source = "x = 1\ndef f():\n    a\n    b\n\ndef g():\n    c\n"
     lines = {"feeds/f.py": {3: frozenset({"slow", "quick"}), 7: frozenset({"other"})}}
-    reach = Reach(lines, {"slow": 9.0, "quick": 0.1, "other": 2.0})
+    named = "tests/feeds/test_f.py::test_a_number"
+    reach = Reach(lines, {"slow": 9.0, "quick": 0.1, "other": 2.0, named: 3.0, "none": 1.0})
     assert reach.tests(mutant(3), source) == ["quick", "slow"]
     assert reach.tests(mutant(4), source) == ["quick", "slow"]
-    assert reach.tests(mutant(1), source) == ["quick", "other", "slow"]
+    assert reach.tests(mutant(1), source) == ["quick", "other", named, "slow"]
 
 
 def test_tests_run_in_steps_of_so_many_seconds() -> None:
