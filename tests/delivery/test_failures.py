@@ -4,12 +4,13 @@ meanwhile."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from broker.delivery import Mailbox
+from broker.delivery.model import Event, Report
 from tests.delivery.support import Answer, Clock, Receiver, Request, delivering, match
 from tests.waiting import PATIENCE, until
 
@@ -211,3 +212,25 @@ def test_what_was_removed_before_it_was_tried_again_is_no_success_and_holds_up_n
         mailbox.remove_channel("reader")
         receiver.wait(3)
         assert receiver.ids == [match(n).id for n in (0, 1, 0)]
+
+
+def test_what_a_fault_of_ours_kept_from_being_entered_is_logged_and_others_go_on(
+    mailbox: Mailbox, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = [ZeroDivisionError("of ours")]
+    settle = mailbox.settle
+
+    def faulty(reports: Sequence[Report]) -> list[Event]:
+        if faults:
+            raise faults.pop()
+        return settle(reports)
+
+    monkeypatch.setattr(mailbox, "settle", faulty)
+    with Receiver() as receiver, delivering(mailbox):
+        hook(mailbox, receiver.url())
+        mailbox.take([match(0)])
+        until(lambda: "1 reports of deliveries were not entered" in caplog.text)
+        assert "of ours" in caplog.text
+        mailbox.take([match(1)])
+        until(lambda: mailbox.channel("hook").cursor == 2)
+        assert receiver.ids == [match(0).id, match(1).id]

@@ -227,6 +227,17 @@ def test_what_a_match_holds_cannot_forge_a_header(mailbox: Mailbox, clock: Clock
         assert postbox.envelopes[0].rcpt_tos == ["mara@tides.example"]
 
 
+def test_a_subject_is_cut_at_200_characters(mailbox: Mailbox, clock: Clock) -> None:
+    with server() as (postbox, smtp), delivering(mailbox, clock, smtp=smtp) as worker:
+        settings = {"to": "mara@tides.example", "every": 1, "subject": "{subscription}"}
+        mailbox.put_channel("mail", "mail", subscription="n" * 300, settings=settings)
+        mailbox.take([match(0, "n" * 300)])
+        clock.seconds += 1
+        worker.poke()
+        until(lambda: postbox.envelopes)
+        assert postbox.messages[0]["Subject"] == "n" * 200
+
+
 def test_a_server_that_trickles_is_left_in_time(mailbox: Mailbox, clock: Clock) -> None:
     with trickling(0.2) as slow:
         smtp = Smtp("127.0.0.1", slow.port, timeout=1.0)

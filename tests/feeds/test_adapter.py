@@ -466,6 +466,20 @@ def test_an_item_is_the_same_when_its_feed_breaks() -> None:
     assert item.enclosures == ('http://a.example/?a=1&b="2',)
 
 
+def test_an_item_in_xhtml_is_the_same_when_its_feed_breaks() -> None:
+    """A `<` that its text shows is no beginning of a tag."""
+    text = '<div xmlns="http://www.w3.org/1999/xhtml">a &lt;b&gt; &amp;amp; <i>c</i></div>'
+    sound = (
+        '<feed xmlns="http://www.w3.org/2005/Atom"><id>f</id><title>T</title>'
+        f'<entry><id>1</id><title type="xhtml">{text}</title><content type="xhtml">{text}</content>'
+        "<updated>2026-01-01T00:00:00Z</updated></entry></feed>"
+    )
+    broken = parse(sound.removesuffix("</feed>").encode())
+    assert broken.malformed
+    assert broken.items == parse(sound.encode()).items
+    assert "<b>" in broken.items[0].title
+
+
 def test_references_to_no_character_stay() -> None:
     for reference in ("&#xD800;", "&#1114112;", "&#x110000;", "&#;", "&#x;"):
         assert only(rss(f"<guid>{reference}</guid><title>t</title>")).title == "t"

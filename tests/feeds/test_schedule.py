@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,3 +130,8 @@ def test_the_rate_comes_to_what_the_feed_does(per_day: float) -> None:
         rate = next_rate(rate, new, DAY / 4)
     assert rate == pytest.approx(per_day, abs=0.1 + 0.1 * per_day)
     assert next_rate(rate, 0, -5.0) == rate
+
+
+def test_a_week_without_items_leaves_a_third_of_the_rate() -> None:
+    assert next_rate(10.0, 0, 7 * DAY) == pytest.approx(10 / math.e)
+    assert next_rate(0.0, 7, 0.0) == pytest.approx(1.0)

@@ -87,7 +87,8 @@ def _run(
         tests = given or reach.tests(mutant, (copy.folder / mutant.path).read_text("utf-8"))
         failed = ""
         with copy.with_mutant(mutant):
-            for batch in reach.batches(tests, [*_STEPS, budget]):
+            steps = [step for step in _STEPS if step < budget]
+            for batch in reach.batches(tests, [*steps, budget]):
                 took = budget if given else sum(map(reach.seconds.__getitem__, batch))
                 failed = copy.run(batch, seconds=took)
                 if failed:
