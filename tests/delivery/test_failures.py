@@ -90,6 +90,47 @@ def test_a_channel_of_another_subscription_sends_nothing_of_the_former(
         assert other.ids == [match(1, "other").id]
 
 
+def test_matches_that_failed_are_sent_again_beside_each_other(
+    mailbox: Mailbox, clock: Clock
+) -> None:
+    """A receiver that keeps one waiting does not keep the others."""
+    together = threading.Barrier(3)
+
+    def answer(_: Request) -> Answer:
+        if len(receiver.requests) <= 3:
+            return 500, {}, b""
+        together.wait(PATIENCE)
+        return 204, {}, b""
+
+    with Receiver(answer) as receiver, delivering(mailbox, clock) as worker:
+        hook(mailbox, receiver.url(), ordered=False)
+        mailbox.take([match(n) for n in range(3)])
+        failed(mailbox, 3)
+        clock.seconds += 10
+        worker.poke()
+        until(lambda: mailbox.figures().retries == 0)
+        assert sorted(receiver.ids[3:]) == sorted(match(n).id for n in range(3))
+
+
+def test_an_event_that_was_not_taken_waits_and_matches_go_on(
+    mailbox: Mailbox, clock: Clock
+) -> None:
+    def answer(request: Request) -> Answer:
+        return 500 if b"too many" in request.body else 204, {}, b""
+
+    with Receiver(answer) as receiver, delivering(mailbox, clock) as worker:
+        hook(mailbox, receiver.url(), settings={"events": ["match", "subscription.suspended"]})
+        mailbox.record_event("subscription.suspended", "too many")
+        worker.poke()
+        receiver.wait(1)
+        mailbox.take([match(0)])
+        until(lambda: mailbox.channel("hook").cursor == 1)
+        assert [b"too many" in request.body for request in receiver.requests] == [True, False]
+        clock.seconds += 10
+        worker.poke()
+        assert b"too many" in receiver.wait(3)[2].body
+
+
 def test_a_longer_wait_than_two_days_goes_on_after_a_restart(
     mailbox: Mailbox, clock: Clock
 ) -> None:

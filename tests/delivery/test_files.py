@@ -172,10 +172,14 @@ def test_without_old_files_a_full_one_is_begun_anew(tmp_path: Path) -> None:
     size = len(formatted("jsonl", delivered(1, 1)[0]))
     file = FileTarget(str(tmp_path / "out"), rotate_bytes=size * 2, keep=0)
     state: Any = {}
-    for n in (1, 3, 5):
+    for n in (1, 3):
         sent = write(file, state, delivered(n, 2))
         assert sent.count == 2
         state = sent.state
+    with (tmp_path / "out").open() as reader:
+        assert write(file, state, delivered(5, 2)).count == 2
+        # Who reads the old one reads it to its end.
+        assert [json.loads(line)["n"] for line in reader] == [3, 4]
     assert numbered(tmp_path / "out") == [5, 6]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

@@ -78,7 +78,7 @@ class Copy:
         )
         if code == 0:
             return ""
-        failed = re.findall(r"(?m)^(?:FAILED|ERROR) (\S+)", said)
+        failed = re.findall(r"(?m)^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said)
         return "\n".join(failed) or ("it hangs" if code is None else f"pytest ends with {code}")
 
     def pytest(
