@@ -13,6 +13,7 @@ from typing import Literal, TypeGuard, cast
 import re2
 
 from xscl import ast
+from xscl.check.order import calculation_warning, order_warning
 from xscl.errors import Diagnostic, Span
 from xscl.functions.nodes import NODE_FUNCTIONS, NodeFunction
 from xscl.functions.table import FUNCTIONS, Function, compile_pattern
@@ -62,6 +63,7 @@ class Walk:
         self.places: dict[str, Span] = {}
         self.kinds: dict[str, _Context] = {}
         """Of the nodes that variables stand for."""
+        self.elements: dict[str, str | None] = {}  # what a variable's nodes are called
         self.unbound: list[tuple[str, str, Span]] = []
         self.missing: set[str] = set()
         self.uses: list[ast.Path] = []
@@ -150,6 +152,7 @@ class Walk:
             )
         else:
             self.places[name] = place
+            self.elements[name] = step.test.name
             self.found.owner[name] = self.blocks
         if name.upper() == "NOT":
             message = f"{name} is a keyword and cannot be a variable"
@@ -166,27 +169,35 @@ class Walk:
             )
         self.warn("dead-step", f"this step selects nothing: {what}", step.span)
 
-    def prefix(self, prefix: str, span: Span, known: Collection[str]) -> None:
-        """A use of a prefix where `known` are in scope; one that is not is told of once."""
+    def prefix(
+        self, prefix: str, span: Span, known: Collection[str], *, made: bool = False
+    ) -> None:
+        """A use of a prefix where `known` are in scope; one that is not is told of once.
+        `made`: in a constructor, where a name without prefix is in no namespace."""
         if prefix in self.known_prefixes:
             self.found.prefixes.add(prefix)
         if prefix not in known and prefix not in self.missing:
             self.missing.add(prefix)
             at = span.source.text.find(prefix + ":", span.start, span.end)
             place = span if at < 0 else Span(span.source, at, at + len(prefix))
-            none = f'define it above: LET NAMESPACE {prefix} = "...";'
-            defined = (name for name in known if name != "xml")
-            hint = self.names_hint(prefix, defined, "the prefixes are", none)
+            hint = self.prefix_hint(prefix, known, made)
             message = f"the namespace prefix {prefix} is not defined"
             self.error("unknown-prefix", message, place, hint)
+
+    def prefix_hint(self, prefix: str, known: Collection[str], made: bool) -> str | None:
+        uri = foreign.NAMESPACES.get(prefix)
+        none = f'define it above: LET NAMESPACE {prefix} = "{uri or "..."}";'
+        if not made:
+            none += " or leave it out: a name without prefix matches in any namespace"
+        defined = [] if uri else [name for name in known if name != "xml"]
+        return self.names_hint(prefix, defined, "the prefixes are", none)
 
     # -- expressions -------------------------------------------------------------------------
 
     def condition(self, part: ast.Expr, in_filter: bool, blocked: Blocked) -> None:
         """`part` stands where something must hold or not."""
         if isinstance(part, ast.Comparison):
-            self.value(part.left, in_filter)
-            self.value(part.right, in_filter)
+            self.comparison(part, in_filter)
         elif isinstance(part, ast.And | ast.Or):
             if isinstance(part, ast.Or):
                 blocked = blocked or "or"
@@ -230,6 +241,12 @@ class Walk:
             f"compare it, {name} = 'a', or ask for what it may have: {name}/title, {name}/@id",
         )
 
+    def comparison(self, part: ast.Comparison, in_filter: bool) -> None:
+        self.value(part.left, in_filter)
+        self.value(part.right, in_filter)
+        if warning := order_warning(part, in_filter, self.named):
+            self.warn("text-order", warning[0], part.span, warning[1])
+
     def no_condition(self, part: ast.Expr, message: str, example: str = "") -> None:
         self.error(
             "not-a-condition",
@@ -252,10 +269,7 @@ class Walk:
             if function is not None and function.result == "boolean" and not in_filter:
                 self.no_value(part, f"{function.name}() is a condition")
         elif isinstance(part, ast.Arithmetic):
-            for side in (part.left, part.right):
-                self.value(side, in_filter)
-                self.single(side)
-            self.written_date(part)
+            self.calculation(part, in_filter)
         elif isinstance(part, ast.Union | ast.Filtered):
             self.set_of_nodes(part)
         elif not isinstance(part, ast.String | ast.Number):
@@ -310,6 +324,20 @@ class Walk:
                 message = f"{text} is a subtraction, not a date"
                 hint = f"a date is written date('{text}'), and is a number of seconds"
                 self.warn("date-as-subtraction", message, part.span, hint)
+
+    def calculation(self, part: ast.Arithmetic, in_filter: bool) -> None:
+        for side in (part.left, part.right):
+            self.value(side, in_filter)
+            self.single(side)
+        self.written_date(part)
+        if warning := calculation_warning(part, in_filter, self.named):
+            self.warn("date-arithmetic", warning[0], part.span, warning[1])
+
+    def named(self, path: ast.Path) -> str | None:
+        """What the nodes that a path leads to are called, None where that is unknown."""
+        if path.steps:
+            return path.steps[-1].test.name
+        return None if path.variable is None else self.elements.get(path.variable)
 
     def no_value(self, part: ast.Expr, message: str) -> None:
         hint = "a condition stands alone, in a filter, in WHERE or in the braces of a join"

@@ -19,6 +19,8 @@ from xscl.check.joins import join_warnings
 from xscl.check.queries import check_query
 from xscl.errors import Diagnostic, Span, XsclError
 from xscl.growth import growing
+from xscl.syntax.durations import UNITS
+from xscl.syntax.foreign import NO_NUMBER
 from xscl.syntax.lexer import capped
 from xscl.syntax.nearest import known_names
 from xscl.syntax.printer import cut_query, quoted
@@ -214,6 +216,9 @@ class _File:
         message = f"the window {name} is not defined"
         if len(self.errors) >= HINTED:
             self.error("unknown-duration", message, span)
+            return
+        if name.lower() in UNITS:
+            self.error("unknown-duration", message, span, NO_NUMBER)
             return
         none = f"define it above, as in LET {name} = 2 days, or write NUMBER unit"
         hint = known_names(name, self.durations, "the windows defined above are", none)

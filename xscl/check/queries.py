@@ -115,7 +115,7 @@ class _Walk(Walk):
         for name in names:
             prefix, colon, _ = name.partition(":")
             if colon:
-                self.prefix(prefix, element.span, known)
+                self.prefix(prefix, element.span, known, made=True)
         for child in element.content:
             if isinstance(child, ast.Element):
                 self.element(child, known)

@@ -46,6 +46,22 @@ _NO_IF = "there is no if: write a query for each case"
 _NO_DOLLAR = "names and numbers are written without $"
 _NO_ESCAPE = 'a string that holds \' stands between " and ", there are no escapes'
 _EQUAL = "equality is written = and inequality !="
+
+
+def dates(window: str = "2 days", seconds: str = "172800") -> str:
+    """How a distance in time is written, for `window`, which lasts so many seconds."""
+    return (
+        f"between documents it is a window: A FOLLOWED BY {{x = y, {window}}} B, or WITHIN"
+        f" {window}; dates that they hold are compared in seconds: date(y) - date(x) < {seconds}"
+    )
+
+
+_DATES = dates()
+NO_NUMBER = (
+    "a window is a number and a unit, behind a comma or WITHIN: {x = y, 2 days}, WITHIN 2 days; "
+    "dates that documents hold are compared in seconds: date(y) - date(x) < 172800"
+)
+_DATE = "a date is written date('2026-10-05')"
 _SQL_CLAUSES = {
     **dict.fromkeys(["ORDER", "SORT"], _NO_ORDER),
     **dict.fromkeys(["LIMIT", "OFFSET", "FETCH", "TOP"], _NO_LIMIT),
@@ -125,7 +141,10 @@ CLAUSE = Habits(
         **dict.fromkeys(["AND", "OR"], _PREDICATES),
         **dict.fromkeys(",*+", "a window is one number and one unit, such as 51 hours"),
     },
-    before=dict.fromkeys(["AS", "TO", "INTO"], "the name directly follows: PUBLISH name"),
+    before={
+        **dict.fromkeys(["AS", "TO", "INTO"], "the name directly follows: PUBLISH name"),
+        "INTERVAL": "a window is written WITHIN 2 days, without INTERVAL",
+    },
 )
 
 _OPERATORS = {
@@ -154,6 +173,8 @@ _OPERATORS = {
     "?": "a query has no parameters: write the value",
 }
 _AROUND = {
+    "INTERVAL": _DATES,
+    **dict.fromkeys(["DATE", "DATETIME", "TIMESTAMP"], _DATE),
     "EXISTS": _EXISTENCE,
     **dict.fromkeys(["AND", "OR"], "a predicate stands on either side of AND and of OR"),
 }
@@ -199,13 +220,15 @@ SELECT = {
     "TOP": _NO_LIMIT,
 }
 
+_CLOCK = "a query sees the times of documents alone: FOLLOWED BY, JOIN and WITHIN compare them"
+
 #: Names that stand for values elsewhere, and would be variables here.
 VALUES = {
     "NULL": _EXISTENCE,
+    **dict.fromkeys(["NOW", "TODAY", "CURRENT_DATE", "CURRENT_TIMESTAMP", "SYSDATE"], _CLOCK),
     **dict.fromkeys(["TRUE", "FALSE"], "a condition stands alone: contains(x, 'a'), NOT (x = 'a')"),
 }
 
-_CLOCK = "a query sees the times of documents alone: FOLLOWED BY, JOIN and WITHIN compare them"
 _NAME = "the name of an element is its step, S//title; in a filter [local-name() = 'title']"
 _ALONE = "a condition stands alone, without true() and false(): NOT contains(x, 'a')"
 
@@ -226,9 +249,51 @@ FUNCTIONS = {
     **dict.fromkeys(["int", "float", "double", "cast", "to_number"], "write number(...)"),
     **dict.fromkeys(["to_date", "datetime", "timestamp"], "write date(...)"),
     **dict.fromkeys(
+        ["datediff", "date_diff", "date_add", "date_sub", "dateadd", "interval", "age"], _DATES
+    ),
+    **dict.fromkeys(
         ["now", "today", "current-date", "current-time", "current-datetime", "current_date"], _CLOCK
     ),
     "replace": "translate(x, 'abc', 'xy') replaces characters, words(x) folds case and punctuation",
+}
+
+#: The namespaces of feeds, by the prefix that they usually have.
+NAMESPACES = {
+    "admin": "http://webns.net/mvcb/",
+    "app": "http://www.w3.org/2007/app",
+    "atom": "http://www.w3.org/2005/Atom",
+    "cc": "http://web.resource.org/cc/",
+    "content": "http://purl.org/rss/1.0/modules/content/",
+    "creativeCommons": "http://backend.userland.com/creativeCommonsRssModule",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dcterms": "http://purl.org/dc/terms/",
+    "dct": "http://purl.org/dc/terms/",
+    "feedburner": "http://rssnamespace.org/feedburner/ext/1.0",
+    "fh": "http://purl.org/syndication/history/1.0",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "geo": "http://www.w3.org/2003/01/geo/wgs84_pos#",
+    "georss": "http://www.georss.org/georss",
+    "gml": "http://www.opengis.net/gml",
+    "googleplay": "http://www.google.com/schemas/play-podcasts/1.0",
+    "itunes": "http://www.itunes.com/dtds/podcast-1.0.dtd",
+    "media": "http://search.yahoo.com/mrss/",
+    "openSearch": "http://a9.com/-/spec/opensearch/1.1/",
+    "opensearch": "http://a9.com/-/spec/opensearch/1.1/",
+    "podcast": "https://podcastindex.org/namespace/1.0",
+    "prism": "http://prismstandard.org/namespaces/basic/2.0/",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "rss": "http://purl.org/rss/1.0/",
+    "slash": "http://purl.org/rss/1.0/modules/slash/",
+    "source": "http://source.scripting.com/",
+    "svg": "http://www.w3.org/2000/svg",
+    "sy": "http://purl.org/rss/1.0/modules/syndication/",
+    "thr": "http://purl.org/syndication/thread/1.0",
+    "trackback": "http://madskills.com/public/xml/rss/module/trackback/",
+    "wfw": "http://wellformedweb.org/CommentAPI/",
+    "xhtml": "http://www.w3.org/1999/xhtml",
+    "xlink": "http://www.w3.org/1999/xlink",
+    "yt": "http://www.youtube.com/xml/schemas/2015",
 }
 
 #: Instead of axes that lead elsewhere than down, where only these may stand.

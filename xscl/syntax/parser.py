@@ -69,6 +69,7 @@ class _Parser(QueryParser):
         if self.kind == "word":
             ahead = self.ahead()
             if ahead == ":":
+                self.refuse_address()
                 return self._labelled()
             if self.value.upper() == "LET" and ahead != "/":
                 return self._let()

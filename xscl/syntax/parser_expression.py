@@ -15,8 +15,11 @@ from xscl.errors import Span
 from xscl.functions.nodes import OF_THE_NODE
 from xscl.functions.table import FUNCTIONS
 from xscl.syntax import foreign
+from xscl.syntax.durations import UNITS
 from xscl.syntax.lexer import VARIABLE_WORD
 from xscl.syntax.parser_path import NODE_TESTS, SELF, PathParser
+from xscl.syntax.printer import format_number
+from xscl.syntax.rewriting import FOREIGN_OPERATORS, rewritten
 
 #: How tightly each infix operator binds; equal powers associate to the left.
 BINDING_POWER = {
@@ -84,6 +87,8 @@ class ExpressionParser(PathParser):
                 operator = self.value
             binding = BINDING_POWER.get(operator)
             if binding is None or binding <= power:
+                if kind == "word" and operator in FOREIGN_OPERATORS:
+                    self._foreign(left)
                 return left
             if binding == _UNION:
                 if not self.in_filter:
@@ -95,6 +100,14 @@ class ExpressionParser(PathParser):
                 left = self._comparison(operator, left, start)
             else:
                 left = self._logical(operator, binding, left, start)
+
+    def _foreign(self, left: ast.Expr) -> None:
+        """Fail at an operator of SQL, if the condition that it means can be said."""
+        found = rewritten(self.text, self.start, left, self.in_filter)
+        if found is not None:
+            place = Span(self.source, self.start, found.end)
+            message = f"there is no operator {found.operator}"
+            self.fail("syntax", message, place, f"write {found.condition}")
 
     def _comparison(self, operator: str, left: ast.Expr, start: int) -> ast.Expr:
         self.advance()
@@ -281,7 +294,20 @@ class ExpressionParser(PathParser):
             self.fail("bad-number", "this number is too large")
         start = self.start
         self.advance()
+        if self.kind == "word" and self.value.lower() in UNITS and self.ahead() != "}":
+            self._unit_of_time(start, value)
         return ast.Number(value, span=self.span(start))
+
+    def _unit_of_time(self, start: int, count: float) -> NoReturn:
+        """A duration stands where a value does, as in `x - y < 2 days`."""
+        window = self.text[start : self.end]
+        seconds = format_number(count * UNITS[self.value.lower()] / 1_000_000)
+        self.fail(
+            "syntax",
+            f"{window} is a window, and no value to calculate with",
+            Span(self.source, start, self.end),
+            foreign.dates(window, seconds),
+        )
 
     def _minus(self) -> ast.Expr:
         start = self.start

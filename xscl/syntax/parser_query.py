@@ -11,6 +11,7 @@ from typing import Literal, NoReturn
 
 from xscl import ast
 from xscl.errors import Span
+from xscl.syntax import stream_names
 from xscl.syntax.durations import LONGEST, MOST_DIGITS, UNITS, microseconds
 from xscl.syntax.foreign import CLAUSE, PATTERN, SELECT, Habits
 from xscl.syntax.lexer import Failure
@@ -172,6 +173,8 @@ class QueryParser(ConstructorParser):
                 self._extension("NOT before a block")
             if upper == "SELECT":
                 self.unexpected("a block", "a query inside a pattern stands in parentheses")
+            if self.ahead() == ":":
+                self.refuse_address()
             stream = self._stream_name("a block, such as S//item", _NO_STREAM, PATTERN)
         if self.kind != "/" and self.kind != "//":
             self._no_path(start, stream)
@@ -180,6 +183,7 @@ class QueryParser(ConstructorParser):
 
     def _no_path(self, start: int, stream: str) -> NoReturn:
         """There is no path where a block must be: behind a stream, or behind nothing at all."""
+        self._refuse_title(start)
         hint = None
         if self.kind not in ("end", ";", ")"):
             hint = "a query begins with SELECT, a block or a label: q1: S//item"
@@ -196,6 +200,29 @@ class QueryParser(ConstructorParser):
         elif self.kind == "=" and not self.joins:
             hint = "LET T1 = 2 days defines a window, and q1: S//item labels a query"
         self.unexpected("a path", hint, PATTERN)
+
+    def refuse_address(self) -> None:
+        """Fail where the address of a feed stands in the place of its stream."""
+        found = stream_names.address(self.text, self.start)
+        if found is not None:
+            url, end = found
+            place = Span(self.source, self.start, end)
+            message = "an address is no name of a stream"
+            self.fail("syntax", message, place, stream_names.address_hint(url))
+
+    def _refuse_title(self, start: int) -> None:
+        """Fail where the title of a feed, or in quotation marks its address, stands so."""
+        if self.kind == "string":
+            self.refuse_address()
+        if self.kind not in ("word", "string", "number", "bad", ":"):
+            return
+        found = stream_names.title(self.text, start)
+        if found is not None:
+            name, end = found
+            place = Span(self.source, start, end)
+            begins = place.column == 1 and self.kind != "string"
+            message = f"the name of a stream has no blanks and no quotation marks: {name}"
+            self.fail("syntax", message, place, stream_names.title_hint(name, begins))
 
     def _parenthesis(self) -> ast.Pattern:
         start = self.start
