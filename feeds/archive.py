@@ -64,17 +64,23 @@ def snapshots(archive: str | Path, report: Report | None = None) -> list[Snapsho
     return sorted(found)
 
 
-def replay(archive: str | Path, report: Report | None = None) -> Iterator[DocumentRow]:
+def replay(
+    archive: str | Path,
+    report: Report | None = None,
+    on_snapshot: Callable[[], object] = lambda: None,
+) -> Iterator[DocumentRow]:
     """The document rows of an archive, in order of first sight.
 
     A snapshot that cannot be read is reported and yields one row with an `error`, a dead letter.
-    Problems of snapshots that were recovered are reported too. Rows have no `seq`: a source may
-    drop repetitions by (source, id).
+    Problems of snapshots that were recovered are reported too. `on_snapshot` is called for each
+    snapshot, before its rows come. Rows have no `seq`: a source may drop repetitions by (source,
+    id).
     """
     seen: dict[str, dict[str, _Seen]] = {}
     previous: dict[str, bytes] = {}
     readers: dict[str, DeltaReader] = {}
     for snapshot in snapshots(archive, report):
+        on_snapshot()
         body, error = _read(snapshot.path)
         if body == previous.get(snapshot.feed):
             continue  # the same bytes hold the same items

@@ -25,6 +25,7 @@ from broker.cli.feedbooks import (
     say_left_out,
     with_login,
 )
+from broker.cli.progress import quiet_option
 from broker.cli.shared import (
     DURATION,
     INTERVAL,
@@ -283,6 +284,7 @@ def list_feeds(state: Path, form: str) -> None:
 @folder_option
 @since_option
 @allow_private_option
+@quiet_option
 def import_feeds(
     files: Sequence[str], state: Path, folder: str, since: int | None, allow_private: bool
 ) -> None:

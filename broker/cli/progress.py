@@ -7,11 +7,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import UnsupportedOperation
 
+import click
 from rich.progress import (
     BarColumn,
     Progress,
@@ -28,6 +30,7 @@ from rich.table import Column
 from broker.cli.shared import console, plural
 from broker.text.units import rough_duration
 
+_QUIET = "quiet"
 _EVERY = 10.0
 """Seconds between two lines where there is no terminal."""
 
@@ -46,7 +49,8 @@ class Work:
         self._count = 0
         self._parts = False
         self._note = ""
-        self._live = interactive()
+        self._quiet = quiet()
+        self._live = interactive() and not self._quiet
         self._bar = Progress(
             *_columns(total is not None),
             console=console,
@@ -59,7 +63,11 @@ class Work:
         self._told = time.monotonic()
 
     def __enter__(self) -> Work:
-        self._bar.start()
+        try:
+            self._bar.start()
+        except BaseException:  # Ctrl-C: the line that is there already goes, the cursor comes back
+            self._bar.stop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,7 +81,9 @@ class Work:
             self._note = note
         done = count if part is None else part
         self._bar.update(self._task, description=self._described(), advance=done, rate=self._rate())
-        if not self._live and time.monotonic() - self._told >= _EVERY:
+        if self._live or self._quiet:
+            return
+        if time.monotonic() - self._told >= _EVERY:
             self._told = time.monotonic()
             console.print(self._line(), markup=False)
 
@@ -117,16 +127,64 @@ class Work:
 @contextmanager
 def stage(text: str, *, seen_only: bool = False) -> Iterator[None]:
     """What is going on within the block, where nothing can be counted: a line on a terminal, which
-    goes at the end, and elsewhere one that stays, unless it is for terminals only."""
+    goes at the end, and elsewhere one that stays, unless it is for terminals only. Where it takes
+    long another line comes every so often."""
+    if quiet():
+        yield
+        return
     if not interactive():
         if not seen_only:
             console.print(text, markup=False)
-        yield
+        with _reminding(text):
+            yield
         return
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as line:
-        line.add_task(text, total=None)
+    line = Progress(*columns, console=console, transient=True, redirect_stdout=False)
+    line.add_task(text, total=None)
+    try:
+        line.start()
         yield
+    finally:
+        line.stop()
+
+
+@contextmanager
+def _reminding(text: str) -> Iterator[None]:
+    """Say every so often that it still goes on."""
+    done, began = threading.Event(), time.monotonic()
+
+    def remind() -> None:
+        while not done.wait(_EVERY):
+            so_far = rough_duration(time.monotonic() - began)
+            console.print(f"{text}, for {so_far} so far", markup=False)
+
+    reminder = threading.Thread(target=remind, name="progress", daemon=True)
+    reminder.start()
+    try:
+        yield
+    finally:
+        done.set()
+        reminder.join()
+
+
+def quiet() -> bool:
+    """Whether the command was told to say nothing of how far it is."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.meta.get(_QUIET))
+
+
+def _be_quiet(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[_QUIET] = value
+
+
+quiet_option = click.option(
+    "--quiet",
+    "-q",
+    is_flag=True,
+    expose_value=False,
+    callback=_be_quiet,
+    help="Do not show how far it is; results and errors come all the same.",
+)
 
 
 def interactive() -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from broker.cli.progress import Work
+from broker.cli.progress import Work, quiet_option
 from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import (
     Delivery,
@@ -28,6 +28,7 @@ from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import arrivals as witnessed
 from broker.model import Revisions
 from feeds.archive import replay as archive_rows
+from feeds.archive import snapshots
 from feeds.rows import DocumentRow
 from xscl.stage1.matcher import Matcher
 
@@ -43,6 +44,7 @@ BATCH = 500
 @format_option
 @lateness_option
 @revisions_option
+@quiet_option
 def replay(
     archive: Path,
     queries: tuple[Path, ...],
@@ -69,15 +71,27 @@ def replay(
         delivery.pending()
         before = len(broker.dead_letters())
         items = found = 0
-        work = stack.enter_context(Work("item"))
-        rows = archive_rows(archive, lambda place, problem: problems.append((place, problem)))
-        for arrivals, now in batches(rows, broker.engine.matcher):
-            matches = broker.engine.apply(arrivals, now)
-            with work.aside():
-                delivery(matches)
-            items += len(arrivals.documents)
-            found += len(matches)
-            work.advance(len(arrivals.documents), note=plural(found, "match", "matches"))
+        work = stack.enter_context(Work("item", total=len(snapshots(archive))))
+        passed: list[None] = []
+        rows = archive_rows(
+            archive,
+            lambda place, problem: problems.append((place, problem)),
+            lambda: passed.append(None),
+        )
+        try:
+            for arrivals, now in batches(rows, broker.engine.matcher):
+                matches = broker.engine.apply(arrivals, now)
+                with work.aside():
+                    delivery(matches)
+                items += len(arrivals.documents)
+                found += len(matches)
+                note = plural(found, "match", "matches")
+                work.advance(len(arrivals.documents), part=len(passed), note=note)
+                passed.clear()
+        except KeyboardInterrupt:
+            on = "; the same command goes on behind them" if state is not None else ""
+            console.print(f"{plural(items, 'item')}, {plural(found, 'match', 'matches')}{on}")
+            raise
         for place, problem in problems[:10]:
             console.print(f"{place}: {problem}", markup=False)
         if len(problems) > 10:

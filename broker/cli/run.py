@@ -13,7 +13,7 @@ import click
 
 from broker.broker import Broker
 from broker.cli.polling import Polling, parse_push
-from broker.cli.progress import Work, interactive, stage
+from broker.cli.progress import Work, interactive, quiet_option, stage
 from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import (
     DURATION,
@@ -114,6 +114,7 @@ def _xpath(context: click.Context, _parameter: click.Parameter, xpath: str | Non
     "newest document; INFINITY: all that is there.",
 )
 @click.option("--master", help="Spark master; by default Spark runs in this process's machine.")
+@quiet_option
 def run(
     queries: tuple[Path, ...],
     documents: tuple[Path, ...],

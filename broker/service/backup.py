@@ -20,7 +20,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ FILES = ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")
 TOKEN = "token"
 _FORM = 1
 """Of the manifest."""
+_PIECE = 4 << 20
+"""Bytes that are read at once."""
 _ONE_AT_A_TIME = threading.Lock()
 """Held from the look whether a directory is empty until what is written there is complete."""
 
@@ -82,9 +84,12 @@ def _copied(core: Core, directory: Path) -> BackedUp:
     return BackedUp(directory, at, {name: entry["bytes"] for name, entry in files.items()})
 
 
-def restore(directory: Path, state: Path) -> BackedUp:
+def restore(
+    directory: Path, state: Path, on_bytes: Callable[[int], object] = lambda count: None
+) -> BackedUp:
     """Make a new state from a copy. It is there entirely, or not at all: killed while it moves
-    files into a directory that was there, it leaves one that no service starts on.
+    files into a directory that was there, it leaves one that no service starts on. `on_bytes` hears
+    how many bytes were read, which are those of each file twice.
 
     Raises Conflict where the state exists and is not empty, Invalid for what is no whole copy.
     """
@@ -95,14 +100,14 @@ def restore(directory: Path, state: Path) -> BackedUp:
         raise Conflict(f"{state}: not empty; restore into a directory of its own")
     for name, entry in manifest["files"].items():
         path = directory / name
-        if not path.is_file() or _described(path) != entry:
+        if not path.is_file() or _described(path, on_bytes) != entry:
             raise Invalid(f"{path}: not as it was written; the backup is damaged")
     # A directory that is there may be where a volume is mounted, or all that its owner may write
     # to: it is neither replaced, nor is anything put beside it.
     growing = state / RESTORING if there else state.with_name(f"{state.name}{RESTORING}")
     shutil.rmtree(growing, ignore_errors=True)
     try:
-        _grow(directory, growing, manifest["files"])
+        _grow(directory, growing, manifest["files"], on_bytes)
         if there:
             _move_up(growing, state)
         else:
@@ -115,11 +120,17 @@ def restore(directory: Path, state: Path) -> BackedUp:
     return BackedUp(directory, manifest["at"], sizes)
 
 
-def _grow(directory: Path, growing: Path, names: Iterable[str]) -> None:
+def _grow(
+    directory: Path, growing: Path, names: Iterable[str], on_bytes: Callable[[int], object]
+) -> None:
     """Make a state from the files of a copy, in a new directory."""
     growing.mkdir(parents=True, mode=0o700)
     for name in names:
-        shutil.copy(directory / name, growing / name)
+        with (directory / name).open("rb") as source, (growing / name).open("wb") as target:
+            while piece := source.read(_PIECE):
+                target.write(piece)
+                on_bytes(len(piece))
+        shutil.copymode(directory / name, growing / name)
         sync(growing / name)
     # Clients know numbers that the log gave out after the copy.
     with Mailbox(growing / "mailbox.sqlite") as mailbox:
@@ -159,7 +170,12 @@ def _manifest(directory: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def _described(path: Path) -> dict[str, Any]:
+def _described(
+    path: Path, on_bytes: Callable[[int], object] = lambda count: None
+) -> dict[str, Any]:
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": digest}
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            on_bytes(len(piece))
+    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}

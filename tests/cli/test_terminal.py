@@ -204,7 +204,7 @@ def test_ctrl_c_ends_a_run_in_order(queries: Path, tmp_path: Path) -> None:
 def test_commands_that_wait_are_interrupted(service: Serving) -> None:
     for line, words in (
         ("tail", "following all subscriptions; stop with Ctrl-C"),
-        ("publish waits -", "publishing"),
+        ("publish waits -", "waiting for documents"),
     ):
         with terminal(f"{BROKER} {line}", BROKER_STATE=str(service.state)) as waiting:
             waiting.until(words)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from broker.cli.progress import Work
+from broker.cli.progress import Work, quiet_option
 from broker.cli.remote.client import Service, object_of, part, say, with_service
 from broker.cli.remote.subscriptions import SINGLY
 from broker.cli.shared import Failed, for_each, plural
@@ -122,6 +122,7 @@ def _for_all(
     show_default=True,
     help="What becomes of matches that its own channels have not delivered yet.",
 )
+@quiet_option
 @with_service
 def unsubscribe(
     service: Service, ids: tuple[str, ...], prefix: str | None, yes: bool, pending: str
@@ -152,6 +153,7 @@ def unsubscribe(
 @click.command()
 @_ids_argument
 @_prefix_option
+@quiet_option
 @with_service
 def pause(service: Service, ids: tuple[str, ...], prefix: str | None) -> None:
     """Let subscriptions find nothing until they are resumed; what they miss is recorded.
@@ -173,6 +175,7 @@ def pause(service: Service, ids: tuple[str, ...], prefix: str | None) -> None:
 @click.command()
 @_ids_argument
 @_prefix_option
+@quiet_option
 @with_service
 def resume(service: Service, ids: tuple[str, ...], prefix: str | None) -> None:
     """Let paused or suspended subscriptions go on, from the next document on as if they were new:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import click
 import httpx
-from rich.status import Status
 
+from broker.cli.progress import Work, quiet_option
 from broker.cli.remote.client import (
     Refused,
     Service,
@@ -30,7 +30,7 @@ from broker.cli.remote.client import (
     say,
     with_service,
 )
-from broker.cli.shared import Failed, console, plural
+from broker.cli.shared import Failed, plural
 
 _MOST_LINES = 500
 _MOST_BYTES = 2_000_000
@@ -44,6 +44,8 @@ class Document:
 
     data: bytes
     place: str
+    size: int
+    """Bytes of the file that it came from."""
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
@@ -60,7 +62,7 @@ class Sender:
         self._before = done
         self._waits_for = ""
 
-    def send(self, documents: Sequence[Document], status: Status) -> None:
+    def send(self, documents: Sequence[Document], work: Work) -> None:
         """Send some until they are accepted. Raises Failed, which says how far it got."""
         end = time.monotonic() + self.patience
         pause = 0.5
@@ -77,22 +79,23 @@ class Sender:
             except Refused as error:
                 if error.status == 413 and len(documents) > 1:
                     half = len(documents) // 2
-                    self.send(documents[:half], status)
-                    return self.send(documents[half:], status)
+                    self.send(documents[:half], work)
+                    return self.send(documents[half:], work)
                 # A service that is behind catches up: it is waited for, however long it takes.
                 lasts = error.status == 429 or time.monotonic() < end
                 if error.status not in (429, 503, 507) or not lasts:
-                    raise self._refused(error, documents, status) from None
+                    raise self._refused(error, documents, work) from None
                 why, wait = str(error), max(pause, error.retry_after)
             except Failed as error:
                 raise self.stopped(str(error), len(documents)) from None
-            self._tell(status, f"{why}; trying again in {max(wait, 1.0):.0f} s", why)
+            self._tell(work, f"{why}; trying again in {max(wait, 1.0):.0f} s", why)
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
         self.accepted += len(documents)
         # What an attempt without an answer has brought there is no repetition of the user's.
         self.known += 0 if again else known
-        self._tell(status)
+        work.advance(len(documents), part=sum(each.size for each in documents), note="")
+        self._waits_for = ""
         return None
 
     def _post(self, documents: Sequence[Document]) -> int:
@@ -108,23 +111,22 @@ class Sender:
         )
         return int(object_of(answer)["known"])
 
-    def _refused(self, error: Refused, documents: Sequence[Document], status: Status) -> Failed:
+    def _refused(self, error: Refused, documents: Sequence[Document], work: Work) -> Failed:
         """The error of a document; those before it are sent."""
         bad, why = 0, str(error)
         line = error.errors[0].get("line") if error.errors else None
         if isinstance(line, int) and 1 <= line <= len(documents):
             bad, why = line - 1, str(error.errors[0].get("message"))
         if bad:
-            self.send(documents[:bad], status)
+            self.send(documents[:bad], work)
         about = error.errors[0].get("where") if error.errors else None
         located = error.status in (413, 422) and about != "stream"
         return self.stopped(f"{documents[bad].place}: {why}" if located else why, code=error.code)
 
-    def _tell(self, status: Status, waits: str = "", why: str = "") -> None:
-        text = self.count()
-        status.update(f"{text}: {waits}" if waits else text)
-        if waits and why != self._waits_for and not sys.stderr.isatty():
-            say(f"{text}: {waits}")  # a log has each reason once, and not at each attempt
+    def _tell(self, work: Work, waits: str, why: str) -> None:
+        work.advance(note=waits)
+        if why != self._waits_for and not sys.stderr.isatty():
+            say(f"{self.count()}: {waits}")  # a log has each reason once, and not at each attempt
         self._waits_for = why
 
     def count(self) -> str:
@@ -172,6 +174,7 @@ class Sender:
 )
 @click.option("--revision", is_flag=True, help="They replace the documents of the same ids.")
 @patience_option("1 min")
+@quiet_option
 @with_service
 def publish(
     service: Service,
@@ -194,10 +197,10 @@ def publish(
     """
     sender = Sender(service, stream, service.patience.seconds, skip)
     pending: list[Document] = []
-    with console.status("publishing") as status:
+    with Work("document", total=None if skip else _bytes_of(files)) as work:
         try:
             for pending in _batches(_documents(files, key, revision), skip):
-                sender.send(pending, status)
+                sender.send(pending, work)
                 pending = []
         except KeyboardInterrupt:
             say(str(sender.stopped("interrupted", len(pending))))
@@ -206,6 +209,12 @@ def publish(
             raise sender.stopped(f"{error.filename or 'input'}: {error.strerror}") from None
     left_out = f", {skip:,} left out" if skip else ""
     say(f"{sender.count()}{left_out}")
+
+
+def _bytes_of(files: Sequence[str]) -> int | None:
+    """How much there is to send; None where that is not known."""
+    paths = [Path(name) for name in files]
+    return sum(path.stat().st_size for path in paths) if all(map(Path.is_file, paths)) else None
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -255,7 +264,7 @@ def _xml(data: bytes, name: str, key: str | None, revision: bool) -> Document:
     headers = [("Document-Id", id.encode("utf-8", "surrogateescape"))]
     if revision:
         headers.append(("Document-Revision", b"true"))
-    return Document(data, name, tuple(headers))
+    return Document(data, name, len(data), tuple(headers))
 
 
 def _lines(file: Iterable[bytes], name: str, key: str | None, revision: bool) -> Iterator[Document]:
@@ -277,4 +286,4 @@ def _lines(file: Iterable[bytes], name: str, key: str | None, revision: bool) ->
             if revision:
                 entry["revision"] = True
             data = json.dumps(entry).encode()
-        yield Document(data, f"{name}:{number}")
+        yield Document(data, f"{name}:{number}", len(line))

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import click
 
+from broker.cli.progress import Work, quiet_option, stage
 from broker.cli.remote.client import Service, object_of, say, with_service
 from broker.cli.shared import Failed, StateType, plural
 from broker.cli.tables import moment
 from broker.model import iso_time
 from broker.text.units import format_size
 
+_MB = 1_000_000
+
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
+@quiet_option
 @with_service
 def backup(service: Service, directory: Path) -> None:
     """Copy the state of the running service into DIRECTORY, which is new or empty.
@@ -25,7 +29,8 @@ def backup(service: Service, directory: Path) -> None:
     \b
     broker backup /var/backups/broker/monday
     """
-    told = object_of(service.post("/v1/backup", {"directory": str(directory.absolute())}))
+    with stage(f"copying the state into {directory}", seen_only=True):
+        told = object_of(service.post("/v1/backup", {"directory": str(directory.absolute())}))
     size = format_size(sum(told["files"].values()))
     files = plural(len(told["files"]), "file")
     say(f"{told['directory']}: {files}, {size}, as of {moment(told['at'])}")
@@ -39,6 +44,7 @@ def backup(service: Service, directory: Path) -> None:
     type=StateType(),
     help="The state directory to make; it is new or empty.",
 )
+@quiet_option
 def restore(directory: Path, state: Path) -> None:
     """Make a state directory from the backup in DIRECTORY; no service need be running.
 
@@ -54,7 +60,17 @@ def restore(directory: Path, state: Path) -> None:
     from broker.service.core.errors import ServiceError
 
     try:
-        done = copies.restore(directory, state.absolute())
+        # Each file is read to see whether it is whole, and copied.
+        total = 2 * sum(path.stat().st_size for path in directory.iterdir() if path.is_file())
+        with Work("MB", many="MB", total=total // _MB) as work:
+            left = 0
+
+            def on_bytes(count: int) -> None:
+                nonlocal left
+                whole, left = divmod(left + count, _MB)
+                work.advance(whole)
+
+            done = copies.restore(directory, state.absolute(), on_bytes)
     except (ServiceError, MailboxError) as error:
         raise Failed(str(error)) from None
     except OSError as error:

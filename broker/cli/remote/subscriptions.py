@@ -13,7 +13,7 @@ import click
 import httpx
 
 import xscl
-from broker.cli.progress import Work
+from broker.cli.progress import Work, quiet_option
 from broker.cli.query_files import QUERY_PATH, read_queries
 from broker.cli.remote.client import (
     Service,
@@ -107,6 +107,7 @@ def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> 
     metavar="URL",
     help="Bring matches there, signed. More ways are in broker channels add.",
 )
+@quiet_option
 @with_service
 def subscribe(
     service: Service,

@@ -1,0 +1,116 @@
+"""How long work shows how far it is: on a terminal, through a pipe, and not at all where it is short
+or nobody wants it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from broker.cli import progress, shared
+from broker.cli.progress import Work, quiet_option, stage
+from tests.cli.serving import Serving
+from tests.cli.terminal import BROKER, CTRL_C, terminal, typed
+from tests.cli.test_terminal import archive_of
+from tests.waiting import until
+
+ALL = "all: SELECT t FROM S//item[./title->t];"
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> Path:
+    path = tmp_path / "all.xscl"
+    path.write_text(ALL)
+    return path
+
+
+def archived(folder: Path, count: int) -> Path:
+    path = folder / "archive"
+    path.mkdir()
+    return archive_of(path, count)
+
+
+def test_a_replay_shows_which_share_is_done(queries: Path, tmp_path: Path) -> None:
+    archive = archived(tmp_path, 1_500)
+    line = f"{BROKER} replay {archive} {queries} > {tmp_path / 'out'}"
+    ended = typed(line)
+    assert (ended.code, ended.lines) == (0, ["1,500 items, 1,500 matches"])
+    assert re.search(r"\d\d%.* items", re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", ended.raw))
+    ended = typed(f"{line} --quiet")
+    assert (ended.code, ended.lines) == (0, ["1,500 items, 1,500 matches"])
+    assert "%" not in ended.raw
+
+
+def test_a_replay_that_is_stopped_says_how_to_go_on(queries: Path, tmp_path: Path) -> None:
+    archive = archived(tmp_path, 3_000)
+    state, out = tmp_path / "state", tmp_path / "out"
+    line = f"{BROKER} replay {archive} {queries} --state {state} --out {out}"
+    with terminal(f"exec {line}") as replay:
+        replay.until("%", "500 items")
+        replay.type(CTRL_C)
+        ended = replay.ended()
+    assert ended.code == 130, ended.text
+    said = re.search(r"([\d,]+) items, [\d,]+ matches; the same command goes on", ended.text)
+    assert said, ended.text
+    assert typed(line).code == 0
+    ids = [json.loads(each)["id"] for each in out.read_text(encoding="utf-8").splitlines()]
+    assert (len(ids), len(set(ids))) == (3_000, 3_000)
+
+
+def test_publishing_shows_which_share_of_the_files_is_sent(
+    service: Serving, tmp_path: Path
+) -> None:
+    path = tmp_path / "many.jsonl"
+    lines = (json.dumps({"id": f"share-{n}", "xml": f"<a>{n}</a>"}) for n in range(3_000))
+    path.write_text("\n".join(lines))
+    ended = typed(f"{BROKER} publish Share {path}", BROKER_STATE=str(service.state))
+    assert (ended.code, ended.lines) == (0, ["3,000 documents accepted"])
+    assert re.search(r"\d\d%", ended.raw)
+    ended = typed(f"{BROKER} publish -q Share {path}", BROKER_STATE=str(service.state))
+    assert ended.lines == ["3,000 documents accepted, known already"]
+    assert "%" not in ended.raw
+
+
+def test_backup_and_restore_say_what_they_do(service: Serving, tmp_path: Path) -> None:
+    copy, state = tmp_path / "copy", tmp_path / "restored"
+    ended = typed(f"{BROKER} backup {copy}", BROKER_STATE=str(service.state), columns=300)
+    assert (ended.code, len(ended.lines)) == (0, 1), ended.text
+    assert "copying the state into" in ended.raw
+    ended = typed(f"{BROKER} restore {copy} --state {state}", columns=300)
+    assert (ended.code, len(ended.lines)) == (0, 1), ended.text
+    assert "%" in ended.raw
+
+
+# -- where there is no terminal ----------------------------------------------------------------
+
+
+@click.command()
+@quiet_option
+def _works() -> None:
+    lines: list[str] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(progress, "_EVERY", 0.01)
+        patched.setattr(shared.console, "print", lambda text, **_: lines.append(text))
+        with Work("item", total=4) as work:
+            work.advance(1)
+
+            def due() -> bool:
+                work.advance(0)
+                return bool(lines) or progress.quiet()
+
+            until(due)
+        with stage("copying"):
+            until(lambda: any("so far" in line for line in lines) or progress.quiet())
+    click.echo("\n".join(lines))
+
+
+def test_a_line_comes_every_so_often_and_none_where_nobody_wants_it() -> None:
+    said = CliRunner().invoke(_works).output.splitlines()
+    assert any(re.match(r"\d of 4 items, \d+%", line) for line in said), said
+    assert "copying" in said
+    assert any(re.match(r"copying, for .* so far", line) for line in said), said
+    assert CliRunner().invoke(_works, ["--quiet"]).output == "\n"
