@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.delivery import Mailbox
+from broker.delivery.upkeep import EVENTS_KEPT, enter
 from broker.model import Match
 from tests.delivery.support import (
     DAY,
@@ -116,6 +117,23 @@ def test_a_wrong_clock_throws_nothing_away(mailbox: Mailbox) -> None:
     assert places(mailbox) == [1, 2, 3, 4, 5]
     mailbox.retain(DAY + 1, now=START + 3 * DAY)
     assert places(mailbox) == [5]
+
+
+def test_however_many_were_not_delivered_in_time_all_are_given_up(mailbox: Mailbox) -> None:
+    mailbox.put_channel("late", "pull")
+    mailbox.take(matches(0, 2_500), START)
+    mailbox.take(matches(2_500, 1), NOW)
+    mailbox.retain(None, undelivered=DAY, now=NOW)
+    assert mailbox.figures().given_up == {"pull": 2_500}
+    assert [d.n for d in mailbox.pull("late", 9)] == [2_501]
+
+
+def test_the_newest_events_are_kept(mailbox: Mailbox) -> None:
+    with mailbox.db.transaction() as db:
+        for number in range(EVENTS_KEPT + 3):
+            enter(db, START, "something", None, None, f"{number}")
+    mailbox.retain(None, now=NOW)
+    assert mailbox.db.rows("SELECT count(*), min(number) FROM event") == [(EVENTS_KEPT, 4)]
 
 
 def test_bytes_are_bounded_and_the_delivered_goes_first(mailbox: Mailbox) -> None:

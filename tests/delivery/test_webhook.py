@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -27,7 +28,7 @@ from tests.delivery.support import (
     trickling,
     tried,
 )
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 SCHEDULE = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 
@@ -287,6 +288,25 @@ def test_an_unordered_channel_goes_on_past_a_match_that_fails(
         until(lambda: mailbox.figures().retries == 0)
         assert receiver.ids[-1] == poison
         assert mailbox.channel("hook").delivered == 20
+
+
+def test_a_receiver_has_eight_matches_at_once_and_no_more(mailbox: Mailbox, clock: Clock) -> None:
+    go = threading.Event()
+
+    def answer(_: Request) -> Answer:
+        go.wait(PATIENCE)
+        return 200, {}, b""
+
+    with Receiver(answer) as slow, Receiver() as quick, delivering(mailbox, clock):
+        hook(mailbox, slow, "slow", ordered=False)
+        mailbox.take([match(n) for n in range(20)])
+        slow.wait(8)
+        hook(mailbox, quick, "quick", ordered=False)
+        mailbox.take([match(n) for n in range(20, 40)])
+        until(lambda: mailbox.channel("quick").cursor == 40)
+        assert len(slow.requests) == 8
+        go.set()
+        until(lambda: mailbox.channel("slow").cursor == 40)
 
 
 def test_an_ordered_channel_waits_for_a_match_that_fails(mailbox: Mailbox, clock: Clock) -> None:

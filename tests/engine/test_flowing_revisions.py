@@ -188,3 +188,15 @@ def test_a_dead_letter_that_comes_again_is_kept_once() -> None:
         kept = [(letter.id, letter.xml) for letter in broker.dead_letters()]
     said = [b"<a><k>1</k></a>", b"<a><k>1</k></a>", b"<a><k>2</k></a>"]
     assert kept == list(zip("xyx", said, strict=True))
+
+
+def test_what_documents_said_is_read_from_the_store_only_where_it_is_asked_for() -> None:
+    with Broker() as broker:
+        broker.subscribe("q: S//a->x")
+        broker.process([Document("d", "S", 5.0, "<a/>")])
+        relations = broker.engine.admission.relations
+        keys = relations.keys().tolist()
+        assert [newest.said for newest in relations.newest(keys).values()] == [None]
+        assert [newest.said for newest in relations.newest(keys, said=True).values()] == [
+            (5_000_000, b"<a/>")
+        ]

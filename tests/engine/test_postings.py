@@ -160,3 +160,14 @@ def test_the_same_values_meet_the_same_lists_as_lists_come_and_go(seed: int) -> 
             assert told(lists, new) == expected, doc
             lists.insert(new)
             live[doc] = new
+
+
+def test_what_values_in_common_satisfy_is_worked_out_once() -> None:
+    signatures = Signatures()
+    signatures.add(plan(Random(1), 1, 3))
+    links = frozenset(signatures._by_link)
+    found = signatures.needs(links)
+    assert found
+    assert signatures.needs(links) is found
+    signatures.add(plan(Random(2), 2, 3))
+    assert signatures.needs(links) is not found

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import feeds.delta
-from feeds.adapter import parse_feed
+from feeds.adapter import draft, parse_feed
 from feeds.archive import replay, snapshots
 from feeds.delta import DeltaReader
 from tests.feeds.data import DATA, atom, needs_data, rss
@@ -167,6 +167,21 @@ def test_versions_that_cut_cleanly(whole: list[bytes]) -> None:
 def test_versions_that_do_not(body: bytes, whole: list[bytes]) -> None:
     same(rss(entry("a")), body, body)
     assert whole == [body, body]
+
+
+def test_what_is_not_well_formed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drafted: list[bytes] = []
+
+    def counted(body: bytes, *args: object, **more: object) -> object:
+        drafted.append(body)
+        return draft(body, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(feeds.delta, "draft", counted)
+    reader = DeltaReader("http://a.example/")
+    reader.parse(rss(entry("a")), 1)
+    assert len(drafted) == 1
+    assert reader.parse(rss(entry("a"), "<title>b & c</title>"), 2).malformed
+    assert len(drafted) == 1
 
 
 @needs_data
