@@ -39,7 +39,7 @@ from broker.cli.shared import (
 from broker.cli.tables import table
 from broker.model import UNBOUNDED
 from broker.service.books import Books, address_of, listed_in
-from broker.text.printable import visible
+from broker.text.printable import visible, visible_lines
 from feeds.adapter import Channel
 from feeds.discovery import discover as find_feeds
 from feeds.discovery import with_scheme
@@ -47,6 +47,7 @@ from feeds.feed_events import event_rows
 from feeds.feed_state import Status
 from feeds.fetch import local_path
 from feeds.identity import ALL, duplicate_feeds
+from feeds.item import Item
 from feeds.login import split_login
 from feeds.opml import OpmlError, Subscription, write_opml
 from feeds.paging import with_history
@@ -335,7 +336,12 @@ def export(file: BinaryIO, state: Path) -> None:
     type=StateType(),
     help="Check the feeds of this broker; nothing of its state changes.",
 )
-def check(urls: Sequence[str], state: Path | None) -> None:
+@click.option(
+    "--items",
+    is_flag=True,
+    help="Print each item as the document that queries match, instead of the table.",
+)
+def check(urls: Sequence[str], state: Path | None, items: bool) -> None:
     """Fetch feeds and say what they are: dialect, items, what is wrong; exit code 1 if any fails.
 
     Two feeds that show the same items, such as the RSS and the Atom form of one, are pointed out.
@@ -352,8 +358,13 @@ def check(urls: Sequence[str], state: Path | None) -> None:
     with fetching(typed) as fetch, ThreadPoolExecutor(CONNECTIONS) as pool:
         answers = pool.map(lambda pair: read_feed(pair[0], fetch(pair[1])), addresses.items())
         channels = dict(zip(addresses, answers, strict=True))
-    rows = [_checked(url, channel) for url, channel in channels.items()]
-    table(("RESULT", "DIALECT", "ITEMS", "DATED", "TITLE", "URL"), rows)
+    if items:
+        for channel in channels.values():
+            for item in channel.items:
+                click.echo(_indented(item))
+    else:
+        rows = [_checked(url, channel) for url, channel in channels.items()]
+        table(("RESULT", "DIALECT", "ITEMS", "DATED", "TITLE", "URL"), rows)
     for url, channel in channels.items():
         for text in (channel.error, *channel.problems):
             if text:
@@ -363,6 +374,12 @@ def check(urls: Sequence[str], state: Path | None) -> None:
     failed = sum(channel.error is not None for channel in channels.values())
     if failed:
         raise Failed(f"{failed:,} of {plural(len(channels), 'feed')} cannot be read")
+
+
+def _indented(item: Item) -> str:
+    """The document of an item, an element a line: its values are escaped, so only tags meet so."""
+    text = item.to_xml().decode().replace("><", ">\n  <")
+    return visible_lines(text.replace("  </item>", "</item>"))
 
 
 def _checked(url: str, channel: Channel) -> tuple[str, ...]:

@@ -409,6 +409,20 @@ def test_check_says_what_feeds_are(site: Site) -> None:
     assert broker("feeds", "check").returncode == 2
 
 
+def test_check_shows_the_documents_that_queries_match(site: Site) -> None:
+    site.pages["/"] = rss(
+        "<title>a &lt;b&gt; &amp; c</title><guid>1</guid>", channel="<title>Notes</title>"
+    )
+    done = broker("feeds", "check", "--items", site.url("/"), site.url("/news.atom"))
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall("(?m)^<item ", done.stdout)) == 5
+    first = done.stdout.partition("</item>\n")[0]
+    assert "  <channel_title>Notes</channel_title>\n  <guid>1</guid>\n" in first
+    assert re.search(
+        r"\n  <title>a &lt;b&gt; &amp; c</title>\n  <timestamp>\S+</timestamp>\n$", first
+    )
+
+
 def test_discover_prints_addresses_and_adds_the_best(mine: Broker, site: Site) -> None:
     done = mine("discover", site.url("/"), "--add")
     assert done.returncode == 0, done.stderr
