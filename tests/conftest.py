@@ -32,6 +32,7 @@ SLOW = (
     "cli/test_service.py",
     "cli/test_terminal.py",
     "cli/test_visible.py",
+    "cli/test_ways.py",
     "conformance/",
     "crash/",
     "delivery/test_killed.py",

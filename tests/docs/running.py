@@ -116,10 +116,10 @@ def told(query: str, documents: Sequence[Document], text: str) -> tuple[list[str
 
 
 def _canonical(element: etree._Element) -> str:
-    """The element without the layout between tags."""
+    """The element without the layout between tags, and wherever prefixes are declared."""
     for each in element.iter():
         if len(each) and not (each.text or "").strip():
             each.text = None
         if not (each.tail or "").strip():
             each.tail = None
-    return etree.tostring(element, method="c14n").decode()
+    return etree.tostring(element, method="c14n", exclusive=True).decode()
