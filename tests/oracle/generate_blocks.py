@@ -16,6 +16,10 @@ from tests.oracle.generate_documents import ATTRIBUTES, STREAMS, TAGS, TEXTS, Le
 from tests.oracle.oracle import Arrival
 
 NUMBERS = ("0", "1", "2", "1.5")
+POSITIONS = (
+    *("1", "1", "2", "last()", "last()", "position() = 1", "position() < last()", "last() - 1"),
+    *("position() mod 2 = 1", "not(position() = 2)", "count(./*)", "position() = 1 or @i"),
+)
 
 
 @dataclass(slots=True)
@@ -145,6 +149,8 @@ class Blocks:
         """Like `steps`, binding nothing."""
         if self.level == "full" and self.chance(15):
             inner = f"[{self.condition(chain[-1], 0)}]"
+        elif self.level == "full" and self.chance(8):
+            inner = f"[{self.r.choice(POSITIONS)}]"
         else:
             inner = ""
         slashes = "//" if len(chain) > 1 or self.chance(15) else "/"
@@ -154,6 +160,8 @@ class Blocks:
 
     def filter(self, shape: Shape, element: etree._Element, nested: int) -> str:
         """What may bind: a path, or a conjunction of paths and conditions."""
+        if self.level == "full" and self.chance(8):
+            return self.r.choice(POSITIONS)
         dice = self.r.randint(0, 9)
         if dice < 6:
             return self.relative(shape, element, nested)[0]
@@ -165,6 +173,8 @@ class Blocks:
 
     def condition(self, element: etree._Element, depth: int) -> str:
         """What binds nothing: comparisons, existence, functions, and, or, not."""
+        if self.level == "full" and self.chance(12):
+            return self.around(element)
         dice = self.r.randint(0, 9)
         if depth > 0 and dice >= 7:
             left = self.condition(element, depth - 1)
@@ -178,10 +188,29 @@ class Blocks:
             return self.boolean(self.relative(None, element, 0)[0])
         path, near = self.relative(None, element, 0)
         left = self.applied(path) if self.level == "full" and self.chance(30) else path
+        if self.level == "full" and self.chance(8):
+            left = self.tokens(left)
         if dice < 3:
             constant = (near.text or "") if self.chance(60) else self.r.choice(TEXTS[self.level])
             return f"{left} {self.r.choice(('=', '=', '!='))} {quoted(constant)}"
         return f"{left} {self.operator()} {self.r.choice(NUMBERS)}"
+
+    def around(self, element: etree._Element) -> str:
+        """What asks for more than is below: other axes, unions, arithmetic, XPath's functions."""
+        r = self.r
+        path, near = self.relative(None, element, 0)
+        other = self.relative(None, element, 0)[0]
+        name, text = r.choice(TAGS), quoted(near.text or "")
+        return r.choice((
+            f"../{name}", f"ancestor::{name}", "ancestor::*[2]", "not(preceding-sibling::*)",
+            f"following-sibling::{name}[1]", f"following::{name}", f"preceding::*[1] = {text}",
+            f"count({path}) {self.operator()} {r.choice(NUMBERS)}", f"sum({path}) > 1",
+            f"({path} | ../{name}) = {text}", f"({path} | {other})[last()] = {text}",
+            f"local-name({path}) = '{name}'", "namespace-uri() != ''", f"string({path}) = {text}",
+            f"//{name}[{r.choice(POSITIONS)}] = {path}", f"{path} * 2 = {r.choice(NUMBERS)}",
+            f"{path} = ../*[last()]", f"boolean({path}) != boolean({other})",
+            f"({path} = {text}) = ({other} = {text})", f"{path} + {other} > -1",
+        ))  # fmt: skip
 
     def operator(self) -> str:
         return self.r.choice(("=", "!=", "<", "<=", ">", ">="))
@@ -200,13 +229,25 @@ class Blocks:
         """A function of an operand: string or number, as it comes."""
         name = self.r.choice((
             "lower-case", "upper-case", "normalize-space", "string-length", "number", "concat",
-            "substring", "date", "url", "words",
+            "substring", "date", "url", "words", "substring-before", "substring-after",
+            "translate", "string", "round", "floor", "ceiling",
         ))  # fmt: skip
         if name == "concat":
             return f"concat({operand}, {self.r.choice((quoted('x'), '1', operand))})"
         if name == "substring":
             return f"substring({operand}, {self.r.choice(('1', '2', '1, 1', '0, 2', '1.5, 1'))})"
+        if name in ("substring-before", "substring-after"):
+            part = self.r.choice(("'.'", "' '", "'x'", "''"))
+            return f"{name}({operand}, {part})"
+        if name == "translate":
+            change = self.r.choice(("'xy', 'yx'", "'x1', 'z'", "' ', ''"))
+            return f"translate({operand}, {change})"
         return f"{name}({operand})"
+
+    def tokens(self, operand: str) -> str:
+        """Several strings of an operand, for a side of a comparison."""
+        separators = self.r.choice(("' '", "','", "',| '", "'[.]'"))
+        return f"tokenize({operand}, {separators})"
 
 
 def string_value(element: etree._Element) -> str:

@@ -16,7 +16,7 @@ from random import Random
 from lxml import etree
 
 import xscl
-from tests.oracle.generate_blocks import NUMBERS, Blocks, Shape
+from tests.oracle.generate_blocks import NUMBERS, POSITIONS, Blocks, Shape
 from tests.oracle.generate_blocks import quoted as quoted
 from tests.oracle.generate_documents import TAGS, URI, Level
 from tests.oracle.oracle import Arrival, Oracle
@@ -269,9 +269,11 @@ class Maker(Blocks):
             return f"({first}) {'OR' if dice == 7 else 'AND'} ({second})"
         if dice == 5:
             if self.chance(30):
-                return self.path(self.r.choice(left))
-            return self.boolean(self.expression(left, 1))
-        one, other = self.expression(left, 1), self.expression(right, 1)
+                return self.narrowed(self.path(self.r.choice(left)))
+            return self.boolean(self.narrowed(self.expression(left, 1)))
+        one, other = (self.narrowed(self.expression(names, 1)) for names in (left, right))
+        if self.chance(8):
+            one = self.tokens(one) if one[-1] != ")" and " " not in one else one
         if self.chance(15):
             other = self.r.choice((*NUMBERS, quoted("x"), quoted("1")))
         return f"{one} {self.r.choice(('=', '=', '=', self.operator()))} {other}"
@@ -287,6 +289,15 @@ class Maker(Blocks):
             return self.applied(self.expression([name], depth - 1))
         operator = self.r.choice(("+", "-", "*", "div", "mod"))
         return f"{self.expression([name], depth - 1)} {operator} {self.r.choice(NUMBERS)}"
+
+    def narrowed(self, expression: str) -> str:
+        """A path, at times with a filter that looks around its last step."""
+        if expression[-1] not in ")]" and "/" in expression and " " not in expression:
+            if self.chance(20):
+                return f"{expression}[{self.r.choice(POSITIONS)}]"
+            if self.chance(10):
+                return f"{expression}[../{self.r.choice(('a', 'b', '*'))}]"
+        return expression
 
     def path(self, name: str) -> str:
         step = self.r.choice((*TAGS[:3], "*", "@i", "@*", "text()", "n:a"))

@@ -6,9 +6,11 @@ Steps are enumerated one node after the other; nothing is indexed, shared or rem
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
 
+from tests.oracle.around import holds, plain
 from tests.oracle.trees import Node, Tree
 from tests.oracle.values import truth
 from xscl import ast
@@ -39,26 +41,60 @@ def _embed(
         yield context, {}
         return
     step, rest = steps[0], steps[1:]
-    for node in tree.step(context, step, namespaces):
+    for node, choices in _passing(tree, context, step, namespaces):
         own = {} if step.variable is None else {step.variable: node}
-        filters = [list(_bind(tree, node, f, namespaces)) for f in step.filters]
-        for choice in product(*filters):
+        for choice in product(*choices):
             for end, below in _embed(tree, node, rest, namespaces):
                 yield end, _merged(own, *choice, below)
 
 
+def _passing(
+    tree: Tree, context: Node, step: ast.Step, namespaces: Mapping[str, str]
+) -> Iterator[tuple[Node, list[list[Bindings]]]]:
+    """The nodes of a step that pass its filters one after the other, with what each filter binds.
+    Positions count, among the nodes with one parent, those that passed the filters before."""
+    left: list[tuple[Node, list[list[Bindings]]]]
+    left = [(node, []) for node in tree.step(context, step, namespaces)]
+    for part in step.filters:
+        groups: dict[object, int] = Counter(_group(step, node) for node, _ in left)
+        reached: Counter[object] = Counter()
+        kept = []
+        for node, choices in left:
+            group = _group(step, node)
+            reached[group] += 1
+            place = (reached[group], groups[group])
+            if bound := list(_bind(tree, node, part, namespaces, place)):
+                kept.append((node, [*choices, bound]))
+        left = kept
+    yield from left
+
+
+def _group(step: ast.Step, node: Node) -> object:
+    """What the nodes have in common among which a step counts this one: their parent."""
+    if step.test.kind == "self":
+        return node.number
+    return node.owner.getparent() if node.kind in ("element", "aside") else node.owner
+
+
 def _bind(
-    tree: Tree, node: Node, expr: ast.Expr, namespaces: Mapping[str, str]
+    tree: Tree,
+    node: Node,
+    expr: ast.Expr,
+    namespaces: Mapping[str, str],
+    place: tuple[int, int],
 ) -> Iterator[Bindings]:
     """The bindings under which a filter holds at `node`: one empty one where it binds nothing."""
     if isinstance(expr, ast.And):
-        parts = [list(_bind(tree, node, part, namespaces)) for part in expr.parts]
+        parts = [list(_bind(tree, node, part, namespaces, place)) for part in expr.parts]
         for choice in product(*parts):
             yield _merged(*choice)
     elif isinstance(expr, ast.Path) and _binds(expr):
         for _, bound in _embed(tree, node, expr.steps, namespaces):
             yield bound
-    elif truth(expr, lambda path: _texts(tree, node, path, namespaces)):
+    elif plain(expr):
+        if truth(expr, lambda path: _texts(tree, node, path, namespaces)):
+            yield {}
+    elif holds(node, expr, namespaces, *place):
         yield {}
 
 

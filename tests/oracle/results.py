@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 from lxml import etree
 
 from tests.oracle.trees import Node
-from tests.oracle.values import to_string, value
+from tests.oracle.values import NodeSet, to_string, value
 from xscl import ast
 
 Nodes = Callable[[ast.Path], Sequence[Node]]
@@ -46,7 +46,7 @@ def named(
             if isinstance(item.expr, ast.Path):
                 found[item.name] = {node.text for node in nodes(item.expr)}
             else:
-                found[item.name] = {_computed(item.expr, nodes)}
+                found[item.name] = set(_texts(item.expr, nodes))
     return found
 
 
@@ -94,14 +94,21 @@ def _result(query_id: str, interval: tuple[int, int], content: Iterable[str]) ->
 
 def _item(item: ast.SelectItem, nodes: Nodes) -> str:
     if not isinstance(item.expr, ast.Path):
-        return _markup(item.name or "value", [], _text(_computed(item.expr, nodes)))
+        texts = _texts(item.expr, nodes)
+        return "".join(_markup(item.name or "value", [], _text(text)) for text in texts)
     if item.name is None:
         return "".join(map(_copy, nodes(item.expr)))
     return "".join(_markup(item.name, [], _text(node.text)) for node in nodes(item.expr))
 
 
+def _texts(expr: ast.Expr, nodes: Nodes) -> Sequence[str]:
+    """What is computed: one text, or those of a function that gives several."""
+    found = value(expr, lambda path: [node.text for node in nodes(path)])
+    return found.texts if isinstance(found, NodeSet) else [to_string(found)]
+
+
 def _computed(expr: ast.Expr, nodes: Nodes) -> str:
-    return to_string(value(expr, lambda path: [node.text for node in nodes(path)]))
+    return " ".join(_texts(expr, nodes))
 
 
 def _joined(expr: ast.Expr, nodes: Nodes) -> str:

@@ -13,6 +13,7 @@ from elementpath.collations import UNICODE_CODEPOINT_COLLATION
 from lxml import etree
 
 from tests.oracle.asking import ask
+from tests.oracle.generate_blocks import POSITIONS
 from tests.oracle.generate_documents import SECOND, TEXTS, documents, xml
 from tests.oracle.generate_queries import Maker
 from tests.oracle.oracle import Arrival
@@ -52,6 +53,23 @@ def test_blocks_equal_lxml(seed: int) -> None:
             assert sorted(found) == [m.nodes[0] for m in matches], (path, arrival.xml)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_positions_equal_lxml(seed: int) -> None:
+    """Filters that count, one after the other, are XPath as they stand."""
+    r = Random(seed)
+    text = re.sub(
+        r' xmlns(:p)?="[^"]*"|\bp:|<!\[CDATA\[\]\]>', "", xml(r, "core").replace("p:", "")
+    )
+    arrival = Arrival("d", ("S",), SECOND, text)
+    tree = Tree(arrival.xml)
+    for _ in range(40):
+        filters = (r.choice((*POSITIONS, "@i", "../b", "a", ". = 'x'")) for _ in range(2))
+        path = f"//{r.choice(('a', 'b', '*', '*/@*'))}" + "".join(f"[{part}]" for part in filters)
+        results: Any = tree.root.xpath(path)
+        found = [tree._node(result).number for result in results]
+        assert sorted(found) == sorted(m.nodes[0] for m in ask(path, arrival)), (path, text)
+
+
 def test_the_generator_asks_what_has_answers() -> None:
     """Of all the blocks above, a good part selects something."""
     selecting = total = 0
@@ -85,6 +103,9 @@ def test_the_generator_asks_what_has_answers() -> None:
         "substring($s, 0, 3)",
         "substring($s, -1)",
         "concat($s, 'x')",
+        "substring-before($s, '.')",
+        "substring-after($s, 'x')",
+        "translate($s, 'x1X', 'y2')",
     ],
 )
 def test_functions_equal_elementpath(call: str, text: str) -> None:

@@ -151,6 +151,37 @@ def substring(item: Value, start: Value, length: Value | None = None) -> str:
     return "".join(c for p, c in enumerate(text, 1) if first <= p < end)
 
 
+def substring_before(item: Value, part: Value) -> str:
+    text, sought = to_string(item), to_string(part)
+    return text[: text.find(sought)] if sought in text else ""
+
+
+def substring_after(item: Value, part: Value) -> str:
+    text, sought = to_string(item), to_string(part)
+    return text[text.find(sought) + len(sought) :] if sought in text else ""
+
+
+def translate(item: Value, old: Value, new: Value) -> str:
+    """Each character of `old` by that of `new` in the same place, where it stands first in
+    `old`."""
+    before, after = to_string(old), to_string(new)
+    places = [(c, before.find(c)) for c in to_string(item)]
+    return "".join(c if at < 0 else after[at : at + 1] for c, at in places)
+
+
+def tokenize(item: Value, pattern: Value) -> NodeSet:
+    """The parts between what the pattern finds, blanks normalised, without empty ones."""
+    parts = re.split(f"(?:{to_string(pattern)})", to_string(item))
+    return NodeSet(tuple(found for part in parts if (found := normalize_space(part))))
+
+
+def _whole(number: float, to: Callable[[float], int]) -> float:
+    """An integer near a number; a zero keeps the number's sign, as IEEE's does."""
+    if math.isnan(number) or math.isinf(number):
+        return number
+    return float(to(number)) or math.copysign(0.0, number)
+
+
 def _round(number: float) -> float:
     return number if math.isnan(number) or math.isinf(number) else float(math.floor(number + 0.5))
 
@@ -197,8 +228,16 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "upper-case": lambda a: to_string(a).upper(),
     "concat": lambda *items: "".join(to_string(item) for item in items),
     "substring": substring,
+    "substring-before": substring_before,
+    "substring-after": substring_after,
+    "translate": translate,
+    "string": to_string,
     "number": to_number,
+    "round": lambda a: _whole(to_number(a), lambda number: math.floor(number + 0.5)),
+    "floor": lambda a: _whole(to_number(a), math.floor),
+    "ceiling": lambda a: _whole(to_number(a), math.ceil),
     "date": date,
     "url": url,
     "words": words,
+    "tokenize": tokenize,
 }
