@@ -17,6 +17,7 @@ from xscl.normal.bind import Literals
 from xscl.normal.operators import FollowedBy, Tree, operators_of
 from xscl.normal.text import filled, written, written_steps
 from xscl.normal.treepattern import PatternNode, TreePattern, children
+from xscl.stage1.constants import atom_of
 from xscl.syntax.durations import format_microseconds
 
 
@@ -136,7 +137,24 @@ def patterns_stage(query: Compiled, catalog: Catalog) -> str:
             "with text and number" if edge.read else "with value" if edge.valued else "node only"
         )
         lines.append(f"  ({above}, v{edge.var2})  {value}")
+    filters = {
+        "".join(map(str, written(part))): _how_decided(part)
+        for definition in canonical.definitions
+        for step in definition.steps
+        for part in step.filters
+    }
+    if filters:
+        lines.append("filters, and how they are decided:")
+        lines += [f"  [{text}]  {how}" for text, how in filters.items()]
     return "\n".join(lines)
+
+
+def _how_decided(part: ir.Expr) -> str:
+    if ir.looks_around(part):
+        return "dear: on the numbered nodes of the document, once for each node that reaches it"
+    if atom_of(part) is not None:
+        return "by the index of constants"
+    return "once for each node that reaches it"
 
 
 def template_stage(query: Compiled, catalog: Catalog) -> str:

@@ -201,3 +201,15 @@ def test_the_help_of_broker_says_what_that_of_the_command_does() -> None:
             told = " ".join(str(command.help).split())
             assert text, name
             assert told.startswith(text), f"{name}: {told}"
+
+
+def test_explain_says_how_each_filter_is_decided() -> None:
+    query = "a: S//b->x[./c = 'd'][./e[2]][./f != 'g']"
+    shown = piped(query, "explain", "-", "--stage", "patterns").stdout
+    lines = shown.partition("decided:\n")[2].splitlines()
+    how = dict(line.split("  ", 2)[1:] for line in lines if line)
+    assert how == {
+        "[./c = 'd']": "by the index of constants",
+        "[./e[2]]": "dear: on the numbered nodes of the document, once for each node that reaches it",
+        "[./f != 'g']": "once for each node that reaches it",
+    }
