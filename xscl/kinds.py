@@ -71,11 +71,42 @@ def positional(part: ast.Expr) -> bool:
 
 def is_costly(part: ast.Expr) -> bool:
     """Whether a filter is worked out on the numbered nodes, for each node that reaches it."""
+    if _is_simple(part):
+        return False
     return positional(part) or goes_beyond(part) or _descents(part) > DESCENTS
+
+
+def _is_simple(part: ast.Expr) -> bool:
+    """A quick yes for what nearly all filters are: a path without filters, one that is compared
+    with a literal, or a function of the language that says whether such values are so."""
+    match part:
+        case ast.Path(steps=steps):
+            return _are_simple(steps)
+        case ast.Comparison(left=left, right=right):
+            return _is_operand(left) and _is_operand(right)
+        case ast.Call(name=name, args=args) if kind_of(part) == "boolean":
+            return name not in NODE_FUNCTIONS and all(map(_is_operand, args))
+    return False
+
+
+def _is_operand(part: ast.Expr) -> bool:
+    if isinstance(part, ast.String | ast.Number):
+        return True
+    return isinstance(part, ast.Path) and _are_simple(part.steps)
+
+
+def _are_simple(steps: tuple[ast.Step, ...]) -> bool:
+    for step in steps:
+        test = step.test
+        if step.filters or test.axis is not None or test.kind not in _PLAIN:
+            return False
+    return True
 
 
 def goes_beyond(expr: ast.Expr) -> bool:
     """Whether plain steps downwards cannot say what an expression of a filter does."""
+    if _is_simple(expr):
+        return False
     match expr:
         case ast.Union() | ast.Filtered() | ast.Selected():
             return True
