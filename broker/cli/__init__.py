@@ -9,6 +9,7 @@ Nothing heavy is imported before it is known which command is meant; see `broker
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -20,6 +21,12 @@ _OURS = ("broker", "feeds", "xscl")
 
 def main() -> None:
     """Entry point: turns what was raised into a message and an exit code."""
+    if "_BROKER_NAMES" in os.environ:
+        # A shell completes a name, and does not wait for more than this.
+        from broker.cli.known_names import tell
+
+        tell()
+        return
     if threading.current_thread() is not threading.main_thread():
         sys.exit(_run())
     with handled():

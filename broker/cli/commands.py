@@ -52,6 +52,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "feeds": ("feeds", "Add, remove and look after the feeds that a broker watches"),
         "deadletters": ("remote.deadletters", "List, resend and drop what was given up"),
     },
+    "Your shell": {
+        "completion": ("completion", "Print a script that completes commands, options, ids"),
+    },
     "Without the service": {
         "run": ("run", "Run the subscriptions in QUERIES over documents and feeds"),
         "replay": ("replay", "Replay a feed ARCHIVE through the subscriptions in QUERIES"),

@@ -101,6 +101,7 @@ ENDS: dict[str, tuple[int, str]] = {
     "events": (0, "no events"),
     "deadletters list documents": (0, "no .*"),
     "deadletters list deliveries": (0, "no .*"),
+    "completion bash": (0, "complete -F _broker broker"),
     "pause pair": (0, "pair: paused.*"),
     "resume pair": (0, "pair: active.*"),
     "channels pause desk": (0, "desk: paused"),
