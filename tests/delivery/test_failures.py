@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -277,3 +278,13 @@ def test_what_a_fault_of_ours_kept_from_being_entered_is_logged_and_others_go_on
         mailbox.take([match(1)])
         until(lambda: mailbox.channel("hook").cursor == 2)
         assert receiver.ids == [match(0).id, match(1).id]
+
+
+def test_channels_that_are_gone_leave_nothing_in_memory(mailbox: Mailbox, tmp_path: Path) -> None:
+    with delivering(mailbox) as worker:
+        for n in range(5):
+            mailbox.put_channel(f"file{n}", "file", settings={"path": str(tmp_path / f"{n}")})
+        until(lambda: len(worker._runners) == 5)
+        for n in range(5):
+            mailbox.remove_channel(f"file{n}")
+        until(lambda: not worker._runners)

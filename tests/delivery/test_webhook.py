@@ -290,21 +290,25 @@ def test_an_unordered_channel_goes_on_past_a_match_that_fails(
         assert mailbox.channel("hook").delivered == 20
 
 
-def test_a_receiver_has_eight_matches_at_once_and_no_more(mailbox: Mailbox, clock: Clock) -> None:
+@pytest.mark.parametrize(("ordered", "most"), [(False, 8), (True, 1)])
+def test_a_receiver_has_so_many_matches_at_once_and_no_more(
+    mailbox: Mailbox, clock: Clock, ordered: bool, most: int
+) -> None:
     go = threading.Event()
 
     def answer(_: Request) -> Answer:
         go.wait(PATIENCE)
         return 200, {}, b""
 
-    with Receiver(answer) as slow, Receiver() as quick, delivering(mailbox, clock):
-        hook(mailbox, slow, "slow", ordered=False)
+    receivers = (Receiver(answer), Receiver())
+    with receivers[0] as slow, receivers[1] as quick, delivering(mailbox, clock, per_host=40):
+        hook(mailbox, slow, "slow", ordered=ordered)
         mailbox.take([match(n) for n in range(20)])
-        slow.wait(8)
+        slow.wait(most)
         hook(mailbox, quick, "quick", ordered=False)
         mailbox.take([match(n) for n in range(20, 40)])
         until(lambda: mailbox.channel("quick").cursor == 40)
-        assert len(slow.requests) == 8
+        assert len(slow.requests) == most
         go.set()
         until(lambda: mailbox.channel("slow").cursor == 40)
 
