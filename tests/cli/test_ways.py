@@ -1,12 +1,13 @@
 """Ways that people go, by commands alone, from the first to what arrives.
 
-A hundred feeds out of a list; advisories that join with releases; a night of operation whose disk is
-lost in the end. `docs/howto.md` describes the last two.
+A hundred feeds out of a list; advisories that join with releases; the examples of the papers; a night
+of operation whose disk is lost in the end.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import threading
@@ -14,12 +15,15 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
+import xscl
 from feeds.opml import read_opml
+from tests.cases.reading import CaseFiles, cases
 from tests.cli.feeding import Broker
 from tests.cli.serving import Serving, answering, run, serving
 from tests.docs.markdown import ROOT, Fence, parts
 from tests.feeds.data import atom, rss
 from tests.feeds.site import Page, Site
+from tests.oracle.oracle import Arrival
 from tests.waiting import until
 
 
@@ -142,6 +146,63 @@ def test_a_release_that_fixes_a_vulnerability_is_told_to_all_who_asked(tmp_path:
         listed = json.loads(service.done("list", "fixed", "--format", "jsonl").splitlines()[0])
         reader = service.api.get(listed["atom_url"], headers={"Authorization": ""})
         assert "https://example.org/kelp/4.2.1" in reader.text
+
+
+# -- the examples of the papers ----------------------------------------------------------------
+
+EXAMPLES = [
+    "chapter-4-selections",
+    "kolchinsky-conjunction-and-sequence",
+    "kolchinsky-stocks",
+    "paper-q4-no-window",
+    "paper-queries",
+    "publish-chapter-4",
+    "sase-overdose",
+    "zstream-composition",
+    "zstream-four-in-a-row",
+    "zstream-query-1",
+]
+"""Those of tests/cases that are examples of the papers, with documents that make them match."""
+
+
+def test_the_examples_of_the_papers_are_subscribed_and_found(tmp_path: Path) -> None:
+    """One service has all of them, each on a stream of its own."""
+    chosen = [case for case in cases() if case.name in EXAMPLES]
+    assert [case.name for case in chosen] == EXAMPLES
+    expected, found, begin = {}, {}, 0
+    with serving(tmp_path / "state") as service:
+        for number, case in enumerate(chosen):
+            query = tmp_path / f"{case.name}.xscl"
+            query.write_text(re.sub(r"\bS(?=/)", f"S{number}", case.query))
+            assert run("check", query).returncode == 0
+            service.done("subscribe", query)
+            lines = tmp_path / f"{case.name}.jsonl"
+            lines.write_text("".join(line(document, begin) for document in case.documents))
+            begin += max(document.timestamp for document in case.documents)
+            service.done("publish", f"S{number}", lines)
+            program = xscl.check([xscl.parse(query.read_text())])
+            ids = [each.id for each in program.queries]
+            asked = ids if isinstance(case.expected["matches"], dict) else ids[-1:]
+            for id, matches in zip(asked, case.given("matches").values(), strict=True):
+                service.matched(id, len(matches))
+                said = service.done("matches", id, "--format", "jsonl").splitlines()
+                told = [json.loads(each) for each in said if each.startswith("{")]
+                expected[case.name, id] = published(case, matches)
+                documents = [[one["id"] for one in match["documents"]] for match in told]
+                found[case.name, id] = published(case, documents)
+    assert found == expected
+
+
+def line(document: Arrival, begin: int) -> str:
+    """To publish; `begin` is where the case before ended, since what is much older would be late."""
+    at = (begin + document.timestamp) / 1_000_000
+    return json.dumps({"id": document.id, "xml": document.xml, "timestamp": at}) + "\n"
+
+
+def published(case: CaseFiles, matches: list[list[str]]) -> list[list[str]]:
+    """Each match without derived documents, whose ids are made by the service."""
+    known = {document.id for document in case.documents}
+    return sorted([id for id in match if id in known] for match in matches)
 
 
 # -- a night ---------------------------------------------------------------------------------
