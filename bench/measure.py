@@ -27,7 +27,7 @@ from typing import Protocol, runtime_checkable
 
 from bench.exact import Exact
 from bench.workload import Batch, Documents, Query, Workload
-from broker.stopwatch import Clock
+from broker.stopwatch import Stopwatch
 
 BROKER = "this broker"
 """The name of the broker's own join in the tables."""
@@ -224,7 +224,7 @@ def figures(value: float) -> str:
     return f"{value:.{1 - floor(log10(value))}f}" if value > 0 else "0"
 
 
-class CpuClock(Clock):
+class CpuClock(Stopwatch):
     """Where the CPU time of batches goes: what else the machine does is not counted."""
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
-"""History for a new subscription: what it would have matched among the documents that are stored.
+"""Backfill: the matches of a new subscription among the documents that are stored already.
 
 The stored documents pass once more through stage 1, for the new queries' patterns only, and through
-an engine of their own that holds nothing but these queries. So history is matched by the code that
-matches everything, and other subscriptions never notice. The witnesses are also put into the match
-relations, so that what arrives later finds its partners in history.
+a temporary engine that holds these queries alone. So history is matched by the same code as all
+else, and other subscriptions are not affected. The witnesses are also added to the match relations,
+so that documents that arrive later join with history.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Backfilled:
-    """`documents` of history were looked at; `matches` are in the outbox, if there is one, unless
-    this was a dry run. `suspended` are the queries that went over their limit."""
+    """`documents` is how many stored documents were searched; `matches` are in the outbox, if there
+    is one, unless this was a dry run. `suspended` are the queries that exceeded their limit."""
 
     documents: int
     matches: list[Match]
@@ -44,13 +44,13 @@ def backfill(
     limit: Limit | None = None,
 ) -> Backfilled:
     """Register queries over history as well: documents that ended at `since` (microseconds) or
-    later, and all that arrived after the first of them. `limit` is for each of them in history, and
-    by default that for all.
+    later, and all that arrived after the first of them. `limit` is the limit of each query within
+    history, by default the common one.
 
-    Queries that are registered already go on as they are. What a query with PUBLISH matches in
-    history is told, but is no document for those who read its stream. One that matches more than
-    its limit is suspended, from the document of history on at which that happens. Raises
-    `XsclError`, registering none, also for a query in whose FROM another query stands.
+    Queries that are registered already go on as they are. Matches in history of a query with
+    PUBLISH are returned, but do not become documents of its stream. A query that exceeds its limit
+    is suspended from that document of history on. Raises `XsclError`, registering none, also for a
+    query with another query in its FROM.
     """
     fresh = engine.registry.fresh(compiled)
     _refuse_nested(fresh)
@@ -74,7 +74,7 @@ def backfill(
             for gone in past.suspended:
                 engine.registry.halt([gone.id], "suspended", gone.reason, gone.first_doc, now)
     finally:
-        # Also where all went well: its posting lists do not know of the new witnesses.
+        # After a success too: the posting lists lack the new witnesses.
         engine.joiner.reset()
     return past.result()
 
@@ -82,12 +82,12 @@ def backfill(
 def dry_run(
     engine: Engine, compiled: Sequence[Compiled], since: int, most: int | None = None
 ) -> Backfilled:
-    """What queries would match in history from `since` (microseconds) on. Registers nothing.
+    """The matches that queries would have in history from `since` (microseconds) on. Registers
+    nothing.
 
-    A query that matches more than `most` times is left out from the document on at which it does,
-    and told as suspended. The documents are read through a connection of their own, as they are
-    now; so this may run while the engine is used in another thread. Raises `XsclError` as
-    `backfill` does.
+    A query with more than `most` matches is stopped at the document that exceeds this, and returned
+    in `suspended`. The documents are read from a snapshot, so this may run while another thread
+    uses the engine. Raises `XsclError` as `backfill` does.
     """
     _refuse_nested(compiled)
     with engine.store.snapshot() as statements:
@@ -110,8 +110,8 @@ class _Stopped:
 
 
 class _Past:
-    """An engine of its own that holds nothing but some queries, and what they match in history,
-    from document number `first` on, as what arrives later will match with it."""
+    """A temporary engine that holds only the new queries, and their matches in history, from
+    document number `first` on. The documents keep their numbers."""
 
     def __init__(self, queries: Sequence[Compiled], limit: Limit | None, first: int) -> None:
         self.engine = Engine(Store(None), UNBOUNDED, limit=limit)
@@ -120,7 +120,7 @@ class _Past:
         self.matches: list[Match] = []
 
     def see(self, documents: Sequence[StoredDocument]) -> None:
-        """Documents of history, in the order of their arrival."""
+        """Search documents of history, given in the order of their arrival."""
         self.documents += len(documents)
         rows = _rows(self.engine.matcher, documents)
         self.matches += self.engine.history(documents, rows)
@@ -131,7 +131,7 @@ class _Past:
 
     @property
     def suspended(self) -> list[_Stopped]:
-        """Those that went over the limit."""
+        """The queries that exceeded their limit."""
         return [
             _Stopped(each.id, each.reason or "", each.gaps[-1].first_doc)
             for each in self.engine.registered()

@@ -1,7 +1,7 @@
 """The broker as a library: subscribe, process documents, get matches. No Spark.
 
-At this door times are datetimes or seconds since 1970, durations timedeltas or seconds, and what
-cannot be is a `BrokerError` with a sentence; behind it both are integers of microseconds.
+In this interface times are datetimes or seconds since 1970, durations timedeltas or seconds, and
+invalid arguments raise `BrokerError`; behind it both are integers of microseconds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Broker:
     value of theirs comes again. With `revisions="flow"` a revision does not replace what is stored:
     it is a document of its own, which never matches other versions of itself.
 
-    Raises `StateError` where the state cannot be used, `ArgumentError` for what cannot be, and
+    Raises `StateError` if the state cannot be used, `ArgumentError` for an invalid argument, and
     `ClosedError` after `close`.
     """
 
@@ -91,27 +91,28 @@ class Broker:
 
     @property
     def engine(self) -> Engine:
-        """What does the work. Raises `ClosedError` once the broker is closed."""
+        """The engine under this broker. Raises `ClosedError` once the broker is closed."""
         if self._closed:
             raise ClosedError("this broker is closed; make a new one over the same state directory")
         return self._engine
 
     def close(self) -> None:
-        """Let go of the state; the second time does nothing."""
+        """Close the state; a second call does nothing."""
         self._closed = True
         self._engine.store.close()
 
     def subscribe(self, text: str, name: str = "<query>") -> list[str]:
-        """Register the queries of an XSCL text; their ids. Raises `XsclError`, registering none.
+        """Register the queries of an XSCL text; returns their ids. Raises `XsclError`, registering
+        none.
 
-        A query counts from the next document on. One already registered with the same canonical
-        text goes on; one whose text changed takes the place of the old.
+        A query matches from the next document on. One already registered with the same canonical
+        text goes on; one whose text has changed replaces the old one.
         """
         return self.subscribe_files([_parsed(text, name)])
 
     def backfill(self, text: str, since: datetime | float, name: str = "<query>") -> Backfilled:
-        """Register queries over history as well: what they match among the stored documents from
-        `since` on is found now, and what arrives later joins with history too.
+        """Register queries over history as well: their matches among the stored documents from
+        `since` on are found now, and documents that arrive later join with history too.
 
         Raises `XsclError`, registering none.
         """
@@ -120,10 +121,11 @@ class Broker:
     def dry_run(
         self, text: str, since: datetime | float, name: str = "<query>", most: int | None = None
     ) -> Backfilled:
-        """What queries would match among the stored documents from `since` on; registers nothing.
+        """The matches that queries would have among the stored documents from `since` on; registers
+        nothing.
 
-        One that matches more than `most` times is stopped there, which the answer says. Raises
-        `XsclError`.
+        A query with more than `most` matches is stopped there, and named in `suspended` of the
+        result. Raises `XsclError`.
         """
         compiled = self._compile([_parsed(text, name)])
         return dry_run(self.engine, compiled, to_microseconds(since), most)
@@ -145,12 +147,13 @@ class Broker:
         self.engine.unsubscribe(id)
 
     def pause(self, id: str) -> None:
-        """Let a subscription see no documents from the next one on; KeyError if there is none."""
+        """Pause a subscription: it sees no documents from the next one on. KeyError if there is
+        none of that id."""
         self.engine.pause(id)
 
     def resume(self, id: str) -> None:
-        """Let a subscription that is paused or suspended count again, from the next document on, as
-        if it were new; KeyError if there is none of that id."""
+        """Make a paused or suspended subscription active again, from the next document on, as if it
+        were new. KeyError if there is none of that id."""
         self.engine.resume(id)
 
     @property
@@ -161,21 +164,21 @@ class Broker:
     def process(
         self, documents: Iterable[Document], now: datetime | float | None = None
     ) -> list[Match]:
-        """Process a batch of documents in order of arrival; the matches that it completes.
+        """Process a batch of documents in order of arrival; returns the matches that it completes.
 
-        `now` is the time of the wall clock, for who has one: limits count by it, a date beyond it
-        makes no other document late, and it is the time of documents without a timestamp. Those
-        take the clock of this machine where it is not given.
+        `now` is the time of the wall clock, if it is known: limits count by it, a date beyond it
+        makes no other document late, and it is the time of documents without a timestamp. If it is
+        not given, these get the time of this machine's clock.
 
         A document that is not well-formed, or too late, becomes a dead letter. Raises
-        `ArgumentError` for what is no document, and then takes none of the batch.
+        `ArgumentError` if one of the batch is not a valid `Document`; then none is processed.
         """
         at = None if now is None else to_microseconds(now)
         return self.engine.apply(self.arrivals(documents, at), at)
 
     def arrivals(self, documents: Iterable[Document], now: int | None = None) -> Arrivals:
-        """Documents as the engine takes them, matched with the patterns of now; `now` in
-        microseconds for those without a timestamp. Raises `ArgumentError`."""
+        """Documents with their witnesses by the current patterns, as the engine takes them. `now`
+        (microseconds) is the time of those without a timestamp. Raises `ArgumentError`."""
         arrived = time.time_ns() // 1_000 if now is None else now
         rows = [_row(document, arrived) for document in _documents(documents)]
         return arrivals(self.engine.matcher, rows)
@@ -185,11 +188,11 @@ class Broker:
         return self.engine.undelivered(limit)
 
     def acknowledge(self, matches: Iterable[Match | str]) -> None:
-        """Take matches (or their ids) out of the outbox."""
+        """Delete matches, given as such or by their ids, from the outbox."""
         self.engine.acknowledge(m.id if isinstance(m, Match) else m for m in matches)
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Documents that were kept aside, oldest first."""
+        """Documents that were not admitted, oldest first."""
         return self.engine.letters(limit=self.engine.count_letters())
 
 
@@ -200,7 +203,7 @@ def _parsed(text: str, name: str) -> xscl.ast.File:
 
 
 def _documents(documents: Iterable[Document]) -> Iterator[Document]:
-    """Those documents, each of which can be one."""
+    """The documents, each checked. Raises `ArgumentError`."""
     if isinstance(documents, Document | str | bytes):
         raise ArgumentError("a batch is a list of documents: process([document])")
     for document in documents:
@@ -217,7 +220,7 @@ def _documents(documents: Iterable[Document]) -> Iterator[Document]:
 
 
 def _complain(document: object) -> None:
-    """Raise `ArgumentError` if this cannot be a document."""
+    """Raise an `ArgumentError` that says why this is not a valid `Document`."""
     if not isinstance(document, Document):
         kind = type(document).__name__
         raise ArgumentError(f"a batch is a list of `Document`s, not of {kind}: {document!r:.80}")
@@ -239,7 +242,7 @@ _KINDS = (
     ("source", str | NoneType, "a text"),
     ("seq", int | NoneType, "a number"),
 )
-"""The fields of a document that `isinstance` can look at, and what they should be."""
+"""The fields of a document, their types for `isinstance`, and these in words."""
 
 
 def _row(document: Document, arrived: int) -> DocumentRow:

@@ -1,9 +1,9 @@
 """Stage 2: witnesses and state in, matches out; one DuckDB transaction per batch.
 
 The transaction holds everything that a batch changes: documents, match relations, the matches in
-the outbox, dead letters, suspended subscriptions, and how far each source has been applied. What
-was applied before is dropped on entry, so a batch may be replayed after a crash. Where it fails,
-memory goes back with the file.
+the outbox, dead letters, suspended subscriptions, and the sequence numbers applied. Documents that
+were applied before are dropped, so a batch may be replayed after a crash. If a transaction fails,
+memory is rolled back with the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from broker.documents.admitted import (
     witness_rows,
 )
 from broker.documents.arrow import Arrivals
-from broker.documents.dead_letters import Letters
+from broker.documents.dead_letters import DeadLetters
 from broker.documents.watermark import WallClock, Watermark
 from broker.documents.witnessing import arrivals as witnessed
 from broker.join.joiner import MEMORY, Joiner
@@ -44,7 +44,7 @@ from broker.retention import Retained, Retention
 from broker.state.outbox import Outbox
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
-from broker.stopwatch import Clock
+from broker.stopwatch import Stopwatch
 from broker.subscriptions.limits import Limits
 from broker.subscriptions.listing import Listing
 from broker.subscriptions.registry import Registry
@@ -53,14 +53,15 @@ LATENESS = 7 * 86_400 * 1_000_000
 """Allowed lateness by default, in microseconds."""
 
 IDLE = 60 * 1_000_000
-"""How long nothing may come, by default, before time moves by itself, in microseconds."""
+"""Default time without documents after which the watermark moves with the clock, in
+microseconds."""
 
 _EXPIRY_EVERY = 64
-"""Batches between two looks for what may go."""
+"""Batches between two runs of expiry."""
 
 
 def steady_time() -> int:
-    """Microseconds of a clock that never jumps."""
+    """A monotonic clock in microseconds."""
     return time.monotonic_ns() // 1_000
 
 
@@ -69,11 +70,11 @@ class Engine:
 
     `lateness`, `lateness_of` (by stream) and `idle` are in microseconds, see
     `broker/documents/watermark.py`; `memory` is the number of documents whose values are held in
-    memory; `limit` is what each subscription may match, unless it has a limit of its own. Times
-    named `now` are microseconds of the wall clock, and None where nobody knows it. `steady` is a
-    clock in microseconds that never jumps. `revisions` replace what is stored and fire nothing, or
-    "flow" as documents of their own, which never match other versions of theirs. Used by one thread
-    at a time.
+    memory; `limit` applies to each subscription that has no limit of its own. Times named `now` are
+    microseconds of the wall clock, None if it is unknown. `steady` is a monotonic clock in
+    microseconds. `revisions` "replace" the stored document and complete no match, or "flow" as
+    documents of their own, which never match other versions of themselves. Used by one thread at a
+    time.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Engine:
     ) -> None:
         self.store = store
         self._flow = revisions == "flow"
-        self.clock = Clock()
+        self.clock = Stopwatch()
         self.wall = WallClock(steady)
         self._settings = (lateness, dict(lateness_of or {}), idle, steady)
         self._memory = memory
@@ -100,7 +101,7 @@ class Engine:
             self._load()
 
     def _load(self) -> None:
-        """All that is in memory, from the store."""
+        """Build everything in memory from the store."""
         store = self.store
         self.relations = relations = MatchRelations(store)
         lateness, lateness_of, idle, steady = self._settings
@@ -112,10 +113,10 @@ class Engine:
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher
         self.joiner = Joiner(relations, self.catalog, self._memory)
-        self.letters_kept = Letters(store)
+        self.letter_table = DeadLetters(store)
         self.outbox = Outbox(store)
         self.admission = Admission(
-            store, relations, self.watermark, self.letters_kept, flow=self._flow
+            store, relations, self.watermark, self.letter_table, flow=self._flow
         )
         self.admission.requested = self._requested
         self.retention = Retention(store, relations, self.catalog, self.joiner, self.admission)
@@ -123,12 +124,12 @@ class Engine:
         self._ticked = steady()
 
     def expect(self, requested: Requested) -> None:
-        """Documents of a log that users asked for, which are never late; while some are still to
-        come nothing expires, so that they join what they belong to."""
+        """Set which documents of a log are requested history: these are never late, and while some
+        are still to come nothing expires, so that they find the documents they join."""
         self._requested = self.admission.requested = requested
 
     def _ready(self) -> None:
-        """Go on with the file where DuckDB has given up on it."""
+        """Reopen the file if DuckDB has given up on it."""
         if self.store.broken:
             self.store.reopen()
             with self.store.loading():
@@ -151,8 +152,8 @@ class Engine:
         self.registry.unsubscribe(ids)
 
     def pause(self, id: str, reason: str = "paused", now: int | None = None) -> None:
-        """Let a subscription see no documents from the next one on; it costs nothing meanwhile. One
-        that is not active stays as it is. KeyError if there is none of that id."""
+        """Pause a subscription: it sees no documents from the next one on, and costs nothing
+        meanwhile. One that is not active stays as it is. KeyError if there is none of that id."""
         self.pause_all([id], reason, now)
 
     def pause_all(
@@ -163,9 +164,8 @@ class Engine:
         return self.registry.halt(ids, "paused", reason, self.admission.next_doc, now)
 
     def resume(self, id: str, now: int | None = None) -> None:
-        """Let a subscription that was paused or suspended count again, from the next document on,
-        as if it were new. One that is active stays as it is. KeyError if there is none of that
-        id."""
+        """Make a paused or suspended subscription active again, from the next document on, as if it
+        were new. One that is active stays as it is. KeyError if there is none of that id."""
         self.resume_all([id], now)
 
     def resume_all(self, ids: Sequence[str], now: int | None = None) -> list[str]:
@@ -187,33 +187,33 @@ class Engine:
         """The subscriptions, in order of their ids: those of a status, or of any, whose ids begin
         with `prefix` and come behind `after`, at most `limit` of them.
 
-        They are read from what is committed, by whatever thread, without waiting for a batch.
+        They are read as last committed. May be called from any thread; does not wait for a batch.
         """
         with self.store.snapshot() as statements:
             return Listing(statements).page(status, prefix, after, limit)
 
     def registered_of(self, ids: Sequence[str]) -> list[Registered]:
-        """Those of these ids, as they stand."""
+        """The subscriptions of these ids."""
         return self.listing.of(ids)
 
     def registered_one(self, id: str) -> Registered:
-        """A subscription as it stands. KeyError if there is none of that id."""
+        """The subscription of an id. KeyError if there is none."""
         self.registry.known_or_fail(id)
         return self.listing.one(id)
 
     def take_suspensions(self) -> list[Suspension]:
-        """The suspensions since the last call. Who asks again has reported those before to their
-        owners; until then, a restart names them once more."""
+        """The suspensions since the last call. Calling it confirms that those of the last call were
+        reported to their owners; a restart returns unconfirmed ones again."""
         return self.registry.take_suspensions()
 
     def set_limit(self, id: str, limit: Limit | None) -> None:
-        """Give a subscription a limit of its own; None: the one for all. KeyError if there is none
-        of that id."""
+        """Set a subscription's own limit; with None the common limit applies. KeyError if there is
+        none of that id."""
         self._ready()
         self.limits.change(self.registry.known_or_fail(id).number, limit)
 
     def spec(self) -> bytes:
-        """Stage 1's compiled form for the queries of now; the same object while they stay so."""
+        """Stage 1's compiled form for the current queries; the same object until they change."""
         return self.registry.spec()
 
     # -- batches -----------------------------------------------------------------------------
@@ -221,18 +221,19 @@ class Engine:
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
     ) -> list[Match]:
-        """Apply a batch in one transaction; the matches that it completes, in order of their end.
+        """Apply a batch in one transaction; returns the matches that it completes, in order of
+        their end.
 
-        How documents are cut into batches changes no match. On an exception nothing of the batch
-        has happened. A document dated after `now` is kept as it is, but does not move the watermark
-        beyond it: one wrong date must not make all others late. A subscription that goes over its
+        How documents are cut into batches changes no match. On an exception the transaction is
+        rolled back. A document dated after `now` is admitted, but does not move the watermark
+        beyond `now`: one wrong date must not make all others late. A subscription that exceeds its
         limit is suspended, see `broker/subscriptions/limits.py`.
 
-        With `position` all documents are of one log, whatever their source, their `seq` numbers are
-        those of its rows, and up to there it has been applied with this batch.
+        With `position` all documents are of one log, whatever their source: their `seq` numbers are
+        those of its rows, and after this batch the log is applied up to number `position`.
         """
         self._ready()
-        believed = self.wall.read(now)
+        believed = self.wall.correct(now)
         self.joiner.refresh()
         with self.store.transaction():
             self._begin()
@@ -254,8 +255,8 @@ class Engine:
         return matches
 
     def history(self, documents: Sequence[StoredDocument], rows: pa.Table) -> list[Match]:
-        """Matches that documents complete which another engine has admitted, of which these are the
-        witness rows; they keep their numbers. Results of matches are no documents here."""
+        """The matches that stored documents of another engine complete, given with their witness
+        rows; the documents keep their numbers. Results of matches do not become documents here."""
         self.joiner.refresh()
         with self.store.transaction():
             self._begin()
@@ -266,14 +267,14 @@ class Engine:
         return matches
 
     def _begin(self) -> None:
-        """A batch begins, in a transaction."""
+        """Prepare for a batch, in its transaction."""
         self.limits.begin()
         self.admission.begin()
-        self.store.undo(self.joiner.reset)
-        self.store.undo(self.joiner.templates.reset)
+        self.store.on_rollback(self.joiner.reset)
+        self.store.on_rollback(self.joiner.templates.reset)
 
     def _halt(self, now: int | None) -> None:
-        """Suspend who went over the limit; of what is left of the batch they see nothing."""
+        """Suspend the subscriptions that exceeded their limit; they see no more of this batch."""
         if not self.limits.cuts:
             return
         for id, doc, reason in self.limits.take_stopped():
@@ -281,7 +282,8 @@ class Engine:
         self.joiner.refresh()
 
     def _cascade(self, found: list[Result], now: int | None) -> list[Result]:
-        """The matches, and those that their results complete as documents of their own streams."""
+        """The given matches, and those that their results complete as documents of the streams
+        that they are published to."""
         complete: list[Result] = []
         while found:
             complete += [f for f in found if not f.hidden]
@@ -290,9 +292,9 @@ class Engine:
             published = witnessed(self.matcher, [as_document(f.match) for f in derived])
             run: list[Admitted] = []
             for position, (f, row) in enumerate(zip(derived, published.documents, strict=True)):
-                doc = self.admission.take_number()
+                doc = self.admission.allocate_number()
                 if row.error is not None:
-                    self.letters_kept.add([(row, row.error)], now)
+                    self.letter_table.add([(row, row.error)], now)
                     continue
                 self.limits.derive(doc, f.docs)
                 key = document_key(row.source, row.id)
@@ -300,7 +302,8 @@ class Engine:
                 run.append(Admitted(position, document))
             found = self._process(run, published.rows, now) if run else []
         if self.limits.cuts:
-            # What a document's results complete may be what is too much of that document.
+            # Matches of derived documents count towards the limit of the document that caused them,
+            # so only now is it known which results are beyond a limit.
             complete = [f for f in complete if self.limits.receives(f.number, f.docs)]
         return complete
 
@@ -320,7 +323,7 @@ class Engine:
     def _evaluate(
         self, documents: Sequence[StoredDocument], rows: pa.Table, now: int | None
     ) -> list[Result]:
-        """The matches that new documents complete, of which these are the witness rows."""
+        """The matches that new documents, whose witness rows these are, complete."""
         limits, templates = self.limits, self.joiner.templates
         candidates = self.joiner.candidates(rows)
         if candidates and self.relations.versioned:
@@ -339,28 +342,28 @@ class Engine:
         return found
 
     def post(self, matches: Sequence[Match]) -> None:
-        """Into the outbox, in the transaction of now."""
+        """Add matches to the outbox, in the current transaction."""
         self.outbox.post(matches)
 
     # -- time --------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Write down how far the batch went, and let go what no match can reach any more."""
+        """Store the batch's progress, and expire documents from time to time."""
         self.admission.write()
         self._batches += 1
         if self._batches % _EXPIRY_EVERY == 0:
             self.expire()
 
     def expire(self) -> None:
-        """Forget what no match to come can hold, see `broker/retention.py`."""
-        self.retention.expire(self.watermark.seen(self.wall.believed()))
+        """Delete documents that no future match can contain, see `broker/retention.py`."""
+        self.retention.expire(self.watermark.highest_at(self.wall.believed()))
 
     def tick(self, now: int) -> None:
-        """Let time pass: to be called every few seconds. Where no document has come for `idle`, the
-        watermark moves with the clock, and what no match can reach any more goes. At most once in
-        `idle` there is anything to do."""
+        """Advance time; to be called every few seconds. If no document has come for `idle`, the
+        watermark moves with the clock, and documents expire. Does something at most once in
+        `idle`."""
         self._ready()
-        believed, steady = self.wall.read(now), self.wall.steady()
+        believed, steady = self.wall.correct(now), self.wall.steady()
         if steady - self._ticked < self.watermark.idle:
             return
         self._ticked = steady
@@ -369,14 +372,14 @@ class Engine:
             self._begin()
             if self.watermark.heartbeat(believed):
                 self.admission.write()
-            self.retention.expire(self.watermark.seen(believed))
+            self.retention.expire(self.watermark.highest_at(believed))
 
     def retain(self, documents: int | None = None, identities: int | None = None) -> Retained:
         """Bounds that hold whatever the windows, in microseconds before the newest time: what ended
         longer ago than `documents` goes, also under a window of INFINITY, and the identity of what
         has gone is forgotten after `identities` (never within the lateness). None: no bound."""
         self._ready()
-        seen = self.watermark.seen(self.wall.believed())
+        seen = self.watermark.highest_at(self.wall.believed())
         forgotten = 0
         self.joiner.refresh()
         with self.store.transaction():
@@ -384,12 +387,13 @@ class Engine:
             gone = self.retention.expire(seen, documents)
             if identities is not None:
                 forgotten = self.retention.forget(seen, identities)
-        self.admission.renew_keys()
+        self.admission.rebuild_keys()
         return Retained(gone, forgotten)
 
     def newest(self) -> int:
-        """The highest time so far, in microseconds; very low before the first document."""
-        return self.watermark.seen(self.wall.believed())
+        """The highest time so far, in microseconds; at most -UNBOUNDED before the first
+        document."""
+        return self.watermark.highest_at(self.wall.believed())
 
     def applied(self, sources: Iterable[str]) -> int:
         """The highest sequence number applied of any of these sources, 0 for none."""
@@ -397,7 +401,7 @@ class Engine:
 
     @property
     def position(self) -> int:
-        """How far the log has been applied of which `apply` was told; 0: it never was."""
+        """The highest `position` that `apply` was given, 0 if none."""
         return self.admission.position
 
     def live_documents(self) -> int:
@@ -408,32 +412,33 @@ class Engine:
     # -- delivery ----------------------------------------------------------------------------
 
     def undelivered(self, limit: int = 1_000) -> list[Match]:
-        """Matches that nobody has acknowledged, oldest first."""
+        """Matches that are not acknowledged, oldest first."""
         return self.outbox.undelivered(limit)
 
     def acknowledge(self, ids: Iterable[str]) -> None:
-        """Take matches out of the outbox, by their ids."""
+        """Delete matches from the outbox, by their ids."""
         self._ready()
         self.outbox.acknowledge(ids)
 
     # -- dead letters --------------------------------------------------------------------------
 
     def letters(self, after: int = 0, limit: int = 1_000) -> list[DeadLetter]:
-        """What was kept aside, in order of its numbers, from the one behind `after` on."""
-        return self.letters_kept.read(after, limit)
+        """At most `limit` dead letters with numbers above `after`, in order of their numbers."""
+        return self.letter_table.page(after, limit)
 
     def count_letters(self) -> int:
-        return self.letters_kept.count()
+        return self.letter_table.count()
 
-    def forget_letters(
+    def delete_letters(
         self, numbers: Iterable[int] | None = None, *, before: int | None = None
     ) -> int:
-        """Delete those of these numbers, and those kept aside before a time of the wall clock; how
-        many there were."""
+        """Delete the dead letters of these numbers, and those stored before a time of the wall
+        clock; returns how many."""
         self._ready()
-        return self.letters_kept.forget(numbers, before)
+        return self.letter_table.delete(numbers, before)
 
 
 def _runs(admitted: list[Admitted]) -> list[list[Admitted]]:
-    """Cut where new documents and revisions meet: a revision counts for what arrives after it."""
+    """Cut a batch into runs of new documents and runs of revisions: a revision replaces the stored
+    document for all documents that arrive after it."""
     return [list(group) for _, group in groupby(admitted, key=lambda a: a.revision)]

@@ -1,14 +1,14 @@
-"""What the library raises by itself. Errors in queries are `XsclError`."""
+"""The library's own exceptions. Errors in queries are `XsclError`."""
 
 from __future__ import annotations
 
 
 class BrokerError(Exception):
-    """Something that was asked of the broker cannot be done; the message says what and why."""
+    """A request that the broker cannot fulfil; the message says what and why."""
 
 
 class ArgumentError(BrokerError, ValueError):
-    """A document, time or duration that the broker cannot take."""
+    """An invalid document, time, duration or other argument."""
 
 
 class ClosedError(BrokerError, RuntimeError):

@@ -1,4 +1,4 @@
-"""How a query is understood and run, stage by stage, for `broker explain`."""
+"""How a query is compiled and evaluated, stage by stage, for `broker explain`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _pattern(
 
 
 def _residual(part: ir.Expr, named: Sequence[str], literals: Literals) -> str:
-    """A predicate over several nodes, these by the names that the query has for them."""
+    """A predicate over several nodes, which are shown by their names in the query."""
     shown = ir.map_leaves(
         part,
         lambda leaf: ir.VariablePath(named[leaf.node]) if isinstance(leaf, ir.NodeValue) else leaf,

@@ -1,4 +1,4 @@
-"""How much a broker holds, for status and metrics."""
+"""Counts of what a broker holds, for status and metrics."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from broker.model import UNBOUNDED
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """`documents` are those stored, with the identities of those that have gone; `live_documents`
-    are in memory; `rows` those of RL. `subscriptions` are all, `paused` those of them that are not
-    active, suspended ones too, and `suspended` these alone. `variables` and `nfa_states` are those
-    of stage 1. `next_doc` is the number of the next document, `newest` the highest time so far and
-    `watermark` that less the lateness, in microseconds, None before the first document; `applied`
-    the highest sequence number by source."""
+    """Counts. `documents` are those stored, expired ones of which only the identity is left
+    included; `live_documents` are in memory; `rows` are those of RL. `subscriptions` are all,
+    `paused` those that are not active, suspended ones included, and `suspended` these alone.
+    `variables` and `nfa_states` are those of stage 1.
+
+    `next_doc` is the number of the next document, `newest` the highest time so far and `watermark`
+    that less the lateness, in microseconds, None before the first document; `applied` is the
+    highest sequence number applied, by source."""
 
     documents: int
     rows: int
@@ -37,7 +39,7 @@ class Figures:
 
 
 def figures(engine: Engine) -> Figures:
-    """How much there is of everything in an engine; cheap."""
+    """The counts of an engine; cheap."""
     registry, seen = engine.registry, engine.newest()
     newest = seen if seen > -UNBOUNDED else None
     return Figures(

@@ -1,7 +1,7 @@
-"""What goes into the broker and what comes out: documents, matches, dead letters.
+"""The broker's inputs and outputs: documents, matches, dead letters.
 
-Inside, a time is an integer number of microseconds since 1970 in UTC. At the door it is a datetime
-or a number of seconds, and in JSON ISO 8601.
+Inside, a time is an integer number of microseconds since 1970 in UTC. In the library's interface it
+is a datetime or a number of seconds, and in JSON ISO 8601.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MICROSECONDS = 1_000_000
 UNBOUNDED = 2**62
 """A window that no duration reaches, in microseconds."""
 RESERVED = "broker."
-"""How the names of the broker's own streams begin."""
+"""The prefix of the names of the broker's own streams."""
 _LARGEST = 2**60 / MICROSECONDS
 """Seconds; a timestamp and the widest window still add up in 64 bits."""
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -46,8 +46,9 @@ def to_microseconds(time: datetime | float) -> int:
 
 
 def duration_microseconds(duration: timedelta | float) -> int:
-    """A timedelta or a number of seconds as microseconds; `math.inf` and what is longer than any
-    window are `UNBOUNDED`. Raises `ArgumentError` for anything else, and for less than nothing."""
+    """A timedelta or a number of seconds as microseconds; `math.inf` and durations longer than any
+    window are `UNBOUNDED`. Raises `ArgumentError` for anything else, and for a negative
+    duration."""
     if isinstance(duration, timedelta):
         exact = duration // timedelta(microseconds=1)
     elif isinstance(duration, bool) or not isinstance(duration, Real) or math.isnan(duration):
@@ -63,8 +64,8 @@ def duration_microseconds(duration: timedelta | float) -> int:
 
 
 def to_datetime(microseconds: int) -> datetime:
-    """Microseconds since 1970 as a datetime in UTC; beyond the calendar its first or last
-    moment."""
+    """Microseconds since 1970 as a datetime in UTC; `datetime.min` or `datetime.max` for times
+    beyond them."""
     try:
         return _EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
@@ -77,7 +78,7 @@ def iso_time(microseconds: int) -> str:
     try:
         moment = _EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
-        # Beyond the calendar there is still the count of seconds.
+        # Times outside the years 1 to 9999 have no ISO form.
         return f"{microseconds / MICROSECONDS:.6f}"
     text = moment.replace(tzinfo=None).isoformat()
     return f"{text.rstrip('0') if '.' in text else text}Z"
@@ -85,13 +86,13 @@ def iso_time(microseconds: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One XML document on its way in.
+    """One XML document to process.
 
-    `source` and `id` identify it: a second document with both is dropped, or, where `revision` is
-    set, replaces the stored one and fires nothing (unless the broker lets revisions flow). The
-    source is the (first) stream unless given. Of a document with `seq`, only numbers above the
-    highest applied of its source are taken, so that a source may be replayed. A `timestamp` is a
-    datetime or a number of seconds since 1970; without one, the document is of the time when it is
+    `source` and `id` identify it: a second document with both is dropped, or, if `revision` is set,
+    replaces the stored one and completes no match (unless the broker lets revisions flow). The
+    source is the (first) stream unless given. A document with a `seq` that is not above the highest
+    one applied of its source is dropped, so that a source may be replayed. A `timestamp` is a
+    datetime or a number of seconds since 1970; without one, it is the time when the document is
     processed.
     """
 
@@ -113,8 +114,8 @@ class DocumentRef:
     """A document of a match; `stream` is the first that it flows through.
 
     `timestamp` is its time, of a derived document that of its last document; `timestamp_us` is the
-    same in microseconds since 1970. `title`, `link` and `feed` are what people call it, as far as
-    the document says so: of a feed item its title, its address and the title of its feed.
+    same in microseconds since 1970. `title`, `link` and `feed` describe it to people, None if the
+    document has none: of a feed item they are its title, its address and the title of its feed.
     """
 
     id: str
@@ -129,7 +130,7 @@ class DocumentRef:
         return to_datetime(self.timestamp_us)
 
     def to_json(self) -> dict[str, Any]:
-        """The public form; what it is not called is left out."""
+        """The public form, without title, link or feed where they are None."""
         named = {"id": self.id, "stream": self.stream, "timestamp": iso_time(self.timestamp_us)}
         called = (("title", self.title), ("link", self.link), ("feed", self.feed))
         return named | {name: text for name, text in called if text is not None}
@@ -166,8 +167,8 @@ class Match:
         return to_datetime(self.end_us)
 
     def dumps(self) -> tuple[str, bytes]:
-        """Two parts from which `loads` makes the same match: all but the result, and that, which
-        is long and need not be escaped."""
+        """The match as two parts, from which `loads` restores it: JSON without the result, and the
+        result, which is long and need not be escaped."""
         plain = {
             "id": self.id,
             "query": self.query,
@@ -216,7 +217,8 @@ def match_id(
     """The id of a match: a function of the query, its documents (source, id, and the number
     of a revision that flows by itself) and nodes."""
     digest = _digest_of_query(query, text).copy()
-    # Encoding costs most of it, so it is done once: [query, text and this make one array.
+    # Most of the cost is encoding, so `[query,text` is encoded once a query; `own` continues the
+    # same JSON array.
     own = f",{_encode((documents, nodes))[1:]}"
     digest.update(own.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
@@ -230,9 +232,10 @@ def _digest_of_query(query: str, text: str) -> hashlib.blake2b:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A document that was kept aside: its number, when that was (wall clock, None: unknown),
-    where it came from, why, and its bytes. Times in microseconds. `streams` is empty where a state
-    of an older version did not say."""
+    """A document that was not admitted. `number` is that of the dead letter, `at` when it was
+    stored (wall clock, None if unknown), `place` where the document came from, `reason` why it was
+    not admitted. Times are in microseconds. `streams` is empty in states of older versions, which
+    did not store it."""
 
     number: int
     at: int | None
@@ -246,18 +249,19 @@ class DeadLetter:
 
 
 Status = Literal["active", "paused", "suspended"]
+"""Of a subscription: "paused" by a person, "suspended" by the broker."""
 Revisions = Literal["replace", "flow"]
-"""What an edited document does: it takes the place of what is stored and fires nothing, or flows as
-a document of its own, which never matches other versions of itself."""
-"""Paused by a person, suspended by the broker."""
+"""What a revision does: "replace" the stored document and complete no match, or "flow" as a
+document of its own, which never matches other versions of itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most so many matches of one subscription in a period of wall time, a timedelta or seconds.
+    """At most `matches` matches of one subscription in a `period` of wall time (a timedelta or
+    seconds).
 
-    A period begins with the first match after the last one is over. Where nobody tells the time,
-    all is one period; it begins anew with a restart.
+    A period begins with the first match after the end of the last period. Without a known wall
+    clock all time is one period, which a restart begins anew.
     """
 
     matches: int
@@ -271,20 +275,20 @@ class Limit:
 
     @classmethod
     def of(cls, matches: int, microseconds: int) -> Limit:
-        """A limit whose period is known in microseconds."""
+        """A limit with a period in microseconds."""
         return cls(matches, timedelta(microseconds=microseconds))
 
     @property
     def microseconds(self) -> int:
-        """The period."""
+        """The period in microseconds."""
         return duration_microseconds(self.period)
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Documents that a subscription has not seen: from number `first_doc` up to `to_doc`, which is
-    the first that it saw again. None: it is still open. The times are of the wall clock, in
-    microseconds, and None where they are unknown."""
+    """Documents that a subscription has not seen: from number `first_doc` up to, but not including,
+    `to_doc`, None while the gap is open. The times are of the wall clock, in microseconds, and None
+    if unknown."""
 
     status: Status
     reason: str
@@ -296,9 +300,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A subscription as it stands: from which document on it was registered, and since when (wall
-    clock, microseconds, None: unknown); why it is not active; what it has not seen, the oldest
-    first; and the limit that it has of its own."""
+    """The current state of a subscription: the document number `first_doc` and the time `since`
+    (wall clock, microseconds, None if unknown) from which on it was registered; the `reason` why it
+    is not active; its gaps, the oldest first; and its own limit, if it has one."""
 
     id: str
     text: str
@@ -311,14 +315,14 @@ class Registered:
 
     @property
     def counts_from(self) -> int | None:
-        """The document from which on it matches; None while it is not active."""
+        """The number of the document from which on it matches; None while it is not active."""
         return self.gaps[-1].to_doc if self.gaps else self.first_doc
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """What became of a query that was to be registered: `unchanged` is one that was registered with
-    the same text, and goes on as it is; `replaced` takes the place of one with another text."""
+    """The outcome of registering a query: "unchanged" if it was registered with the same text, and
+    goes on as it is; "replaced" if it takes the place of one with another text."""
 
     id: str
     number: int
@@ -327,7 +331,8 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Suspension:
-    """A subscription that the broker has suspended, why, and when (wall clock, microseconds)."""
+    """A subscription that the broker has suspended, why, and when (wall clock, microseconds, None
+    if unknown)."""
 
     id: str
     reason: str

@@ -1,14 +1,14 @@
-"""What may be forgotten, and when.
+"""Expiry: which documents can be deleted, and when.
 
-A row of the match relations may go when no match to come can hold its document. A document to come
-is not older than the watermark of its stream, and no match spans more than the widest window of any
-query, so a document that ended more than that window and the largest lateness before the highest
-time is out of reach. With a window of INFINITY nothing ever is; a bound that the user sets
-(`retain`) makes an end of that.
+The rows of a document can be deleted when no future match can contain it. A future document is not
+older than the watermark of its stream, and no match spans more than the widest window of any query.
+So a document expires when it ended more than that window and the largest lateness before the
+highest time. With a window of INFINITY no document ever expires, unless the user sets a bound
+(`retain`).
 
-The identity of a document that has gone stays, so that it is known when it comes again, until the
-user's bound for identities. It is never forgotten within the lateness: a document that old is late
-by itself, so repeating it never makes a second one.
+The identity of an expired document stays, so that a repetition is recognised, until the user's
+bound for identities. It is never deleted within the lateness: a repetition of an older document is
+late, so it is not admitted a second time either.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from broker.state.store import Store
 
 
 class Retained(NamedTuple):
-    """How many documents were let go, and how many identities of such."""
+    """How many documents expired, and how many identities of expired documents were deleted."""
 
     documents: int
     identities: int
 
 
 class Retention:
-    """Lets go, within a transaction, of what ended before a horizon."""
+    """Deletes documents that ended before a horizon, within a transaction."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Retention:
         self._expired = -UNBOUNDED
 
     def expire(self, seen: int, keep: int | None = None) -> int:
-        """Forget what ended more than the largest lateness and the widest window before `seen`, and
-        what ended more than `keep` before it. The number of documents that went. While history that
-        was asked for is still to come nothing goes: it joins what is older than any window
-        reaches."""
+        """Expire the documents that ended more than the largest lateness and the widest window
+        before `seen`, the highest time, and those that ended more than `keep` before it; returns
+        how many. All times are in microseconds. While requested history is still to come nothing
+        expires, because it joins documents that are older than any window reaches."""
         if self.admission.history_is_pending():
             self._expired = -UNBOUNDED
             return 0
@@ -62,23 +62,25 @@ class Retention:
         if keep is not None:
             horizon = max(horizon, seen - keep)
         if natural < self._natural:
-            # Time has been put right, or a window is wider: documents may have come that are older.
+            # A wrong time was corrected, or a window became wider: there may be documents older
+            # than the last horizon.
             self._expired = -UNBOUNDED
         self._natural = natural
         if horizon <= max(-UNBOUNDED, self._expired):
             return 0
-        # Documents may still come that are older; the next look takes them too.
+        # Documents older than the horizon may still be admitted; the next run expires them.
         self._expired = horizon
-        self.store.undo(lambda: setattr(self, "_expired", -UNBOUNDED))
+        self.store.on_rollback(lambda: setattr(self, "_expired", -UNBOUNDED))
         self.joiner.expire(horizon)
         if horizon > natural:
-            # A window would still reach them, and memory lets go only now and then.
+            # Windows still reach these documents, and the posting lists drop expired documents only
+            # from time to time, so they are removed here.
             postings = self.joiner.postings
             postings.remove([d for d, record in postings.records.items() if record.end < horizon])
         return self.relations.expire(horizon)
 
     def forget(self, seen: int, keep: int) -> int:
-        """Forget the identities of documents that have gone and ended more than `keep` before
-        `seen`. Their number."""
+        """Delete the identities of expired documents that ended more than `keep` before `seen`;
+        returns how many."""
         keep = max(keep, self.admission.watermark.largest)
         return self.relations.forget(seen - keep)

@@ -1,4 +1,4 @@
-"""Where the time of a batch goes."""
+"""Measures how long each step of a batch takes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable
 
 
-class Clock:
-    """Where the time of batches goes, in seconds by step.
+class Stopwatch:
+    """Seconds by step, summed over batches.
 
-    admit: who comes in; store: rows into the database; join: the templates' queries; publish:
-    results of matches; commit: the transaction's end. `read` is the time in seconds: passed, or
-    taken of the processor.
+    Steps: admit (admission), store (rows into the database), join (candidates), publish (results of
+    matches), commit (the transaction's end). `read` returns the time in seconds: elapsed time, or
+    CPU time.
     """
 
     def __init__(self, read: Callable[[], float] = time.perf_counter) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from broker.state.known_keys import Keys
+from broker.state.known_keys import KnownKeys
 
 REMEMBERED = 2_000_000
 """How many ids are looked for; eight bytes of memory and twenty of the file each."""
@@ -62,7 +62,7 @@ class Ids:
 
     def __init__(self, db: sqlite3.Connection, most: int = REMEMBERED) -> None:
         self._most = most
-        self._memory = Keys(np.array([], np.uint64))
+        self._memory = KnownKeys(np.array([], np.uint64))
         self.size = 0
         self.load(db)
 
@@ -75,13 +75,13 @@ class Ids:
             size += (len(ids) + len(left_out)) // _SIZE
             if size >= self._most:
                 break
-        self._memory = Keys(_keys(b"".join(blobs)))
+        self._memory = KnownKeys(_keys(b"".join(blobs)))
         self.size = size
 
     def known(self, db: sqlite3.Connection, entries: Sequence[bytes]) -> set[bytes]:
         """Those of the entries that were taken before."""
         by_key = {_key(entry): entry for entry in entries}
-        suspects = {by_key[key] for key in self._memory.seen(list(by_key))}
+        suspects = {by_key[key] for key in self._memory.intersection(list(by_key))}
         if len(by_key) < len(set(entries)):  # two of one key: ask for both
             suspects.update(entries)
         found: set[bytes] = set()

@@ -1,1 +1,1 @@
-"""Documents on their way in: rows from stage 1, admission, time, and what is kept aside."""
+"""Incoming documents: rows from stage 1, admission, the watermark, and dead letters."""

@@ -1,4 +1,4 @@
-"""Who comes in: documents that are new, or revisions, and not too late; each gets its number."""
+"""Admission: accepts documents that are new, or revisions, and not too late, and numbers them."""
 
 from __future__ import annotations
 
@@ -7,36 +7,38 @@ from functools import partial
 from typing import Protocol
 
 from broker.documents.admitted import Admitted, document_key, numbered
-from broker.documents.dead_letters import Letters
+from broker.documents.dead_letters import DeadLetters
 from broker.documents.watermark import Watermark
-from broker.state.known_keys import Keys
+from broker.state.known_keys import KnownKeys
 from broker.state.relations import Identity, MatchRelations, Newest
 from broker.state.store import Store
 from feeds.rows import DocumentRow
 
 _SPARE = 50_000
-"""Keys that may be too many."""
+"""KnownKeys of deleted documents that memory may hold before they are dropped."""
 
 
 class Requested(Protocol):
-    """What users asked for however old it is, by the source and the number of a row of the log."""
+    """History that users requested, by the source and the number of a row of the log; it is
+    admitted however old it is. `feeds.requested.Requested` is one."""
 
     def refresh(self) -> None:
-        """Look again, before a batch."""
+        """Read the ranges again; called before a batch."""
 
     def covers(self, source: str, seq: int) -> bool:
-        """Whether this row is such a one, which is never late."""
+        """Whether this row is requested history, which is never late."""
 
     def is_pending(self, position: int) -> bool:
-        """Whether some of it has still to come to who has applied the log up to a number."""
+        """Whether requested history is still to come after number `position` of the log."""
 
 
 class Admission:
-    """Numbers of documents, what each source has had applied, and which documents are known.
+    """The next document number, the highest sequence number applied of each source, and the keys of
+    known documents.
 
-    What a transaction that fails has changed here is taken back with it; `watermark` too. Where
-    revisions `flow`, each is a document of its own, and as late as any; else it takes the place of
-    what is stored, and is never late. What is `requested` is admitted however late it is.
+    A transaction that fails undoes its changes of these and of `watermark`. Where revisions `flow`,
+    each is a document of its own and may be late like any other; else it replaces the stored
+    document and is never late. `requested` history is admitted however late it is.
     """
 
     requested: Requested | None = None
@@ -46,7 +48,7 @@ class Admission:
         store: Store,
         relations: MatchRelations,
         watermark: Watermark,
-        letters: Letters,
+        letters: DeadLetters,
         *,
         flow: bool = False,
     ) -> None:
@@ -59,18 +61,18 @@ class Admission:
         self._applied: dict[str, int] = dict(store.rows("SELECT source, seq FROM applied"))
         self._stored_applied = dict(self._applied)
         self.position = store.number("position", 0)
-        """How far one log has been applied that holds the documents of many sources."""
-        self.keys = Keys(relations.keys())
+        """The highest number applied of the log that holds the documents of many sources."""
+        self.keys = KnownKeys(relations.keys())
 
-    def take_number(self) -> int:
-        """The number of a document that is new."""
+    def allocate_number(self) -> int:
+        """The number for a new document."""
         number = self.next_doc
         self.next_doc += 1
         return number
 
     def begin(self) -> None:
-        """A batch begins, in a transaction."""
-        self.store.undo(
+        """Prepare for a batch, in its transaction."""
+        self.store.on_rollback(
             partial(
                 self._restore,
                 self.next_doc,
@@ -87,12 +89,14 @@ class Admission:
     def admit(
         self, arrivals: Sequence[DocumentRow], now: int, at: int | None, position: int | None
     ) -> list[Admitted]:
-        """Who comes in, in order of arrival; the others are dropped or become dead letters.
+        """The documents that are admitted, in order of arrival; the others are dropped or become
+        dead letters.
 
-        `now` is the time that the watermark may go by, `at` what the clock says. With `position`
-        the numbers are those of one log, of which it is the last; else each source has its own.
+        `now` is the believed time, by which the watermark moves, and `at` what the clock says, None
+        if unknown (both in microseconds). With `position` the `seq` numbers are those of one log up
+        to this number; else each source numbers its own documents.
         """
-        log = self.position  # until it is first given, numbers are by source here too
+        log = self.position  # 0 before the first batch with a position: numbers are by source
         if position is not None:
             self.position = max(self.position, position)
         keys = [document_key(a.source, a.id) for a in arrivals]
@@ -103,7 +107,9 @@ class Admission:
         if self.requested is not None:
             self.requested.refresh()
         for place, (arrival, key) in enumerate(zip(arrivals, keys, strict=True)):
-            if arrival.seq is not None and not self._goes_on(arrival, arrival.seq, position, log):
+            if arrival.seq is not None and not self._is_unapplied(
+                arrival, arrival.seq, position, log
+            ):
                 continue
             identity = Identity(key, arrival.source, arrival.id)
             newest = known.get(identity)
@@ -115,7 +121,7 @@ class Admission:
             timestamp = arrival.timestamp
             revision = newest is not None and not self.flow
             if not revision:
-                late = watermark.behind(timestamp, arrival.streams, now)
+                late = watermark.late_reason(timestamp, arrival.streams, now)
                 if late is not None and not self._was_requested(arrival):
                     letters.append((arrival, late))
                     continue
@@ -131,8 +137,8 @@ class Admission:
             watermark.touch()
         return admitted
 
-    def _goes_on(self, arrival: DocumentRow, seq: int, position: int | None, log: int) -> bool:
-        """Whether a numbered document lies beyond what its log or its source has brought so far."""
+    def _is_unapplied(self, arrival: DocumentRow, seq: int, position: int | None, log: int) -> bool:
+        """Whether a numbered document comes after all that were applied of its log or source."""
         if position is not None and log:
             return seq > log
         if seq <= self._applied.get(arrival.source, -1):
@@ -144,7 +150,7 @@ class Admission:
     def _next_version(self, newest: Newest | None, arrival: DocumentRow) -> Newest:
         version = 0 if newest is None else newest.version + 1
         said = (arrival.timestamp, arrival.xml) if self.flow else None
-        return Newest(self.take_number(), version, said)
+        return Newest(self.allocate_number(), version, said)
 
     def _was_requested(self, arrival: DocumentRow) -> bool:
         return (
@@ -154,11 +160,11 @@ class Admission:
         )
 
     def history_is_pending(self) -> bool:
-        """Whether documents are still to come that may be older than any other."""
+        """Whether requested history is still to come, which may be older than all documents."""
         return self.requested is not None and self.requested.is_pending(self.position)
 
     def _known(self, keys: list[int]) -> dict[Identity, Newest]:
-        seen = self.keys.seen(keys)
+        seen = self.keys.intersection(keys)
         if not seen:
             self.keys.add(keys)
             return {}
@@ -166,22 +172,23 @@ class Admission:
         return self.relations.newest(seen, said=self.flow)
 
     def knows(self, source: str, id: str) -> bool:
-        """Whether a document of this identity came in, so that another is a revision or dropped."""
+        """Whether a document of this identity was admitted; another one is then a revision, or
+        dropped."""
         key = document_key(source, id)
         return Identity(key, source, id) in self.relations.newest([key])
 
     def committed_keys(self, keys: Collection[int]) -> set[int]:
-        """Those of these keys that a committed document has, or had. From any thread, at any
-        time."""
-        seen = self.keys.seen([*keys])
+        """The given keys that a committed document has, or had. May be called from any thread, at
+        any time."""
+        seen = self.keys.intersection([*keys])
         if not seen:
             return set()
-        # It may name some that are not there: those that were too late, or could not be read.
+        # The index in memory also has keys of documents that were rejected, so the store decides.
         with self.store.snapshot() as statements:
             return {identity.key for identity in MatchRelations(statements).newest(seen)}
 
     def write(self) -> None:
-        """Write down how far the batch went."""
+        """Store the document number, the highest time, and the numbers applied."""
         self.store.set_numbers(
             next_doc=self.next_doc,
             highest_timestamp=self.watermark.highest,
@@ -206,13 +213,13 @@ class Admission:
         """The highest sequence number applied, by source."""
         return dict(self._applied)
 
-    def renew_keys(self) -> None:
-        """Forget the keys of documents that are gone, where they are many."""
+    def rebuild_keys(self) -> None:
+        """Drop the keys of deleted documents from memory, if there are more than `_SPARE`."""
         documents = self.relations.count()
         if len(self.keys) > documents + documents // 4 + _SPARE:
-            self.keys = Keys(self.relations.keys())
+            self.keys = KnownKeys(self.relations.keys())
 
 
 def _differs(newest: Newest, arrival: DocumentRow) -> bool:
-    """Whether a revision says anything new, as far as anybody asks."""
+    """Whether a revision differs from the stored document in time or content."""
     return newest.said != (arrival.timestamp, arrival.xml)

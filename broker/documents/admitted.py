@@ -1,5 +1,4 @@
-"""A batch's documents as they come in, and their witness rows with the numbers and times of
-those."""
+"""The admitted documents of a batch, and their witness rows with document numbers and times."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from xscl.stage1.document import value_code
 
 
 class Admitted(NamedTuple):
-    """A document that comes in: new, or as a `revision` that takes the place of what is stored of
-    its number. `position` is that of its witness rows in the batch."""
+    """An admitted document: a new one, or a `revision` that replaces the stored document of the
+    same number. `position` is its index in the batch, as its witness rows name it."""
 
     position: int
     document: StoredDocument
@@ -32,7 +31,8 @@ def document_key(source: str, id: str) -> int:
 def numbered(
     row: DocumentRow, key: int, doc: int, base: int, start: int, version: int = 0
 ) -> StoredDocument:
-    """A document as it is stored, by its number, from the interval's start to its own time."""
+    """The stored form of a document with number `doc`; its interval begins at `start` and ends at
+    the row's timestamp."""
     return StoredDocument(
         *(doc, base, key, row.source, row.id, row.streams, start, row.timestamp),
         *(row.dated, row.xml, version),
@@ -40,7 +40,7 @@ def numbered(
 
 
 def stored_documents(run: Sequence[Admitted]) -> list[StoredDocument]:
-    """The documents of a run; of one that is revised twice the last."""
+    """The stored form of a run's documents; of a document that is revised twice, the last."""
     return [*{a.document.doc: a.document for a in run}.values()]
 
 

@@ -1,4 +1,4 @@
-"""The Arrow form of documents and witnesses: what sources, stage 1 and stage 2 pass to each other.
+"""The Arrow form of documents and witnesses, in which sources, stage 1 and stage 2 exchange them.
 
 A source yields `DOCUMENTS`, one row per document. Stage 1, on whatever machine, adds the witness
 columns (`WITNESSED`). Stage 2 takes the rows as `Arrivals`.
@@ -82,7 +82,7 @@ def _flat_columns(witnesses: Sequence[Witness]) -> list[pa.Array]:
     flat: list[int] = []
     for witness in witnesses:
         flat += witness.flat
-    # In twice the time numpy would read the list by itself.
+    # numpy alone takes twice the time to read the list.
     rows = np.frombuffer(array("Q", flat), np.uint64).reshape(-1, WIDTH)
     columns = []
     for i, (name, kind) in enumerate(_ROW_TYPES.items()):
@@ -99,7 +99,7 @@ def _flat_columns(witnesses: Sequence[Witness]) -> list[pa.Array]:
 def _sparse_column(
     witnesses: Sequence[Witness], parts: Sequence[dict[int, Any]], kind: pa.DataType, size: int
 ) -> pa.Array:
-    """A column of which the witnesses name the few rows that hold something."""
+    """A column in which few rows have a value; each witness gives those by their index."""
     if not any(parts):
         return pa.nulls(size, kind)
     rows = (

@@ -1,4 +1,4 @@
-"""Dead letters: documents that were kept aside, each with a number, the reason and its bytes."""
+"""Dead letters: documents that were not admitted, each with a number, the reason and its bytes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from feeds.rows import DocumentRow
 _STREAMS = pa.list_(pa.string())
 
 
-class Letters:
-    """Numbers grow, and are never given twice."""
+class DeadLetters:
+    """The table of dead letters. Numbers grow and are never used twice."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._next = store.number("next_letter", 1)
 
     def add(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
-        """Keep documents aside; one that a replay brings again is there already."""
+        """Store documents with the reasons why they were not admitted; one that is stored already,
+        after a replay, is not added again."""
         if not letters:
             return
         known = set(
@@ -41,7 +42,7 @@ class Letters:
 
     def _insert(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
         first = self._next
-        self.store.undo(partial(setattr, self, "_next", first))
+        self.store.on_rollback(partial(setattr, self, "_next", first))
         self._next += len(letters)
         self.store.set_numbers(next_letter=self._next)
         self.store.insert(
@@ -61,8 +62,8 @@ class Letters:
             ),
         )
 
-    def read(self, after: int, limit: int) -> list[DeadLetter]:
-        """In order of their numbers, from the one behind `after` on."""
+    def page(self, after: int, limit: int) -> list[DeadLetter]:
+        """At most `limit` dead letters with numbers above `after`, in order of their numbers."""
         rows = self.store.rows(
             'SELECT n, kept, source, id, streams, place, reason, "timestamp", xml FROM dead_letters'
             " WHERE n > ? ORDER BY n LIMIT ?",
@@ -76,9 +77,9 @@ class Letters:
     def count(self) -> int:
         return self.store.count("SELECT count(*) FROM dead_letters")
 
-    def forget(self, numbers: Iterable[int] | None, before: int | None) -> int:
-        """Delete those of these numbers, and those kept aside before a time; how many there
-        were."""
+    def delete(self, numbers: Iterable[int] | None, before: int | None) -> int:
+        """Delete the dead letters of these numbers, and those stored before a time; returns how
+        many."""
         with self.store.transaction():
             gone = self.store.rows(
                 "DELETE FROM dead_letters WHERE n IN (SELECT unnest(?::BIGINT[])) OR kept < ?"

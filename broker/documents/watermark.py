@@ -1,9 +1,9 @@
-"""Event time: how far the stream is, and what is too late for it.
+"""Event time: the watermark, and which documents are too late.
 
 The watermark is the highest time seen minus the allowed lateness, which each stream may have of its
 own; a document of several streams has the largest of theirs. The highest time moves with documents,
-and where none come with the clock (`heartbeat`), so that what waits for the end of a window need
-not wait for the next document. It never falls.
+and while none come with the clock (`heartbeat`), so that expiry does not depend on the next
+document. It never falls.
 
 The wall clock may be wrong, so it is never believed alone:
 
@@ -32,8 +32,8 @@ _BELIEVED = 3_600_000_000
 
 
 class WallClock:
-    """The time of day as far as it can be believed. `steady` is a clock that never jumps; both
-    count in microseconds."""
+    """The wall clock, corrected for jumps. `steady` is a monotonic clock; both count in
+    microseconds."""
 
     def __init__(self, steady: Callable[[], int]) -> None:
         self.steady = steady
@@ -43,11 +43,12 @@ class WallClock:
         self._since = 0
 
     def believed(self) -> int:
-        """The time by what was last known; without end where it never was."""
+        """The time by the last believed reading and the steady clock; UNBOUNDED without a
+        reading."""
         return UNBOUNDED if self._told is None else self._told + self.steady() - self._at
 
-    def read(self, now: int | None) -> int:
-        """The time, of which the machine says that it is `now`; without end where nobody says."""
+    def correct(self, now: int | None) -> int:
+        """The believed time when the machine's clock says `now`; UNBOUNDED for None."""
         if now is None:
             return UNBOUNDED
         at = self.steady()
@@ -66,8 +67,9 @@ class WallClock:
 
 
 class Watermark:
-    """Who is late. `lateness` in microseconds, `of` the same for streams that have their own;
-    `idle` is how long nothing may come before time moves by itself."""
+    """Decides which documents are late. All times are in microseconds: `lateness`, `of` for the
+    streams that have a lateness of their own, and `idle`, the time without documents after which
+    the watermark moves with the clock."""
 
     def __init__(
         self,
@@ -84,21 +86,22 @@ class Watermark:
         self._of = dict(of)
         self._steady = steady
         self._moved = steady()
-        """When a document came last, or the time moved by itself."""
+        """When a document came last, or the heartbeat moved the time."""
 
-    def seen(self, now: int) -> int:
-        """The highest time that counts, for a clock that says `now`."""
+    def highest_at(self, now: int) -> int:
+        """The highest time, or `now` if that is less: then a wrong clock has set the highest
+        time."""
         return min(self.highest, now)
 
     def allowed(self, streams: tuple[str, ...]) -> int:
-        """How late a document of these streams may be."""
+        """The lateness that is allowed for a document of these streams."""
         if not self._of:
             return self.lateness
         return max([self._of.get(stream, self.lateness) for stream in streams])
 
-    def behind(self, timestamp: int, streams: tuple[str, ...], now: int) -> str | None:
-        """Why a document is too late, or None where it is not."""
-        late = self.seen(now) - timestamp
+    def late_reason(self, timestamp: int, streams: tuple[str, ...], now: int) -> str | None:
+        """Why a document is too late, None if it is not."""
+        late = self.highest_at(now) - timestamp
         if late <= self.lateness and not self._of:
             return None
         allowed = self.allowed(streams)
@@ -110,11 +113,12 @@ class Watermark:
         )
 
     def touch(self) -> None:
-        """Documents have come."""
+        """Restart the idle time, because documents have come."""
         self._moved = self._steady()
 
     def heartbeat(self, now: int) -> bool:
-        """Move with the clock where nothing comes; whether it has moved."""
+        """Move the highest time with the clock if no documents have come for `idle`; returns
+        whether it has moved."""
         passed = self._steady() - self._moved
         if passed < self.idle or self.highest <= -UNBOUNDED:
             return False

@@ -1,10 +1,10 @@
-"""Stage 1 over documents: the one place that parses and witnesses them, in whatever form they come.
+"""Stage 1 over documents: the only module that parses documents and computes their witnesses.
 
     rows of documents         `arrivals`     in this process: the library, the service, results
-    columns                   `witness`      all others stand on it
+    columns                   `witness`      the common core of the other two
     Arrow record batches      `stage1`       on Spark's executors, by the patterns' compiled form
 
-What is no document gets an empty witness, and the reason as its error.
+Bytes that are not a well-formed document get an empty witness, and the reason as error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xscl.stage1.witness import Edge, Witness
 
 
 class Witnesses(NamedTuple):
-    """The witnesses of documents, and what is wrong with each document, None where nothing is."""
+    """The witnesses of documents, and the error of each document, None if there is none."""
 
     each: list[Witness]
     errors: list[str | None]
@@ -37,8 +37,7 @@ class Witnesses(NamedTuple):
 def witness(
     matcher: Matcher, documents: Iterable[tuple[bytes, Sequence[str], str | None]]
 ) -> Witnesses:
-    """The witnesses of documents, given as bytes, streams, and what is known to be wrong with
-    it."""
+    """The witnesses of documents, each given as its bytes, its streams, and its error so far."""
     witnesses: list[Witness] = []
     errors: list[str | None] = []
     for xml, streams, error in documents:
@@ -54,7 +53,7 @@ def witness(
 
 
 def arrivals(matcher: Matcher, rows: Sequence[DocumentRow]) -> Arrivals:
-    """Documents as stage 2 takes them, witnessed by the patterns of a matcher."""
+    """Documents and their witness rows by the patterns of a matcher, as stage 2 takes them."""
     found = witness(matcher, [(row.xml, row.streams, row.error) for row in rows])
     documents = [
         row if row.error is error else row._replace(error=error)
@@ -81,8 +80,8 @@ def stage1(spec: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def compile_spec(edges: Iterable[tuple[int, Edge | None]]) -> bytes:
-    """Stage 1's compiled form, to send to executors: edges by id, None for one that is gone. The
-    form of later changes may be put behind it."""
+    """Stage 1's compiled form, to send to executors: edges by id, None for a removed one. The
+    compiled form of later changes may be appended to it."""
     return pickle.dumps(tuple(edges), protocol=pickle.HIGHEST_PROTOCOL)
 
 
@@ -90,8 +89,9 @@ _matchers: dict[bytes, Matcher] = {}
 
 
 def matcher_for(spec: bytes) -> Matcher:
-    """The matcher of a spec, kept between tasks: only the newest few, so that old ones go. That of
-    a spec to which changes were added is changed accordingly, and is the new one's from then on."""
+    """The matcher of a spec, cached between tasks; only the newest few stay cached. If a spec
+    extends a cached one by changes, the cached matcher is changed and becomes that of the new
+    spec."""
     found = _matchers.get(spec)
     if found is None:
         known = max(filter(spec.startswith, _matchers), key=len, default=b"")

@@ -34,7 +34,7 @@ class History:
 
     def newest(self, count: int) -> Iterator[Record]:
         """The records of about the newest documents; the others count as let go."""
-        beyond = self.relations.end_beyond(count)
+        beyond = self.relations.end_after_newest(count)
         if beyond is not None:
             self.floor = beyond + 1
             self._note(self.relations.values_before(self.floor))
@@ -52,7 +52,7 @@ class History:
         if self.floor <= horizon:
             self.floor, self._filter = -UNBOUNDED, None
 
-    def having(self, codes: set[int], low: int, known: Callable[[int], bool]) -> list[Record]:
+    def records_with(self, codes: set[int], low: int, known: Callable[[int], bool]) -> list[Record]:
         """Records that were let go, ended at `low` or later, and have one of these values. `known`
         says which documents are not asked for."""
         if self._filter is None or low >= self.floor or not codes:
@@ -61,7 +61,7 @@ class History:
         wanted = wanted[self._filter[_places(wanted)]]
         if not len(wanted):
             return []
-        docs = self.relations.having(wanted.tolist(), low, self.floor)
+        docs = self.relations.documents_with(wanted.tolist(), low, self.floor)
         fresh = sorted(doc for doc in docs if not known(doc))
         return list(self._read(self.relations.rows_of(fresh))) if fresh else []
 

@@ -78,7 +78,7 @@ class HotLists:
         """A value has become hot."""
         entry = self._hots[code] = Hot()
         for record in records:
-            for variable in record.having(code):
+            for variable in record.variables_with(code):
                 entry.variables.add(variable)
                 put(self._list(code, variable), record)
         for variable in entry.variables:

@@ -149,7 +149,7 @@ class Joiner:
         widest = max(self.templates.widest, default=0)
         low = min((record.start for record in records), default=0) - widest
         live, own = self.postings.records, {record.doc for record in records}
-        recalled = self._history.having(codes, low, lambda doc: doc in live or doc in own)
+        recalled = self._history.records_with(codes, low, lambda doc: doc in live or doc in own)
         for record in recalled:
             self.postings.insert(record)
         return recalled

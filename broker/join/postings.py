@@ -153,7 +153,7 @@ class Postings:
             links = by_variable.get(new.layout.variables[row])
             if links:
                 for old in self._in_order(new, olds, right):
-                    for variable in old.having(code):
+                    for variable in old.variables_with(code):
                         link = links.get(variable)
                         if link is not None:
                             agreed.setdefault(old, []).append(link)
@@ -171,7 +171,7 @@ class Postings:
                     [
                         link
                         for row, variable, link in side.longs
-                        if codes[row] in values and variable in old.having(codes[row])
+                        if codes[row] in values and variable in old.variables_with(codes[row])
                     ]
                 )
             verdict = signatures.verdict(frozenset(found), also)

@@ -77,7 +77,7 @@ class Record:
         self.layout = layout
         self.codes = codes
 
-    def having(self, code: int) -> tuple[int, ...]:
+    def variables_with(self, code: int) -> tuple[int, ...]:
         """The variables with a value."""
         codes, layout = self.codes, self.layout
         if codes.count(code) == 1:

@@ -130,7 +130,7 @@ class Templates:
         parameters = {name: value for name, value in parameters.items() if f"${name}" in sql}
         blocks, size = shape.blocks, len(shape.nodes)
         listed = [p for p in range(size) if reported(shape, p)]
-        for row in self.relations.answers(sql, parameters):
+        for row in self.relations.query(sql, parameters):
             docs, nodes = row[1 : blocks + 1], row[blocks + 1 : blocks + 1 + size]
             lists = {p: tuple(x) for p, x in zip(listed, row[blocks + 1 + size :], strict=True)}
             yield row[0], Candidate(docs, nodes, lists)
@@ -142,10 +142,10 @@ class Templates:
             return
         if template not in self._tables:
             self._tables.add(template)
-            self.relations.make_parameters(create_parameter_table(shape, template))
+            self.relations.create_parameters(create_parameter_table(shape, template))
         old = sorted(stale & self._held)
         fresh = [c for cq in sorted(stale) if (c := self.catalog.canonical.get(cq)) is not None]
-        self.relations.put_parameters(table, old, _parameter_rows(shape, fresh) if fresh else None)
+        self.relations.load_parameters(table, old, _parameter_rows(shape, fresh) if fresh else None)
         self._held.difference_update(old)
         self._held.update(c.number for c in fresh)
 

@@ -27,7 +27,7 @@ class DeadLetters:
     def forget(self, before: int | None = None, numbers: Sequence[int] | None = None) -> int:
         """Forget those of these numbers, and those kept aside before a time; how many."""
         with self._core.lock:
-            return self._core.engine.forget_letters(numbers, before=before)
+            return self._core.engine.delete_letters(numbers, before=before)
 
     def resubmit(self, number: int) -> Accepted:
         """Send one on its way again, as it was: it is late no more if more lateness is allowed now.
@@ -58,5 +58,5 @@ class DeadLetters:
                 place=letter.place,
             )
             accepted = self._intake.take([row])
-            core.engine.forget_letters([number])
+            core.engine.delete_letters([number])
         return accepted

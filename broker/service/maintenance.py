@@ -88,10 +88,10 @@ class Maintenance(Background):
         core, kept = self.core, self.core.settings.retention
         with core.lock:
             # Of a clock that jumps ahead nobody may lose what is young.
-            now = core.engine.wall.read(core.now())
+            now = core.engine.wall.correct(core.now())
             core.engine.retain(kept.documents, kept.identities)
             if kept.dead_letters is not None:
-                core.engine.forget_letters(before=now - kept.dead_letters)
+                core.engine.delete_letters(before=now - kept.dead_letters)
         core.mailbox.retain(
             kept.delivered,
             kept.undelivered,

@@ -41,7 +41,7 @@ from broker.spark.documents import ORDER
 from broker.spark.failure import PipelineError, reason
 from broker.spark.sources import Source, union
 from broker.spark.worker import keep, settle
-from broker.stopwatch import Clock
+from broker.stopwatch import Stopwatch
 
 _POLL_SECONDS = 0.25
 _SPARK_ERRORS = (PySparkException, Py4JError)
@@ -265,7 +265,7 @@ class _Run:
 
     def _process(self, frame: DataFrame, number: int) -> None:
         self.batches += 1
-        clock = Clock()
+        clock = Stopwatch()
         table, matches = self._match(frame, clock)
         if matches:
             self.on_matches(matches)
@@ -275,7 +275,7 @@ class _Run:
         self.matches += len(matches)
         self._done[number] = Progress(number, table.num_rows, len(matches), dict(clock.seconds))
 
-    def _match(self, frame: DataFrame, clock: Clock) -> tuple[pa.Table, list[Match]]:
+    def _match(self, frame: DataFrame, clock: Stopwatch) -> tuple[pa.Table, list[Match]]:
         with self.lock:
             spec = self.engine.spec()
         table = self._stage1(frame, spec)
@@ -291,7 +291,7 @@ class _Run:
             clock.lap("stage1")
             return table, self._apply(arrivals_from_table(in_order(table)), clock)
 
-    def _apply(self, arrivals: Arrivals, clock: Clock) -> list[Match]:
+    def _apply(self, arrivals: Arrivals, clock: Stopwatch) -> list[Match]:
         numbers = [a.seq for a in arrivals.documents if a.seq is not None]
         position = max(numbers, default=None)
         matches = self.engine.apply(arrivals, now=time.time_ns() // 1000, position=position)

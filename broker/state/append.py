@@ -1,9 +1,9 @@
 """Lines appended to a file, each whole and once, also after a crash.
 
-In: lines, and where those that were appended before end. Out: the lines on the disk, and where they
-end now. Who keeps that place together with what it has written appends the same lines again after a
-crash where they began. Only what is not known to be ours is left as it is (a file that something
-else has written to): then a torn last line is ended, and lines may stand there twice.
+In: lines, and the offset at which the last call ended. Out: the lines on the disk, and the new
+offset. A caller that commits this offset together with its own cursor appends the same lines again
+after a crash, at the same offset, so they replace what the crash left of them. If another program
+has written to the file, its text stays: a torn last line is ended, and lines may occur twice.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ def append(
     rotate_bytes: int | None = None,
     keep: int = 0,
 ) -> tuple[int, dict[str, int]]:
-    """Append as many lines as the file may hold, one in any case; how many, and the state from now
-    on.
+    """Append as many lines as fit into the file, at least one; returns how many, and the new state.
 
-    `state` is that of the last time, empty the first time. Before the file would grow beyond
-    `rotate_bytes` it becomes path.1, of `keep` older ones. Raises OSError, and then no part is
-    there.
+    `state` is the one that the last call returned, empty the first time. Before the file would grow
+    beyond `rotate_bytes` it is renamed to path.1, and `keep` older files are kept. Raises OSError;
+    then nothing was appended.
     """
     new = not path.exists()
     handle = _locked(path)
@@ -54,8 +53,8 @@ def append(
 
 
 def at_end(path: Path) -> dict[str, int]:
-    """The state behind all that is in a file, which is made if it is not there. Raises OSError
-    where it cannot be written."""
+    """The state at the end of a file, which is made if it is missing. Raises OSError if it cannot
+    be written."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         found = os.fstat(handle)
@@ -65,8 +64,7 @@ def at_end(path: Path) -> dict[str, int]:
 
 
 def _locked(path: Path) -> int:
-    """The file, open, and this writer's alone until it is closed: another one may append to it
-    too."""
+    """Open the file and lock it until it is closed: another process may append to it as well."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     with suppress(OSError):  # some file systems have no locks
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -74,14 +72,15 @@ def _locked(path: Path) -> int:
 
 
 def _ours(handle: int, state: Mapping[str, Any]) -> int:
-    """How long the file is known to be ours; 0 for another file of that name, or one cut short."""
+    """The length of the file up to which we have written it; 0 for another file of that name, or
+    one cut short."""
     found = os.fstat(handle)
     offset = int(state.get("offset", 0))
     return offset if state.get("inode") == found.st_ino and found.st_size >= offset else 0
 
 
 def _fitting(lines: Sequence[bytes], limit: int | None, offset: int) -> tuple[bytes, int]:
-    """As many lines as fit, one in any case; and how many they are."""
+    """As many lines as fit, at least one, joined; and how many."""
     if limit is None:
         return b"".join(lines), len(lines)
     ends = accumulate(map(len, lines), initial=offset)
@@ -104,14 +103,15 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 def _start(handle: int, offset: int, data: bytes) -> int:
-    """Where to write: after what is ours if all the rest is the beginning of `data`, which a crash
-    cut off from its cursor; else at the end."""
+    """The offset at which to write `data`: `offset` if the rest of the file is the beginning of
+    `data`, which a crash has left before its cursor was committed; else the end."""
     rest = os.pread(handle, len(data) + 1, offset)
     return offset if data.startswith(rest) else os.fstat(handle).st_size
 
 
 def _write_all(handle: int, start: int, data: bytes) -> int:
-    """Write at a place; where the data ends. Raises OSError, and then no part of it stays."""
+    """Write at an offset; returns the offset at the end. Raises OSError; then nothing of it
+    stays."""
     os.ftruncate(handle, start)
     end = start
     if start and os.pread(handle, 1, start - 1) != b"\n":

@@ -1,4 +1,4 @@
-"""The disk: what is on it for good when a call returns, and how much room there is."""
+"""Durable writes, and free space on the disk."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 
 
 def sync(path: Path) -> None:
-    """Have what was written to a file on the disk, or the names that were made or changed in a
-    directory."""
+    """Sync a file's content, or the names in a directory, to the disk (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -29,7 +28,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def free(directory: Path) -> int:
-    """Bytes that can still be written there; none where the directory is gone."""
+    """Bytes that can still be written there; 0 if the directory is missing."""
     try:
         return shutil.disk_usage(directory).free
     except OSError:

@@ -1,4 +1,4 @@
-"""A compact set of keys, so that the store is asked only for what may be there."""
+"""A compact set of 64-bit keys, so that a store is queried only for keys that it may have."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 
-class Keys:
-    """Which documents there may be already, by their keys, so that the store is asked for those
-    only.
+class KnownKeys:
+    """The keys (of documents, of matches) that a store may have; a superset of those that it has.
 
-    Eight bytes for each. It may name documents that are not there. One thread adds; any may ask.
+    Eight bytes for each. One thread adds keys; any thread may look them up.
     """
 
     def __init__(self, keys: npt.NDArray[np.uint64]) -> None:
@@ -23,19 +22,19 @@ class Keys:
         return len(self._sorted) + len(self._recent)
 
     def add(self, keys: Iterable[int]) -> None:
-        """Add keys that have not been seen."""
+        """Add keys that are not in the set."""
         self._recent.update(keys)
         if len(self._recent) > 10_000 + len(self._sorted) // 64:
             recent = np.fromiter(self._recent, np.uint64, len(self._recent))
             merged = np.concatenate([self._sorted, np.sort(recent)])
             # "stable" merges runs that are sorted already.
             merged.sort(kind="stable")
-            # In this order, so that nobody misses one who asks meanwhile.
+            # In this order, so that a concurrent look-up misses no key.
             self._sorted = merged
             self._recent = set()
 
-    def seen(self, keys: list[int]) -> list[int]:
-        """Those of the keys that have been added."""
+    def intersection(self, keys: list[int]) -> list[int]:
+        """The given keys that are in the set."""
         recent, known = self._recent, self._sorted
         found = [key for key in keys if key in recent]
         if len(known):

@@ -1,8 +1,8 @@
-"""The tables of a state, and how a state of an older version becomes one of this version.
+"""The tables of a state, and the migrations from older versions.
 
-A state says its version in the table `meta`. Each step makes a state of one version less into one
-of its own, in one transaction with all other steps, so that a state is of one version or another
-and never between two. A state of a newer version is refused.
+The table `meta` holds the version of a state. Each step converts a state from the version before;
+all steps run in one transaction, so that a state is never between two versions. A state of a newer
+version is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ their own; a state written before there were any has none. Every time is in micr
 
 
 class Connection(Protocol):
-    """What a step needs of a database."""
+    """The part of a DuckDB connection that steps use."""
 
     def execute(self, query: str, parameters: object = None, /) -> Connection: ...
     def fetchall(self) -> list[tuple[Any, ...]]: ...
@@ -61,7 +61,7 @@ def in_order(definition: str) -> str:
 
 
 def _in_order(text: str, at: int) -> tuple[str, int]:
-    """From a place to the bracket that closes there, or to the end; and where that is."""
+    """The ordered text from index `at` to the closing bracket or the end, and the index of that."""
     pieces: list[str] = []
     filters: set[str] = set()
     while at < len(text) and text[at] != "]":
@@ -82,9 +82,10 @@ def _in_order(text: str, at: int) -> tuple[str, int]:
 
 
 def _store_compiled(connection: Connection) -> None:
-    """Subscriptions were compiled from their texts at each start; they are once more, and then say
-    their shapes and literals. Filters stood in an order that followed from how the program
-    represented them. Definitions that turn out to be one become the one of the lowest number."""
+    """Before this version subscriptions were compiled from their texts at each start. The new
+    columns are empty, so they are compiled once more at the next start, which fills them. The
+    filters of a definition had an arbitrary order; they are sorted, and definitions that are then
+    equal are merged into the one of the lowest number."""
     for column in ("shape INTEGER", "literals VARCHAR[]", "publish VARCHAR"):
         connection.execute(f"ALTER TABLE subscriptions ADD COLUMN {column}")
     numbers: dict[str, int] = {}
@@ -139,6 +140,5 @@ INSERT INTO meta SELECT 'next_letter', count(*) + 1 FROM dead_letters;
 """,
     4: _store_compiled,
 }
-"""What makes a state of one version less into one of this version. Before
-version 3 dead letters had neither streams nor a date; how long they are kept counts from the day of
-the change."""
+"""The migration to each version from the one before. Before version 3 dead letters had neither
+streams nor a date; their retention counts from the day of the migration."""

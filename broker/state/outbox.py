@@ -1,4 +1,4 @@
-"""Matches that nobody has acknowledged yet, in the store."""
+"""The outbox: matches in the store that have not been acknowledged yet."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from broker.state.store import Store
 
 
 class Outbox:
-    """In go matches, in the transaction of the batch that found them; out they go by their ids.
+    """Matches are added in the transaction of the batch that found them, and deleted when they are
+    acknowledged.
 
-    `next` is the number of the next one, above all that are there. Without a state directory
-    nothing is kept.
+    `next` is the number of the next match, above all that are stored. Without a state directory
+    nothing is stored.
     """
 
     def __init__(self, store: Store) -> None:
@@ -26,7 +27,7 @@ class Outbox:
         if not matches or not self.store.durable:
             return
         first = self.next
-        self.store.undo(partial(setattr, self, "next", first))
+        self.store.on_rollback(partial(setattr, self, "next", first))
         self.next += len(matches)
         dumped = [m.dumps() for m in matches]
         self.store.insert(
@@ -42,11 +43,11 @@ class Outbox:
         )
 
     def count(self) -> int:
-        """How many matches nobody has acknowledged."""
+        """How many matches are not acknowledged."""
         return self.store.count("SELECT count(*) FROM outbox")
 
     def undelivered(self, limit: int) -> list[Match]:
-        """Oldest first."""
+        """At most `limit` matches that are not acknowledged, oldest first."""
         rows = self.store.rows("SELECT match, result FROM outbox ORDER BY n LIMIT ?", [limit])
         return [Match.loads(text, result) for text, result in rows]
 

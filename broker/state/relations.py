@@ -1,13 +1,13 @@
-"""The match relations of the dissertation: the one place that reads and writes their tables.
+"""The match relations of the dissertation: the only module that reads and writes their tables.
 
     rl          the witness rows of all live documents (Rbin joined with the values of Rdoc)
     documents   the documents, their intervals and their bytes (RdocTS)
-    versions    which revision a document is, of those that flow as documents of their own
-    rr, slice   of the batch that is searched: its own witness rows, and those rows of rl that can
-                take part; temporary tables, as are the templates' parameter relations (RT)
+    versions    the revision numbers of documents that are revisions and flow by themselves
+    rr, slice   for the current batch: its own witness rows, and those rows of rl that can take part
+                in its matches; temporary tables, as are the templates' parameter relations (RT)
 
-Documents go in with their witness rows, in the transaction of their batch; out come documents by
-number, witness rows by value, time or number, and what a query over the relations finds. Numbers of
+In: documents with their witness rows, in the transaction of their batch. Out: documents by number,
+witness rows by value, time or number, and the answers of queries over the relations. Numbers of
 documents grow with their arrival; times are in microseconds.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class StoredDocument(NamedTuple):
-    """A document that has come in, as a row of the table `documents`.
+    """An admitted document, as a row of the table `documents`.
 
     `doc` is its number, `base` that of the oldest document that it is made of: its own, unless it
     is the result of a match. `key` is a hash of `source` and `id`, which identify it; `start` and
@@ -54,7 +54,7 @@ class StoredDocument(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A document's oldest part and its times, without its bytes."""
+    """The number of the oldest document that a document is made of, and its interval."""
 
     base: int
     start: int
@@ -62,7 +62,7 @@ class Interval(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """What a document is known by, and the hash of it."""
+    """A document's source and id, and the hash of both."""
 
     key: int
     source: str
@@ -70,8 +70,8 @@ class Identity(NamedTuple):
 
 
 class Newest(NamedTuple):
-    """The newest version of a document: its number, which revision of the first it is, and, where
-    that was asked for, its time and bytes if they are still there."""
+    """The newest version of a document: its number, its revision number, and, if requested, its
+    time and bytes if they are still stored."""
 
     doc: int
     version: int
@@ -112,7 +112,7 @@ class MatchRelations:
         return self._versioned
 
     def _from(self) -> tuple[str, str]:
-        """Where documents are read with their versions, and the version's column."""
+        """The FROM clause for documents with their versions, and the SQL of the version."""
         return (_VERSIONED, "coalesce(version, 0)") if self.versioned else ("documents", "0")
 
     # -- documents come and go ---------------------------------------------------------------
@@ -139,7 +139,7 @@ class MatchRelations:
         self._sql.insert("versions", pa.table(columns))
 
     def insert_rows(self, rows: pa.Table) -> None:
-        """More witness rows of documents that are there."""
+        """Add witness rows to documents that are stored."""
         self._sql.insert("rl", rows)
 
     def delete(self, docs: Collection[int]) -> None:
@@ -157,16 +157,16 @@ class MatchRelations:
         )
 
     def expire(self, horizon: int) -> int:
-        """Let go of the rows and the bytes of documents that ended before the horizon; their
-        identities stay. The number of documents that went."""
+        """Delete the witness rows and the bytes of documents that ended before the horizon, but not
+        their identities; returns the number of these documents."""
         self._sql.run('DELETE FROM rl WHERE "end" < ?', [horizon])
         return self._sql.count(
             'UPDATE documents SET xml = NULL WHERE "end" < ? AND xml IS NOT NULL', [horizon]
         )
 
     def forget(self, horizon: int) -> int:
-        """Forget the identities of documents that have gone and ended before the horizon. Their
-        number."""
+        """Delete the identities of expired documents that ended before the horizon; returns how
+        many."""
         gone = self._sql.count('DELETE FROM documents WHERE "end" < ? AND xml IS NULL', [horizon])
         self._sql.run("DELETE FROM versions WHERE doc NOT IN (SELECT doc FROM documents)")
         return gone
@@ -174,7 +174,7 @@ class MatchRelations:
     # -- documents ---------------------------------------------------------------------------
 
     def documents(self, docs: Sequence[int]) -> dict[int, StoredDocument]:
-        """Those of these numbers that are there."""
+        """The documents of these numbers that are stored, by number."""
         if not docs:
             return {}
         table, version = self._from()
@@ -191,15 +191,15 @@ class MatchRelations:
         return {doc: Interval(*interval) for doc, *interval in rows}
 
     def first_since(self, time: int) -> int | None:
-        """The number of the first document that is not gone and ended at `time` or later."""
+        """The number of the first unexpired document that ended at `time` or later."""
         ((found,),) = self._sql.rows(
             'SELECT min(doc) FROM documents WHERE "end" >= ? AND xml IS NOT NULL', [time]
         )
         return None if found is None else int(found)
 
     def history(self, first: int, size: int) -> Iterator[list[StoredDocument]]:
-        """The documents that are not gone, from number `first` on in the order of their arrival, at
-        most `size` at a time."""
+        """The unexpired documents from number `first` on, in order of arrival, in lists of at most
+        `size`."""
         table, version = self._from()
         sql = f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE doc >= ? AND xml IS NOT NULL"
         while rows := self._sql.rows(f"{sql} ORDER BY doc LIMIT ?", [first, size]):
@@ -214,8 +214,8 @@ class MatchRelations:
         return {doc: (source, id) for doc, source, id in rows}
 
     def newest(self, keys: Collection[int], said: bool = False) -> dict[Identity, Newest]:
-        """The newest versions of the documents whose identities have one of these keys, also of
-        those that have gone; with what they `said` where that is asked for."""
+        """The newest versions of the documents whose identities have one of these keys, expired
+        ones too; with time and bytes if `said` is set."""
         table, version = self._from()
         what = '"end", xml' if said else "0, NULL"
         rows = self._sql.rows(
@@ -236,7 +236,7 @@ class MatchRelations:
         return found
 
     def count(self) -> int:
-        """How many documents there are, with those of which only the identity is left."""
+        """How many documents are stored, those included of which only the identity is left."""
         return self._sql.count("SELECT count(*) FROM documents")
 
     def count_rows(self) -> int:
@@ -245,9 +245,9 @@ class MatchRelations:
 
     # -- witness rows, as the search reads them ------------------------------------------------
 
-    def end_beyond(self, count: int) -> int | None:
-        """Of the documents that have rows, when the one ended behind the `count` that ended last;
-        None where there are no more than these."""
+    def end_after_newest(self, count: int) -> int | None:
+        """When the newest document ended that is not among the `count` newest with rows ("newest"
+        is by end); None if there are no more than `count`."""
         found = self._sql.rows(
             'SELECT "end" FROM documents WHERE doc IN (SELECT doc FROM rl)'
             ' ORDER BY "end" DESC LIMIT 1 OFFSET ?',
@@ -269,7 +269,7 @@ class MatchRelations:
         )
 
     def values_before(self, end: int) -> npt.NDArray[np.uint64]:
-        """The codes of all values of documents that ended before."""
+        """The distinct value codes of documents that ended before `end`."""
         found: npt.NDArray[np.uint64] = (
             self._sql.table(
                 'SELECT DISTINCT value FROM rl WHERE "end" < ? AND value IS NOT NULL', [end]
@@ -279,7 +279,7 @@ class MatchRelations:
         )
         return found
 
-    def having(self, values: Sequence[int], low: int, high: int) -> list[int]:
+    def documents_with(self, values: Sequence[int], low: int, high: int) -> list[int]:
         """The documents with one of these values that ended at `low` or later and before `high`."""
         found = self._sql.rows(
             f'SELECT DISTINCT doc FROM rl WHERE value {_AMONG_VALUES} AND "end" < ? AND "end" >= ?',
@@ -290,16 +290,17 @@ class MatchRelations:
     # -- queries over the relations ------------------------------------------------------------
 
     def prepare(self, define: Callable[[Connection], object]) -> None:
-        """Have functions defined that queries call. Outside of any transaction: one that fails
-        would take them away for good."""
+        """Define the functions that queries call. To be called outside any transaction: a rollback
+        would remove them for good."""
         define(self._sql.connection)
 
-    def make_parameters(self, definition: str) -> None:
-        """Make a parameter relation RT anew, by its definition in SQL."""
+    def create_parameters(self, definition: str) -> None:
+        """Create a parameter relation RT anew, by its definition in SQL."""
         self._sql.run(definition)
 
-    def put_parameters(self, table: str, gone: Collection[int], rows: pa.Table | None) -> None:
-        """Take those of canonical queries out of a parameter relation, and put others in."""
+    def load_parameters(self, table: str, gone: Collection[int], rows: pa.Table | None) -> None:
+        """Delete the rows of the canonical queries `gone` from a parameter relation, and insert
+        `rows`."""
         self._sql.delete(table, "cq", gone)
         if rows is not None:
             self._sql.insert(table, rows)
@@ -317,7 +318,7 @@ class MatchRelations:
             f"CREATE OR REPLACE TEMP TABLE slice AS SELECT * FROM rl WHERE doc {_AMONG}", [docs]
         )
 
-    def answers(self, query: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    def query(self, query: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         """The rows of a query over rl, rr, slice and the parameter relations."""
         return self._sql.rows(query, parameters)
 

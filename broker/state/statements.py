@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 _ARROW_ROWS = 100_000
-"""Rows of a record batch, where an answer is read in several."""
+"""Rows of a record batch, for an answer that is read in several."""
 
 if TYPE_CHECKING:
     # Never a name of the running module: see `broker/state/store.py`.
@@ -29,7 +29,7 @@ class Statements:
         return self.connection.execute(sql, parameters).fetchall()
 
     def chunks(self, sql: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of an answer, some at a time; nothing else may be asked meanwhile."""
+        """The rows of an answer, `size` at a time; no other statement may run meanwhile."""
         found = self.connection.execute(sql)
         while rows := found.fetchmany(size):
             yield rows
@@ -48,12 +48,12 @@ class Statements:
         return int(found)
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        """A statement that answers nothing."""
+        """Run a statement that returns no rows."""
         self.connection.execute(sql, parameters)
 
     def delete(self, table: str, key: str, numbers: Collection[int]) -> None:
-        """Take out rows by a number. Planning for a list costs as much as two numbers by
-        themselves."""
+        """Delete rows by a number. Planning the statement for a list costs as much as two
+        statements for one number each."""
         if len(numbers) > 2:
             condition = f"{key} IN (SELECT unnest(?::BIGINT[]))"
             self.run(f"DELETE FROM {table} WHERE {condition}", [[*numbers]])

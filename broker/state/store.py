@@ -3,8 +3,8 @@
 The tables stand in `broker/state/migrations.py`; the match relations are read and written by
 `broker/state/relations.py` alone, each other table by its own owner.
 
-What is held in memory of the state changes with it: who changes memory within a transaction says
-how to take it back (`undo`), and a transaction that fails takes it back.
+Memory changes together with the file: code that changes memory within a transaction registers how
+to undo the change (`on_rollback`), and a transaction that fails does so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from broker.state.migrations import SCHEMA, STEPS, VERSION
 from broker.state.statements import Snapshot, Statements
 
 DatabaseError = duckdb.Error
-"""Whatever DuckDB raises."""
+"""The base class of DuckDB's errors."""
 
 FILE_ERRORS = (
     duckdb.IOException,
@@ -36,7 +36,7 @@ FILE_ERRORS = (
     duckdb.TransactionException,
     duckdb.ConnectionException,
 )
-"""What says of the file or the machine that something is wrong, and not of a document."""
+"""Errors whose cause is the file or the machine, and not a document."""
 
 _FILE = "broker.duckdb"
 
@@ -54,10 +54,10 @@ for path in (target, os.path.dirname(target)):
     os.fsync(handle)
     os.close(handle)
 """
-"""Copies a file of DuckDB, and looks whether the copy can be read."""
+"""A program that copies a file of DuckDB, and checks that the copy can be opened."""
 
 _UNAVAILABLE = ("permission denied", "no space", "read-only", "too many open", "version number")
-"""What DuckDB says of a file that is not damaged."""
+"""Parts of DuckDB's messages about files that are not damaged."""
 
 
 _open: WeakSet[Store] = WeakSet()
@@ -65,14 +65,14 @@ _open: WeakSet[Store] = WeakSet()
 
 @atexit.register
 def _let_go() -> None:
-    """DuckDB's binding prints to standard error which of its objects are still there when Python
-    ends. A thread of the program that is still running keeps all that it can reach, this too."""
+    """Close the stores that are still open when Python ends: a running thread may keep them alive,
+    and DuckDB's binding would print its leaked objects to standard error."""
     for store in list(_open):
         store.__dict__.pop("connection", None)
 
 
 class StateError(BrokerError, RuntimeError):
-    """The state directory cannot be used; the message says why and what to do."""
+    """The state directory cannot be used; the message says why, and what to do."""
 
 
 class Store(Statements):
@@ -105,9 +105,10 @@ class Store(Statements):
             self.connection = _connect(self.directory / _FILE)
             # Strings make the default threshold checkpoint far too often.
             self.connection.execute("SET checkpoint_threshold = '256MB'")
-        # DuckDB shows one where it takes the program for a person's session, as under `python -c`.
+        # Under `python -c` DuckDB takes the program for an interactive session and shows one.
         self.connection.execute("SET enable_progress_bar = false")
-        # Order is asked for where it matters, and planning is what small batches spend.
+        # Queries say ORDER BY where order matters; small batches spend most of their time on
+        # planning.
         self.connection.execute("SET preserve_insertion_order = false")
         self.connection.execute("SET approximate_join_order_threshold = 6")
         try:
@@ -115,11 +116,11 @@ class Store(Statements):
         except BaseException as error:
             self.connection.close()
             if isinstance(error, duckdb.Error) and self.directory is not None:
-                raise StateError(explain(self.directory / _FILE, error)) from error
+                raise StateError(error_message(self.directory / _FILE, error)) from error
             raise
 
     def _migrate(self) -> None:
-        """Bring the tables to this version, or make them."""
+        """Migrate the tables to this version, or create them."""
         found = VERSION
         if self.rows("SELECT 1 FROM duckdb_tables() WHERE table_name = 'meta'"):
             found = self.number("version", VERSION)
@@ -140,18 +141,18 @@ class Store(Statements):
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Around what reads the state into memory: what cannot be read is damaged. A store that
-        failed is closed."""
+        """A block that reads the state into memory. Its errors are raised as `StateError`, which
+        says that the state is damaged, and close the store."""
         try:
             yield
         except duckdb.Error as error:
             self.close()
             if self.directory is None:
                 raise
-            raise StateError(explain(self.directory / _FILE, error)) from error
+            raise StateError(error_message(self.directory / _FILE, error)) from error
 
     def reopen(self) -> None:
-        """Open the file again, once DuckDB has given up on it. Raises `StateError`."""
+        """Open the file again after DuckDB has given up on it (`broken`). Raises `StateError`."""
         with suppress(duckdb.Error):
             self.connection.close()
         self._open()
@@ -190,15 +191,16 @@ class Store(Statements):
             self._inside = False
             self._undo.clear()
 
-    def undo(self, how: Callable[[], object]) -> None:
-        """Call this, the last ones first, if the transaction of now fails."""
+    def on_rollback(self, undo: Callable[[], object]) -> None:
+        """Register a function to call if the current transaction fails; the last one registered is
+        called first."""
         if self._inside:
-            self._undo.append(how)
+            self._undo.append(undo)
 
     @contextmanager
     def snapshot(self) -> Iterator[Statements]:
-        """Statements over a connection of their own that reads what is committed now, whatever is
-        committed meanwhile. May be used in another thread."""
+        """Statements over a connection of their own that reads the state as committed now, whatever
+        is committed later. May be used in another thread."""
         connection = self.connection.cursor()
         try:
             connection.execute("BEGIN READ ONLY")
@@ -209,8 +211,7 @@ class Store(Statements):
             connection.close()
 
     def checkpoint(self) -> None:
-        """Put what is in the write-ahead log into the file. What DuckDB raises says why it
-        cannot."""
+        """Write the write-ahead log into the file. Raises DuckDB's error if that fails."""
         try:
             self.connection.execute("CHECKPOINT")
         except duckdb.FatalException:
@@ -218,9 +219,9 @@ class Store(Statements):
             raise
 
     def backup(self, directory: Path) -> Path:
-        """A consistent copy of the file in another directory, as it is now, and its path. Nobody
-        may write meanwhile. ValueError for a store in memory; `StateError` where it cannot be
-        copied."""
+        """Copy the file to another directory, and return the copy's path. The caller ensures that
+        nothing writes meanwhile. ValueError for a store in memory; `StateError` if the copy
+        fails."""
         if self.directory is None:
             raise ValueError("a broker in memory has no file to copy")
         self.checkpoint()
@@ -269,11 +270,11 @@ def _connect(file: Path) -> duckdb.DuckDBPyConnection:
     try:
         return duckdb.connect(str(file), config=_CONFIG)
     except duckdb.Error as error:
-        raise StateError(explain(file, error)) from None
+        raise StateError(error_message(file, error)) from None
 
 
-def explain(file: Path, error: duckdb.Error) -> str:
-    """Why a state cannot be used, and what to do, from what DuckDB says."""
+def error_message(file: Path, error: duckdb.Error) -> str:
+    """The message for an error of DuckDB: why a state cannot be used, and what to do."""
     said = str(error).splitlines()[0]
     text = said.lower()
     if "conflicting lock" in text or "set lock" in text:

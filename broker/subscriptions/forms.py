@@ -121,7 +121,7 @@ class Forms:
         new, self.pending = self.pending, []
         if not new:
             return
-        self._store.undo(lambda: self.pending.extend(new))
+        self._store.on_rollback(lambda: self.pending.extend(new))
         self._store.delete("shapes", "number", [number for number, _ in new])
         table = {
             "number": pa.array([number for number, _ in new], pa.int32()),

@@ -47,7 +47,7 @@ class Gaps:
         having = self._having.intersection(numbers)
         if having:
             self._having -= having
-            self.store.undo(partial(self._having.update, having))
+            self.store.on_rollback(partial(self._having.update, having))
             self.store.delete("gaps", "number", having)
 
     def suspended(self) -> int:

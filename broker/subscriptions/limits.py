@@ -62,9 +62,9 @@ class Limits:
             self.store.run("DELETE FROM limits WHERE number = ?", [number])
             before = self._own.pop(number, None)
             if before is not None:
-                self.store.undo(lambda: self._own.update({number: before}))
+                self.store.on_rollback(lambda: self._own.update({number: before}))
             if limit is not None:
-                self.store.undo(lambda: self._own.pop(number, None))
+                self.store.on_rollback(lambda: self._own.pop(number, None))
                 self._own[number] = limit
                 self.store.run(
                     "INSERT INTO limits VALUES (?, ?, ?)",
@@ -75,7 +75,7 @@ class Limits:
         """Subscriptions go, and with them the limits of their own."""
         gone = {number: self._own.pop(number) for number in self._own.keys() & set(numbers)}
         if gone:
-            self.store.undo(lambda: self._own.update(gone))
+            self.store.on_rollback(lambda: self._own.update(gone))
             self.store.delete("limits", "number", gone)
 
     # -- a batch -----------------------------------------------------------------------------

@@ -222,7 +222,7 @@ class Registry:
             self.gaps.open([each.number for each in halted], status, reason, first_doc, now)
             self._synchronize()
             if status == "suspended":
-                self.store.undo(partial(setattr, self, "unreported", [*self.unreported]))
+                self.store.on_rollback(partial(setattr, self, "unreported", [*self.unreported]))
                 self.unreported += [
                     (each.number, Suspension(each.id, reason, now)) for each in halted
                 ]
@@ -270,15 +270,15 @@ class Registry:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         with self.store.transaction():
-            self.store.undo(self._synchronize)
-            self.store.undo(partial(setattr, self, "_last", self._last))
+            self.store.on_rollback(self._synchronize)
+            self.store.on_rollback(partial(setattr, self, "_last", self._last))
             yield
             self._write_variables()
             self._forget_variables()
 
     def _enter(self, queries: Iterable[tuple[int, Compiled]], first_doc: int) -> None:
         entered: list[str] = []
-        self.store.undo(partial(self._drop, entered))
+        self.store.on_rollback(partial(self._drop, entered))
         for number, compiled in queries:
             self.catalog.add(compiled, number, first_doc)
             entered.append(compiled.id)
@@ -289,7 +289,7 @@ class Registry:
 
     def _leave(self, ids: Sequence[str]) -> None:
         left: list[Subscription] = []
-        self.store.undo(partial(self._return, left))
+        self.store.on_rollback(partial(self._return, left))
         for id in ids:  # one by one: what went is returned also where the next one fails
             left.append(self.catalog.remove(id))
 
@@ -298,11 +298,11 @@ class Registry:
             self.catalog.add(gone.compiled, gone.number, gone.first_doc)
 
     def _hold(self, halted: Halted) -> None:
-        self.store.undo(partial(self._let_go, halted))
+        self.store.on_rollback(partial(self._let_go, halted))
         self.halted[halted.id] = halted
 
     def _let_go(self, halted: Halted) -> None:
-        self.store.undo(partial(self._hold, halted))
+        self.store.on_rollback(partial(self._hold, halted))
         del self.halted[halted.id]
 
     def _withdraw(self, ids: Sequence[str]) -> None:
@@ -334,7 +334,7 @@ class Registry:
     def _write_variables(self) -> None:
         """No id is given that is not written down: it might be given again."""
         new, self.catalog.variables.new = self.catalog.variables.new, []
-        self.store.undo(partial(self._unwritten, new))
+        self.store.on_rollback(partial(self._unwritten, new))
         self._insert(
             "variables",
             {
@@ -351,7 +351,7 @@ class Registry:
         variables = self.catalog.variables
         gone = variables.forget()
         if gone:
-            self.store.undo(partial(variables.recall, gone))
+            self.store.on_rollback(partial(variables.recall, gone))
             self.store.delete("variables", "id", gone)
 
     def _insert(self, table: str, columns: dict[str, tuple[pa.DataType, list[Any]]]) -> None:

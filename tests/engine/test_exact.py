@@ -322,9 +322,9 @@ class Asked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._relations, name)
 
-    def having(self, values: Sequence[int], low: int, high: int) -> list[int]:
+    def documents_with(self, values: Sequence[int], low: int, high: int) -> list[int]:
         self.times += 1
-        return self._relations.having(values, low, high)
+        return self._relations.documents_with(values, low, high)
 
 
 def test_only_values_of_documents_that_were_let_go_are_looked_for_in_the_store() -> None:

@@ -141,10 +141,10 @@ def test_dead_letters_have_numbers_and_an_end(tmp_path: Path) -> None:
         assert letters[0].streams == ("S",)
         assert letters[0].xml == b"<i>"
         assert [each.number for each in broker.engine.letters(after=2, limit=1)] == [3]
-        assert broker.engine.forget_letters(before=2 * HOUR) == 2
-        assert broker.engine.forget_letters([4, 77]) == 1
+        assert broker.engine.delete_letters(before=2 * HOUR) == 2
+        assert broker.engine.delete_letters([4, 77]) == 1
         assert broker.engine.count_letters() == 1
-        assert broker.engine.forget_letters([3]) == 1
+        assert broker.engine.delete_letters([3]) == 1
     with Broker(tmp_path) as broker:
         broker.process(broken[:1])
         assert [each.number for each in broker.engine.letters()] == [5]

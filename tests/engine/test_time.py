@@ -171,21 +171,23 @@ def test_the_watermark_never_goes_back() -> None:
 def test_a_clock_is_believed_when_it_has_kept_to_its_time_for_an_hour() -> None:
     now = 5 * HOUR
     clock = WallClock(lambda: now)
-    assert clock.read(NOON) == NOON
+    assert clock.correct(NOON) == NOON
     now += MINUTE
-    assert clock.read(NOON + MINUTE + 2 * SECOND) == NOON + MINUTE + 2 * SECOND  # set right a bit
+    assert (
+        clock.correct(NOON + MINUTE + 2 * SECOND) == NOON + MINUTE + 2 * SECOND
+    )  # set right a bit
     for _ in range(59):
         now += MINUTE
-        believed = clock.read(NOON + YEAR + now)
+        believed = clock.correct(NOON + YEAR + now)
         assert believed == NOON + now - 5 * HOUR + 2 * SECOND
         assert clock.believed() == believed
     now += MINUTE
-    assert clock.read(NOON + 2 * YEAR + now) < NOON + DAY  # another jump begins anew
+    assert clock.correct(NOON + 2 * YEAR + now) < NOON + DAY  # another jump begins anew
     for _ in range(60):
         now += MINUTE
-        believed = clock.read(NOON + 2 * YEAR + now)
+        believed = clock.correct(NOON + 2 * YEAR + now)
     assert believed == NOON + 2 * YEAR + now
-    assert clock.read(None) > NOON + 100 * YEAR
+    assert clock.correct(None) > NOON + 100 * YEAR
 
 
 def test_what_a_stream_with_a_lateness_of_its_own_may_join_is_kept() -> None:
