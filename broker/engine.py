@@ -108,7 +108,7 @@ class Engine:
         highest = store.number("highest_timestamp", -UNBOUNDED)
         self.watermark = Watermark(highest, lateness, lateness_of, idle, steady)
         self.limits = Limits(store, self._limit)
-        self.registry = Registry(store, self.limits.leave)
+        self.registry = Registry(store, self.limits.remove)
         self.listing = Listing(store)
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher

@@ -1,4 +1,4 @@
-"""Stage 2's search: documents that share values, and the queries that they satisfy together.
+"""The value join of stage 2: documents that share values, and the queries that they satisfy.
 
 witness rows -- records --> Record -- postings --> documents that agree -- signatures --> queries
                                                        pair_query, template_runner --> candidates

@@ -1,4 +1,4 @@
-"""What the search finds: candidates, and whether one is a match of a subscriber.
+"""Candidates, the output of the search, and the check whether one is a subscriber's match.
 
 A candidate is a combination of documents and nodes that a canonical query finds. The search looks
 for the widest window of any subscriber, so each subscriber's own windows are checked here.
@@ -17,7 +17,7 @@ from xscl.normal.template import Template
 
 
 class Candidate(NamedTuple):
-    """A row of a conjunctive query: documents by block, nodes by position."""
+    """A combination that satisfies a canonical query: documents by block, nodes by position."""
 
     docs: tuple[int, ...]
     nodes: tuple[int | None, ...]
@@ -42,7 +42,7 @@ class Timed(Protocol):
 
 
 def lengths(shape: Template, documents: Sequence[Timed]) -> list[int]:
-    """How long a match lasts, for each operator and in all, as windows bound it."""
+    """The durations that windows bound, in microseconds: of each operator, then of the whole."""
     found = [
         max([documents[b].end for b in blocks]) - min([documents[b].start for b in blocks])
         for blocks in _below_each(shape.operators)
@@ -53,11 +53,11 @@ def lengths(shape: Template, documents: Sequence[Timed]) -> list[int]:
 
 @lru_cache(maxsize=1_000)
 def _below_each(tree: Tree) -> list[list[int]]:
-    """The blocks below each operator of a pattern, or its only one."""
+    """The blocks below each operator of a pattern; for a pattern of one block, that block."""
     return [blocks_of(operator) for operator in operators_of(tree)] or [blocks_of(tree)]
 
 
 def admits(subscription: Subscription, base: int, lasting: list[int]) -> bool:
-    """Whether a match is in this subscriber's own windows and after its registration, of which
-    the search knows only the widest and the earliest of any."""
+    """Whether a candidate is within this subscriber's own windows and after its registration. The
+    search only checks the widest window and the earliest registration of all subscribers."""
     return base >= subscription.first_doc and all(map(le, lasting, subscription.windows))

@@ -1,9 +1,9 @@
-"""What the index in memory has let go: older documents, which stay in the relations.
+"""Eviction: older documents leave the posting lists in memory, but stay in the relations.
 
-The posting lists are bounded. Documents beyond the bound, those that ended first, are forgotten and
-read again when a batch has a value of theirs, once per batch and not per value. A filter over the
-values that were let go keeps the many values never seen before (addresses, titles) from asking the
-relations at all; it may ask in vain, but never fails to ask.
+The posting lists are bounded. Documents beyond the bound, those that ended first, are evicted, and
+read again when a batch has one of their values, with one query per batch. A filter over the evicted
+values (like a Bloom filter with one hash: false positives, no false negatives) avoids that query
+for the many values never seen before, such as addresses and titles.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from broker.join.relations import Relations
 from broker.model import UNBOUNDED
 
 _BITS = 26
-"""The filter has two to this power places, a byte each; made when something is first let go."""
+"""The filter has 2**_BITS places of a byte each; it is allocated at the first eviction."""
 
 
 class History:
-    """Reads records from RL, and knows which may not be in memory: those that ended before
-    `floor`."""
+    """Reads records from RL. Documents that ended before `floor` may be evicted, all others are in
+    memory."""
 
     def __init__(self, relations: Relations, reader: Reader) -> None:
         self.relations = relations
@@ -33,28 +33,28 @@ class History:
         self._filter: npt.NDArray[np.bool_] | None = None
 
     def newest(self, count: int) -> Iterator[Record]:
-        """The records of about the newest documents; the others count as let go."""
+        """The records of about `count` documents that ended last; the others count as evicted."""
         beyond = self.relations.end_after_newest(count)
         if beyond is not None:
             self.floor = beyond + 1
-            self._note(self.relations.values_before(self.floor))
+            self._add_to_filter(self.relations.values_before(self.floor))
         yield from self._read(self.relations.rows_since(self.floor))
 
-    def let_go(self, records: Iterable[Record], floor: int) -> None:
-        """From now on, documents that ended before the floor need not be in memory. It never falls:
-        a late document may be let go after one that ended later."""
+    def evict(self, records: Iterable[Record], floor: int) -> None:
+        """Record that documents were evicted, and raise the floor to `floor` (microseconds). The
+        floor never falls: a late document may be evicted after one that ended later."""
         self.floor = max(self.floor, floor)
         codes = [code for record in records for code in record.codes if code]
-        self._note(np.array(codes, np.uint64))
+        self._add_to_filter(np.array(codes, np.uint64))
 
     def expire(self, horizon: int) -> None:
-        """Nothing that ended before the horizon is asked for any more."""
+        """Reset the filter if all evicted documents ended before the horizon, and so are gone."""
         if self.floor <= horizon:
             self.floor, self._filter = -UNBOUNDED, None
 
     def records_with(self, codes: set[int], low: int, known: Callable[[int], bool]) -> list[Record]:
-        """Records that were let go, ended at `low` or later, and have one of these values. `known`
-        says which documents are not asked for."""
+        """The evicted records that ended at `low` or later and have one of these values, without
+        the documents for which `known` is true."""
         if self._filter is None or low >= self.floor or not codes:
             return []
         wanted = np.fromiter(codes, np.uint64, len(codes))
@@ -69,7 +69,7 @@ class History:
         for rows in whole_documents(batches):
             yield from self._reader.read(rows)
 
-    def _note(self, codes: npt.NDArray[np.uint64]) -> None:
+    def _add_to_filter(self, codes: npt.NDArray[np.uint64]) -> None:
         if self._filter is None:
             self._filter = np.zeros(1 << _BITS, np.bool_)
         self._filter[_places(codes)] = True

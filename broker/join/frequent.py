@@ -1,15 +1,19 @@
-"""Hot values: what very many documents have, such as one byline or the address of a channel.
+"""Heavy hitters ("hot" values): values that very many documents share, such as a byline or the
+address of a channel.
 
-Such a value would make every new document look at all of them. It keeps a list of its documents for
-each variable that has it. What a new document satisfies with all of a long list is found by
-referring to the list; what needs two long lists refers to a list of what is in both, kept from then
-on. Documents of short lists are compared one by one.
+Comparing a new document with all documents that share such a value would take too long. So a hot
+value has a list of its documents for each variable that has it. A verdict that holds for all
+documents of a long list refers to the list as a whole; one that needs two long lists refers to
+their intersection, which is kept up to date from then on. Documents of short lists are compared one
+by one.
 
-Which lists matter to a document depends on where its hot values stand and on which lists those
-have, not on the values themselves. So that is worked out once for very many documents (`Recipe`).
-The lists themselves are looked up once for the documents that have the same hot values (`Meeting`).
+Which lists matter to a document depends on the rows in which its hot values are and on the lists
+that these values have, not on the values themselves. So this is computed once for very many
+documents (`Recipe`). The lists themselves are looked up once for all documents with the same hot
+values (`Meeting`).
 
-Documents and their values come in and go; out come hits, and the `Side`s of what is to be compared.
+In: documents with their values, inserted and removed. Out: hits, and `Side`s, which say which
+documents are to be compared one by one.
 """
 
 from __future__ import annotations
@@ -34,19 +38,19 @@ from broker.join.frequent_lookup import (
 )
 from broker.join.records import Record
 from broker.join.signatures import Signatures, Verdict
-from broker.join.time_lists import keep, put
+from broker.join.time_lists import discard, insert
 
 MOST_TOGETHER = 64
-"""Sets of variables for which lists in common are kept; with more, only longer lists are long."""
+"""Sets of variables for which intersections are kept; with more, `_LONGER` applies."""
 
 _LONGER = 8
-"""How many times longer a list must be from then on to be long."""
+"""The factor by which the length from which on a list is long is then raised."""
 
 _KNOWN = 100_000
-"""Recipes, and kinds of values; beyond it they are worked out anew."""
+"""Recipes, and kinds of values, that are cached; beyond it the cache is cleared."""
 
 _MEETINGS = 50_000
-"""Meetings, of which each has lists of its own. Beyond it they are worked out anew."""
+"""Meetings that are cached, each with lists of its own; beyond it the cache is cleared."""
 
 
 class HotLists:
@@ -58,14 +62,15 @@ class HotLists:
         self._lists: dict[int, Lists] = {}
         """Lists by variable, then by code."""
         self._together: dict[Variables, Lists] = {}
-        """What several lists have in common: by their variables in order, then by their codes."""
+        """Intersections of lists, by their variables in order, then by their codes."""
         self._containing: dict[int, list[Variables]] = {}
-        """For which sets of variables there are such lists, by the first variable."""
+        """The sets of variables for which there are intersections, by their first variable."""
         self._asked: tuple[HotValues, Meeting | None] = ((), None)
         self._recipes: dict[Pattern, Recipe] = {}
         self._meetings: dict[HotValues, Meeting] = {}
         self._missed: dict[tuple[int, Any], list[Meeting]] = {}
-        """Who would meet a list in common that is not there, by the lists and its codes."""
+        """Meetings that would use an intersection that does not exist yet, by the id of its `Lists`
+        and its codes."""
         self._kinds: dict[tuple[frozenset[int], frozenset[int]], int] = {}
         self._next_kind = count(1)
         self._version = -1
@@ -74,13 +79,13 @@ class HotLists:
 
     # -- documents come and go ---------------------------------------------------------------
 
-    def heat(self, code: int, records: list[Record]) -> Hot:
-        """A value has become hot."""
+    def make_hot(self, code: int, records: list[Record]) -> Hot:
+        """Make lists for a value that has become hot, with the records that have it."""
         entry = self._hots[code] = Hot()
         for record in records:
             for variable in record.variables_with(code):
                 entry.variables.add(variable)
-                put(self._list(code, variable), record)
+                insert(self._list(code, variable), record)
         for variable in entry.variables:
             if len(self._lists[variable][code]) >= self._long_at:
                 self._lengthen(code, variable)
@@ -88,9 +93,11 @@ class HotLists:
         return entry
 
     def insert(self, record: Record, values: HotValues, latest: bool) -> None:
-        """A document with these hot values; `latest`: none that was ever there ended later."""
+        """Insert a document with these hot values; `latest` says that no document that was ever
+        inserted ended later."""
         meeting = self._meeting(values, record.codes)
-        # First, since a list that becomes long puts the document into what it has in common.
+        # Before the lists grow: a list that becomes long adds its documents, this one too, to the
+        # intersections.
         belongs = meeting.belongs
         if belongs is None:
             belongs = meeting.belongs = self._belongs(meeting.recipe, record.codes)
@@ -99,14 +106,14 @@ class HotLists:
                 records.append(record)
         else:
             for records in belongs:
-                put(records, record)
+                insert(records, record)
         for row, variable in meeting.recipe.growing:
             self._grow(record.codes[row], variable, record)
         if self._crowded:
             self._shorten()
 
     def _belongs(self, recipe: Recipe, codes: Sequence[int]) -> list[list[Record]]:
-        """The lists that a document goes into; those that are not there yet are made."""
+        """The lists that a document is inserted into; missing ones are made."""
         found = []
         for lists, pick in recipe.belongs:
             key = pick(codes)
@@ -119,11 +126,11 @@ class HotLists:
         return found
 
     def remove(self, gone: dict[int, Record]) -> None:
-        """Forget documents, given by their id in memory."""
+        """Remove documents, given by their `id()`."""
         keys = {key for r in gone.values() for key in self._keys(self._postings(r), r.codes)}
         for variables, rows in keys:
             lists = self._together[variables]
-            if rows in lists and not keep(lists[rows], gone):
+            if rows in lists and not discard(lists[rows], gone):
                 del lists[rows]
                 self._part()
         for code in {code for record in gone.values() for code in record.codes}:
@@ -131,7 +138,7 @@ class HotLists:
             if entry is None:
                 continue
             for variable in tuple(entry.variables):
-                if not keep(self._lists[variable][code], gone):
+                if not discard(self._lists[variable][code], gone):
                     del self._lists[variable][code]
                     self._part()
                     entry.variables.discard(variable)
@@ -144,9 +151,9 @@ class HotLists:
         return self._lists.setdefault(variable, {}).setdefault(code, [])
 
     def _grow(self, code: int, variable: int, record: Record) -> None:
-        """A document for a list that is not long, or not there yet."""
+        """Insert a document into a list that is short or missing."""
         entry, records = self._hots[code], self._list(code, variable)
-        put(records, record)
+        insert(records, record)
         if variable not in entry.variables:
             entry.variables.add(variable)
             self._classify(entry)
@@ -155,25 +162,24 @@ class HotLists:
             self._classify(entry)
 
     def _classify(self, entry: Hot) -> None:
-        """The lists of a value have changed. Numbers are never used again, so what was worked out
-        for a kind always holds."""
+        """Set a value's kind after its lists have changed. Numbers of kinds are never used again,
+        so recipes that were computed for a kind stay valid."""
         if len(self._kinds) > _KNOWN:
             self._kinds.clear()
         kind = (frozenset(entry.variables), frozenset(entry.long))
         entry.kind = self._kinds.get(kind) or self._kinds.setdefault(kind, next(self._next_kind))
 
     def _lengthen(self, code: int, variable: int) -> None:
-        """A list has become long."""
+        """Make a list long: add its documents to the intersections with other long lists."""
         self._hots[code].long.add(variable)
         for record in self._lists[variable][code]:
             for variables, codes in self._keys(self._postings(record), record.codes):
                 if (code, variable) in zip(codes, variables, strict=True):
-                    put(self._together[variables].setdefault(codes, []), record)
+                    insert(self._together[variables].setdefault(codes, []), record)
 
     def _shorten(self) -> None:
-        """Let only longer lists be long. Lists in common pay off where they spare walking through
-        very long ones; where very many are asked for, keeping them would cost more than it
-        spares."""
+        """Raise the length from which on a list is long. Intersections pay off for very long lists;
+        if very many are used, maintaining them would cost more than it saves."""
         self._crowded = False
         self._long_at *= _LONGER
         for code, entry in self._hots.items():
@@ -193,7 +199,7 @@ class HotLists:
         return [(row, variable) for (_, variable), row in found.items()]
 
     def _rows(self, long: Iterable[tuple[int, int]]) -> Iterator[tuple[Variables, tuple[int, ...]]]:
-        """The lists in common that a document in these long lists belongs to, with its rows."""
+        """The intersections that a document in these long lists belongs to: variables and rows."""
         if not self._containing:
             return
         rows: dict[int, list[int]] = {}
@@ -208,14 +214,16 @@ class HotLists:
     def _keys(
         self, long: list[tuple[int, int]], codes: Sequence[int]
     ) -> Iterator[tuple[Variables, tuple[int, ...]]]:
-        """The same with the values."""
+        """The intersections that a document in these long lists belongs to: variables and
+        codes."""
         for variables, rows in self._rows(long):
             yield variables, tuple([codes[row] for row in rows])
 
     # -- what a document has to do with them -------------------------------------------------
 
     def met(self, values: HotValues, codes: Sequence[int], right: bool) -> Met:
-        """What a document with these hot values has to do with the lists as right or left block."""
+        """The hits of a document with these hot values, as right or left block, and the `Side` that
+        says what to compare it with."""
         meeting = self._meeting(values, codes)
         found = meeting.met.get(right)
         if found is None:
@@ -234,7 +242,7 @@ class HotLists:
                 else:
                     missed.append((id(lists), key))
             found = ((right, verdicts if missed else side.verdicts, met), side)
-            # Before one document is in, all the lists that it alone is in are missing.
+            # Cached only after an insertion: before it the document's own lists may be missing.
             if meeting.belongs is not None:
                 meeting.met[right] = found
                 for each in missed:
@@ -245,7 +253,7 @@ class HotLists:
         if self._version != self.signatures.version:
             self._version = self.signatures.version
             self._forget()
-        # A document is mostly put in right after it was asked what it meets.
+        # Mostly a document is inserted right after `met` was called for it.
         found: Meeting | None = self._asked[1]
         if values is self._asked[0] and found is not None:
             return found
@@ -258,18 +266,18 @@ class HotLists:
         return found
 
     def _forget(self) -> None:
-        """Drop what was worked out, since lists are kept otherwise or verdicts have changed."""
+        """Clear recipes and meetings, because other lists are kept now or verdicts have changed."""
         self._recipes.clear()
         self._part()
 
     def _part(self) -> None:
-        """Drop the meetings: lists that they know are gone."""
+        """Clear the meetings, because lists that they refer to were deleted."""
         self._meetings.clear()
         self._missed.clear()
         self._asked = ((), None)
 
     def _recipe(self, values: HotValues) -> Recipe:
-        """What documents whose hot values have this pattern have to do with the lists."""
+        """The recipe of the pattern of these hot values."""
         rows_of, variables, hot = values[::4], values[1::4], values[3::4]
         pattern: Pattern = (*rows_of, *variables, *values[2::4])
         if len(set(hot)) < len(hot):
@@ -317,7 +325,8 @@ class HotLists:
     def _having_all(
         self, chosen: Sequence[tuple[int, int]], codes: Sequence[int]
     ) -> tuple[Lists, Pick]:
-        """Where the documents of a list are, or of several at once, which are kept up to date."""
+        """The `Lists` that hold a long list, or the intersection of several, and the `Pick` of its
+        key; the intersection is kept up to date from now on."""
         if len(chosen) == 1:
             ((row, variable),) = chosen
             return self._lists[variable], itemgetter(row)
@@ -332,7 +341,7 @@ class HotLists:
         return self._together[variables], pick
 
     def _list_together(self, variables: Variables) -> None:
-        """List what long lists of these variables have in common, from now on."""
+        """Keep the intersections of long lists of these variables from now on."""
         self._together[variables] = {}
         self._containing.setdefault(variables[0], []).append(variables)
         self._crowded |= len(self._together) > MOST_TOGETHER
@@ -345,7 +354,7 @@ class HotLists:
         for record in {id(r): r for records in fewest for r in records}.values():
             for having, codes in self._keys(self._postings(record), record.codes):
                 if having == variables:
-                    put(self._together[variables].setdefault(codes, []), record)
+                    insert(self._together[variables].setdefault(codes, []), record)
 
 
 def _documents(lists: list[list[Record]]) -> int:

@@ -1,9 +1,8 @@
-"""What documents with hot values have to do with the lists of those, as far as it is worked out
-once.
+"""Cached look-ups for documents with hot values: which lists of these values concern them.
 
-For documents of one pattern that is a `Recipe`: which lists matter. For documents with the same hot
-values it is a `Meeting`: the lists themselves. `broker/join/frequent.py` makes both and keeps them
-true.
+A `Recipe` says it for all documents of one pattern, by rows and variables. A `Meeting` has the
+lists themselves, for all documents with the same hot values. `broker/join/frequent.py` makes both
+and invalidates them.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ Lists = dict[Any, list[Record]]
 
 
 class Hot:
-    """A value of very many documents: for which variables it has lists, and which are `long`.
+    """A hot value: the variables for which it has lists, and those whose lists are `long`.
 
-    Values that agree in both are of one `kind`.
+    Values that agree in both have one `kind`.
     """
 
     __slots__ = ("kind", "long", "variables")
@@ -52,13 +51,13 @@ Pick = Callable[[Sequence[int]], Any]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What documents have to do with the lists as right, or as left block; lists are found by their
-    own values.
+    """The lists that concern documents of a pattern, taken as right or as left block; each is found
+    by a document's own values.
 
-    `verdicts` are what they satisfy with all of a long list, or of several at once, `places` where
-    those are. `shorts` are short lists, whose documents have to be compared with them, with the
-    link that they make and the row of their own value; `longs` the long ones, by row and variable,
-    with the link.
+    `verdicts` hold for all documents of a long list, or of an intersection, and `places` say where
+    these lists are. `shorts` are the short lists, whose documents are compared one by one: the
+    list, the link, and the row of the document's own value. `longs` are the links of the long
+    lists, by row and variable.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -69,11 +68,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What documents of one pattern have to do with the lists of their hot values.
+    """The lists that concern documents of one pattern.
 
-    `long` are the rows and variables of their postings that are long lists, `growing` of the
-    others, `belongs` the lists that a new one goes into. `sides`, as right and as left block, are
-    worked out when asked for.
+    `long` are the rows and variables whose lists are long, `growing` those of the others, and
+    `belongs` the lists that a new document is inserted into. `sides`, as right and as left block,
+    are computed when needed.
     """
 
     long: tuple[tuple[int, int], ...]
@@ -83,14 +82,14 @@ class Recipe:
 
 
 Met = tuple[Hits, Side]
-"""What a document satisfies with all of a long list, or of several; and what to compare it with."""
+"""A document's hits with whole long lists and intersections, and what else to compare it with."""
 
 
 class Meeting:
-    """What documents with the same hot values have to do with the lists.
+    """The lists that concern documents with the same hot values.
 
-    `belongs` are the lists that a new one goes into, once one has; `met` is what it meets as right
-    and as left block.
+    `belongs` are the lists that a new document is inserted into, None before the first one was;
+    `met` are the results of `HotLists.met`, as right and as left block.
     """
 
     __slots__ = ("belongs", "met", "recipe")

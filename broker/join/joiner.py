@@ -1,10 +1,10 @@
-"""Stage 2's search: witness rows of a batch in, candidate matches out.
+"""The join of stage 2: witness rows of a batch in, candidate matches out.
 
 Posting lists find the pairs of documents that share a value, and signatures say which canonical
 queries such a pair satisfies. That decides most queries (`broker/join/pair_query.py`). For all
-others it says which documents can take part, and the template's conjunctive query decides, over the
-slice of RL that holds those documents. Only a template whose blocks no value joins connect reads
-all of RL.
+others it only yields the documents that can take part, and the template's conjunctive query
+decides, over the slice of RL that holds those documents. Only a template whose blocks no value
+joins connect reads all of RL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from broker.query.catalog import Canonical, Catalog
 from xscl.growth import growing
 
 MEMORY = 1_000_000
-"""Documents that the posting lists hold, unless told otherwise; about a kilobyte each."""
+"""Default number of documents in the posting lists; about a kilobyte each."""
 
 _KNOWN = 10_000
 
@@ -36,8 +36,8 @@ _KNOWN = 10_000
 class Joiner:
     """Finds the candidate matches that a batch completes.
 
-    In go the witness rows of batches that are in the relations already; out come candidates. What
-    is in memory is a cache of the relations, and can be made of them at any time.
+    The witness rows of a batch must be in the relations already. Everything in memory is a cache of
+    the relations, and can be rebuilt from them at any time.
     """
 
     def __init__(self, relations: Relations, catalog: Catalog, memory: int = MEMORY) -> None:
@@ -57,7 +57,7 @@ class Joiner:
     # -- subscriptions -----------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Take note of how the subscriptions have changed, and have the posting lists ready."""
+        """Apply changes of the subscriptions, and load the posting lists if they are not loaded."""
         for shape in islice(self.catalog.templates, len(self.templates.shapes), None):
             self.templates.add(shape)
         dirty, self.catalog.dirty = self.catalog.dirty, set()
@@ -115,7 +115,7 @@ class Joiner:
         return self._postings
 
     def reset(self) -> None:
-        """Drop what is in memory of the documents: it may not be what the relations hold."""
+        """Drop the posting lists, because they may differ from the relations."""
         self._postings = None
 
     def _load(self) -> Postings:
@@ -126,23 +126,23 @@ class Joiner:
         return postings
 
     def expire(self, horizon: int) -> None:
-        """Forget documents that ended before the horizon."""
+        """Remove documents that ended before the horizon from memory."""
         if self._postings is not None:
             self._postings.expire(horizon)
             self._history.expire(horizon)
 
-    def _keep_bound(self) -> None:
-        """Let the oldest quarter go where there are more documents than the bound."""
+    def _evict(self) -> None:
+        """Evict the oldest quarter if there are more documents than the bound."""
         records = self.postings.records
         if len(records) > self.memory:
             ends = sorted(record.end for record in records.values())
             floor = ends[len(ends) - self.memory * 3 // 4 - 1] + 1
             gone = [record for record in records.values() if record.end < floor]
-            self._history.let_go(gone, floor)
+            self._history.evict(gone, floor)
             self.postings.remove([record.doc for record in gone])
 
     def _recall(self, records: Sequence[Record]) -> list[Record]:
-        """Bring back, for this batch, what shares a value with these and was let go."""
+        """Read the evicted records that share a value with these, for this batch only."""
         if self._history.floor == -UNBOUNDED:
             return []
         codes = {code for record in records for code in record.codes if code}
@@ -155,13 +155,13 @@ class Joiner:
         return recalled
 
     def replace(self, docs: Sequence[int], rows: pa.Table) -> None:
-        """Revised documents take the place of what was stored of them."""
+        """Replace stored documents, given by number, by their revisions' witness rows."""
         self.postings.remove(docs)
         for record in self._reader.read(rows):
             self.postings.insert(record)
 
     def candidates(self, rows: pa.Table) -> list[Found]:
-        """Candidate matches with a document of the batch whose witness rows these are."""
+        """The candidate matches that have a document of this batch, given by its witness rows."""
         records = self._reader.read(rows)
         recalled = self._recall(records)
         needed = Needed()
@@ -173,16 +173,16 @@ class Joiner:
         recalled += self._reach(needed)
         live = self.postings.records
         for number, candidate in self.templates.candidates(records, rows, needed):
-            # What signatures decide they have decided already.
+            # Candidates of regular documents for queries that signatures decide were found above.
             decided = number in self._plans and all(live[d].layout.regular for d in candidate.docs)
             if not decided:
                 found.append((self.catalog.canonical[number], candidate))
         self.postings.remove([record.doc for record in recalled])
-        self._keep_bound()
+        self._evict()
         return found
 
     def _of_one(self, record: Record, needed: Needed) -> list[Found]:
-        """Queries of one block."""
+        """Candidates of queries of one block."""
         if not self._alone:
             return []
         layout = record.layout
@@ -205,19 +205,19 @@ class Joiner:
         return found
 
     def _of_two(self, record: Record, needed: Needed) -> list[Found]:
-        """Queries of two blocks: this document and an older one."""
+        """Candidates of queries of two blocks: this document and an older one."""
         found: list[Found] = []
         done: set[tuple[int, int, bool]] = set()
         for verdict, right, olds in flatten(self.postings.probe(record)):
             for template in verdict.templates:
                 window = self.templates.widest[template]
-                self._leave(needed, template, record, within(olds, record, right, window, False))
+                self._defer(needed, template, record, within(olds, record, right, window, False))
             for ordered, plans, window in verdict.orders:
                 for old in within(olds, record, right, window, ordered):
                     pair = (old, record) if right else (record, old)
                     if not (record.layout.regular and old.layout.regular):
                         for plan in plans:
-                            self._leave(needed, plan.canonical.template, record, (old,))
+                            self._defer(needed, plan.canonical.template, record, (old,))
                         continue
                     for plan in plans:
                         key = (plan.canonical.number, old.doc, right)
@@ -226,8 +226,8 @@ class Joiner:
                             found += [(plan.canonical, c) for c in plan.candidates(pair)]
         return found
 
-    def _leave(self, needed: Needed, template: int, new: Record, olds: Iterable[Record]) -> None:
-        """Let a template's query decide about pairs."""
+    def _defer(self, needed: Needed, template: int, new: Record, olds: Iterable[Record]) -> None:
+        """Leave pairs of documents to the template's query."""
         docs = {old.doc for old in olds}
         if docs:
             needed.templates.add(template)
@@ -236,7 +236,7 @@ class Joiner:
 
     def _reach(self, needed: Needed) -> list[Record]:
         """Add the documents that longer patterns reach from those found, value join by value join.
-        Returns those that had to be brought back."""
+        Returns those that were evicted and had to be read."""
         recalled: list[Record] = []
         fresh = set(needed.docs)
         longest = max((self.templates.shapes[t].blocks for t in needed.templates), default=0)

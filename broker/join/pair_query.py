@@ -1,4 +1,4 @@
-"""Canonical queries that signatures decide, and the matches that records make of them.
+"""Canonical queries that signatures decide, and their candidates made from records.
 
 A query is decided in memory if it has one block, or two that value joins connect, and nothing of it
 needs more than that values are equal: no residual, and no node whose value joins two others. On
@@ -27,8 +27,9 @@ Single = tuple[tuple[int | None, ...], dict[int, tuple[int, ...]]]
 
 @lru_cache(maxsize=4_096)
 def decider(shape: Template) -> Literal["memory", "slice", "scan"]:
-    """Who decides a template's queries: the memory, for regular documents; or the template's query
-    in SQL, over a slice of RL where value joins tie the blocks together, else over all of it."""
+    """How a template's queries are decided: in "memory", for regular documents; or by the
+    template's query in SQL, over a "slice" of RL if value joins connect the blocks, else by a
+    "scan" of all of it."""
     if not _connected(shape):
         return "scan"
     parents = {parent for _, parent in shape.nodes}
@@ -67,19 +68,20 @@ class Plan:
         self.ordered = isinstance(shape.operators, FollowedBy)
         self._shape = shape
         self._known: dict[tuple[Layout, ...], Single | None] | None = None
-        """By the layouts of its documents, once it has met any: most never do."""
+        """Caches by the layouts of the documents, None before the first candidate: most queries
+        never have one."""
         self.window = self.first_doc = 0
         self.renew()
 
     def renew(self) -> None:
-        """Take note of who subscribes now."""
+        """Update window and first document after the subscribers have changed."""
         if self.canonical.subscribed:
             self.window = self.canonical.windows()[-1]
             self.first_doc = self.canonical.first_doc()
 
     def admits(self, left: Record, right: Record) -> bool:
-        """Whether two documents are in order, in the window, and not too old for all
-        subscribers."""
+        """Whether two documents are in order, within the window, and new enough for at least one
+        subscriber."""
         return (
             max(left.end, right.end) - min(left.start, right.start) <= self.window
             and (left.end < right.start or not self.ordered)
@@ -91,7 +93,7 @@ class Plan:
         return self._shape.blocks
 
     def pairs(self) -> list[tuple[int, int]]:
-        """The variables that its joins compare, the left block's first."""
+        """The pairs of variables that its joins compare, the left block's variable first."""
         variables = self.canonical.variables
         return [(variables[a], variables[b]) for a, b in self._shape.joins]
 
@@ -156,7 +158,8 @@ class Plan:
 def _joined(
     pair: tuple[int, int], nodes: list[dict[int, list[int]]], selected: frozenset[int]
 ) -> Iterator[dict[int, tuple[int | None, tuple[int, ...]]]]:
-    """How the two ends of a value join may be chosen: selected ones one by one, others together."""
+    """The choices of nodes for the two ends of a value join: one for each selected node, nodes that
+    are not selected together."""
     (a, b), (left, right) = pair, nodes
     common = (left.keys() & right.keys()) - {0}
     if a not in selected and b not in selected:

@@ -1,8 +1,10 @@
-"""Posting lists: which live documents have a value? The view cache of the dissertation, in memory.
+"""Posting lists: from a value to the live documents that have it. The view cache of the
+dissertation, in memory.
 
 Algorithm 5 keeps, for a string value, the slice of RL that holds it. Here a value's code leads to
-the records of the documents that have it, in order of time; those of a value that very many have
-are in `hot`. They are a cache of RL and can be made from it at any time.
+the records of the documents that have it, in order of time; values that very many documents have
+are kept in `hot` (`broker/join/frequent.py`). Posting lists are a cache of RL and can be rebuilt
+from it at any time.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from broker.join.frequent import HotLists
 from broker.join.frequent_lookup import Hot, HotValues, Side
 from broker.join.records import Record
 from broker.join.signatures import Part, Signatures, Verdict
-from broker.join.time_lists import Hits, keep, put
+from broker.join.time_lists import Hits, discard, insert
 
 HOT = 8
-"""Documents from which on a value is hot."""
+"""The number of documents from which on a value is hot."""
 
 _NOTHING: Part = frozenset()
 _NO_SIDE = Side()
@@ -26,8 +28,8 @@ Entry = Record | list[Record] | Hot
 
 
 LookedUp = tuple[list[int], list[tuple[int, int, Sequence[Record]]], HotValues]
-"""Of a document's values: those that are new; code, row and documents of those that are not hot;
-and those that are."""
+"""A document's values: the rows of new ones; code, row and documents of those that are not hot; and
+the hot ones."""
 
 
 class Postings:
@@ -37,7 +39,7 @@ class Postings:
         self.signatures = signatures
         self.records: dict[int, Record] = {}
         self.latest = -(2**63)
-        """The highest end of any document that was ever there."""
+        """The highest end of any document that was ever inserted."""
         self._of: dict[int, Entry] = {}
         self._hot = HotLists(signatures)
         self._looked_up: tuple[Record, LookedUp] | None = None
@@ -46,7 +48,7 @@ class Postings:
     # -- documents come and go ---------------------------------------------------------------
 
     def insert(self, record: Record) -> None:
-        """A document comes; those that come in order of their end cost least."""
+        """Insert a document; cheapest in order of the documents' ends."""
         of, (fresh, cold, hot) = self._of, self._look_up(record)
         self._looked_up = None
         heated: list[int] = []
@@ -54,7 +56,7 @@ class Postings:
             entry = of[code]
             if isinstance(entry, list):
                 if record not in entry:
-                    put(entry, record)
+                    insert(entry, record)
                     if len(entry) >= HOT:
                         heated.append(code)
             elif entry is not record:
@@ -67,13 +69,13 @@ class Postings:
         for code in heated:
             entry = of[code]
             assert isinstance(entry, list)
-            of[code] = self._hot.heat(code, entry)
+            of[code] = self._hot.make_hot(code, entry)
         if record.end > self.latest:
             self.latest = record.end
         self.records[record.doc] = record
 
     def remove(self, docs: Iterable[int]) -> None:
-        """Forget documents; those that are not there do not matter."""
+        """Remove documents; numbers that are not present are ignored."""
         self._looked_up = None
         gone = {id(r): r for doc in docs if (r := self.records.pop(doc, None)) is not None}
         if not gone:
@@ -84,14 +86,15 @@ class Postings:
             if isinstance(entry, Hot):
                 left = bool(entry.variables)
             elif isinstance(entry, list):
-                left = bool(keep(entry, gone))
+                left = bool(discard(entry, gone))
             else:
                 left = entry is None or id(entry) not in gone
             if not left:
                 del self._of[code]
 
     def expire(self, horizon: int) -> None:
-        """Forget documents that ended before the horizon, once it is worth looking for them."""
+        """Remove documents that ended before the horizon, if there are twice as many documents as
+        after the last removal; then the scan pays off."""
         if len(self.records) >= self._look_at:
             self.remove([doc for doc, record in self.records.items() if record.end < horizon])
             self._look_at = 2 * len(self.records) + 1_000
@@ -99,10 +102,10 @@ class Postings:
     # -- candidates --------------------------------------------------------------------------
 
     def probe(self, new: Record) -> list[Hits]:
-        """What a document and others satisfy together. A query may be named twice for a pair only
-        if one of them has several values for one variable."""
+        """The hits of a document with the documents in the lists. A query occurs twice for a pair
+        only if one of the two has several values for one variable."""
         _, cold, hot = self._look_up(new)
-        # As left block only what comes later can follow; mostly nothing does.
+        # As left block of FOLLOWED BY it needs a later document; mostly there is none.
         both = self.signatures.both_orders or self.latest > new.end
         found = []
         for right in (True, False) if both else (True,):
@@ -115,7 +118,8 @@ class Postings:
         return found
 
     def _look_up(self, record: Record) -> LookedUp:
-        """The entries of a document's values; who probes with it mostly inserts it next."""
+        """The entries of a document's values. The last result is kept, since a document that was
+        probed with is mostly inserted next."""
         if self._looked_up is not None and self._looked_up[0] is record:
             return self._looked_up[1]
         of = self._of
@@ -144,8 +148,8 @@ class Postings:
         side: Side,
         right: bool,
     ) -> Hits:
-        """Compare a document with others one by one, by the values that are not hot and in short
-        lists. Of what it has in common with long lists counts only what that adds."""
+        """Compare a document one by one with those that share a value that is not hot or is in a
+        short list. A hot value in a long list only counts here in combination with these."""
         signatures = self.signatures
         by_variable = signatures.right if right else signatures.left
         agreed: dict[Record, list[int]] = {}
@@ -181,7 +185,7 @@ class Postings:
         return right, verdicts, met
 
     def _in_order(self, new: Record, olds: Sequence[Record], right: bool) -> list[Record]:
-        """The other documents that may stand with a new one, if it is the right or left block."""
+        """The documents that can be in the other block, if the new one is the right or left one."""
         if self.signatures.both_orders:
             return [old for old in olds if old is not new]
         if right:

@@ -1,6 +1,6 @@
-"""What stage 2 holds of a document in memory: its interval, its witnessed nodes, its values.
+"""The in-memory form of a document in stage 2: its interval, its witnessed nodes, its values.
 
-In come witness rows of the match relations; out come `Record`s, one per document. Documents of one
+In: witness rows of the match relations. Out: `Record`s, one per document. Documents of one
 kind (the items of a feed) have the same rows up to their values, so those are kept once, as a
 `Layout`.
 """
@@ -24,9 +24,9 @@ _KNOWN_LAYOUTS = 100_000
 class Layout:
     """The rows of a document's witness without their values.
 
-    `variables` are var2 by row. A layout is *regular* if each variable that others hang from stands
-    for one node. Then the nodes of a tree pattern are independent of each other, and what holds for
-    each value join alone holds for all of them together.
+    `variables` are var2 by row. A layout is *regular* if each variable that is the parent (var1) of
+    others stands for one node. Then the nodes of a tree pattern are independent of each other, and
+    value joins that hold one by one hold together.
     """
 
     __slots__ = ("_nodes", "_rows", "regular", "variables")
@@ -46,8 +46,8 @@ class Layout:
 
     @property
     def nodes(self) -> dict[int, tuple[tuple[int, tuple[int, ...]], ...]]:
-        """By variable its nodes, each with the rows that may carry its value. Documents with
-        constants of their own have layouts of their own, so this is made where somebody asks."""
+        """By variable its nodes, each with the rows that may carry its value. Computed when needed:
+        where queries have different constants nearly each document has a layout of its own."""
         if self._nodes is None:
             found: dict[int, dict[int, list[int]]] = {}
             tops: dict[int, dict[int, list[int]]] = {}
@@ -86,12 +86,12 @@ class Record:
         return tuple(dict.fromkeys(found))
 
     def code(self, rows: tuple[int, ...]) -> int:
-        """The value of a node that these rows are about, 0 if it joins nothing."""
+        """The value code of the node that these rows are about, 0 if it joins nothing."""
         return next((code for row in rows if (code := self.codes[row])), 0)
 
 
 class Reader:
-    """Makes records of witness rows; remembers the layouts that it has seen."""
+    """Converts witness rows to records; caches layouts."""
 
     def __init__(self) -> None:
         self._layouts: dict[bytes, Layout] = {}

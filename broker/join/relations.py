@@ -1,4 +1,4 @@
-"""What the search asks of the match relations, whoever holds them: a state, or a shard of one."""
+"""The interface of the match relations that the join needs; a state has it, or a shard of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 class Relations(Protocol):
-    """RL, the rows of all live documents, and what a query over it needs beside it.
+    """RL, the witness rows of all live documents, and the temporary relations for queries over it.
 
     Rows come as record batches with the columns doc, base, start, end, var1, var2, node1, node2 and
     value, those of each document together. `broker/state/relations.py` says more of each.

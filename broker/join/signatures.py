@@ -1,11 +1,11 @@
 """Signatures: which canonical queries does a pair of documents satisfy?
 
 A *link* is a pair of variables that some query joins, the left block's first. Two documents agree
-on a set of links, their *signature*; very many pairs have one of very few signatures. So what a
-signature satisfies is worked out once and remembered. A query changes, and the memory is dropped.
+on a set of links, their *signature*; very many pairs have one of very few signatures. So the
+queries that a signature satisfies are computed once and cached, until a query changes.
 
-What a pair must agree on for a query, or for two blocks of a longer one, is a `Need`. Queries with
-different templates, windows or selected nodes may share it.
+The links that a pair must agree on for a query, or for two blocks of a longer one, are a `Need`.
+Queries with different templates, windows or selected nodes may share it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _REMEMBERED = 100_000
 
 Part = frozenset[int]
 Links = tuple[int, ...]
-"""Links in order, of a need: a tuple is a third of a set."""
+"""The links of a need in order; a tuple takes a third of the memory of a set."""
 
 
 class Need:
-    """Links that a pair must agree on, and for whom.
+    """Links that a pair must agree on, and the queries that need them.
 
-    `plans` are the queries that the signature decides; most needs are those of one. `templates`
-    counts those for which a pair is a candidate only, by template.
+    `plans` are the queries that the signature decides; most needs have one. `templates` counts, by
+    template, the queries that are decided in SQL, for which a pair is only a candidate.
     """
 
     __slots__ = ("_plans", "links", "templates")
@@ -87,9 +87,9 @@ class _One(Mapping[int, int]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
-    """What a signature satisfies: the queries in order of time and those in any, with their widest
-    window, and the templates that have to decide. `narrowest` is the narrowest window of any of the
-    queries."""
+    """The queries that a signature satisfies: those that need the documents in order of time and
+    those that do not, with their widest windows, and the templates whose SQL has to decide.
+    `narrowest` is the narrowest window of any of the queries."""
 
     orders: tuple[tuple[bool, tuple[Plan, ...], int], ...]
     templates: frozenset[int]
@@ -97,7 +97,7 @@ class Verdict:
 
 
 class Signatures:
-    """The links of all queries, their needs, and the memory of verdicts.
+    """The links of all queries, their needs, and a cache of verdicts.
 
     `right` maps a variable of the new document, taken as the right block, to the variables of an
     old one with which it makes a link; `left` the other way round. A link is the two variables in
@@ -112,10 +112,10 @@ class Signatures:
         self.version = 0
         """Goes up whenever verdicts may have changed."""
         self._by_link: dict[int, Need | dict[Links, Need]] = {}
-        """Needs, as `_NEEDS` holds them, each under one of its links: one is enough to come upon
-        it."""
+        """Needs, as `_NEEDS` holds them, each under one of its links: a look-up of the links of a
+        signature then finds every need that it may satisfy."""
         self._uses: Uses[int] = Uses()
-        """The needs that have a link."""
+        """How many needs have a link."""
         self._memory: dict[object, Verdict | None] = {}
         self._satisfiable: dict[Part, tuple[tuple[Links, Verdict], ...]] = {}
         self._alone: dict[Need, Verdict | None] = {}
@@ -135,7 +135,8 @@ class Signatures:
         self._drop(need)
 
     def add_candidates(self, template: int, pairs: Iterable[tuple[int, int]]) -> None:
-        """Report pairs of documents for two blocks of a query that its template decides."""
+        """Report pairs of documents as candidates for two blocks of a query that is decided in
+        SQL."""
         need = self._need(pairs)
         if need.templates is None:
             need.templates = Counter()
@@ -153,14 +154,14 @@ class Signatures:
         self._drop(need)
 
     def forget(self) -> None:
-        """Drop the memory, since queries or windows have changed; it is worked out again."""
+        """Clear the cache of verdicts, because queries or windows have changed."""
         self.version += 1
         self._memory.clear()
         self._satisfiable.clear()
         self._alone.clear()
 
     def _need(self, pairs: Iterable[tuple[int, int]]) -> Need:
-        """The need of a query, made where it is new."""
+        """The need of a query, made if it is new."""
         links = tuple(sorted({left << 32 | right for left, right in pairs}))
         by_link = self._by_link
         for link in links:
@@ -170,16 +171,16 @@ class Signatures:
         need = Need(links)
         for link in links:
             self._enter(link)
-        # The link that the fewest needs hang from.
-        pivot = min(links, key=self._hanging) if len(links) > 1 else links[0]
+        # The link under which the fewest needs are.
+        pivot = min(links, key=self._needs_under) if len(links) > 1 else links[0]
         by_link[pivot] = _NEEDS.add(by_link.get(pivot), need)
         return need
 
-    def _hanging(self, link: int) -> int:
+    def _needs_under(self, link: int) -> int:
         return _NEEDS.count(self._by_link.get(link))
 
     def _enter(self, link: int) -> None:
-        """A link of one need more."""
+        """Count one more need that has this link."""
         left, right = link >> 32, link & 0xFFFF_FFFF
         if left in self.right.get(right, ()):
             self._uses.add(link)
@@ -203,7 +204,8 @@ class Signatures:
     # -- what a signature satisfies ----------------------------------------------------------
 
     def verdict(self, part: Part, also: Part) -> Verdict | None:
-        """The queries satisfied by the union of two sets of links that need something of `part`."""
+        """The queries that the union of two sets of links satisfies, of those that need at least
+        one link of `part`."""
         key = (part, also)
         if key in self._memory:
             return self._memory[key]

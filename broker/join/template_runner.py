@@ -1,4 +1,4 @@
-"""The templates' conjunctive queries, run over match relations: parameters in RT, candidates
+"""Runs the templates' conjunctive queries over the match relations: parameters in RT, candidates
 out."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xscl.normal.template import Template
 
 @dataclass(slots=True)
 class Needed:
-    """What a batch leaves for SQL to decide: templates, and the documents that can take part."""
+    """The work that a batch leaves to SQL: templates, and the documents that can take part."""
 
     templates: set[int] = field(default_factory=set)
     docs: set[int] = field(default_factory=set)
@@ -35,8 +35,8 @@ class Needed:
 class Templates:
     """Keeps a parameter relation RT per template, and runs the templates that a batch can touch.
 
-    `widest` is the widest window of any query of a template; never narrowed, since it only says
-    what need not be read. RT is brought up to date when its template is run.
+    `widest` is the widest window of any query of a template; it is never narrowed, since it only
+    limits which rows are read. RT is brought up to date when its template is run.
     """
 
     def __init__(self, relations: Relations, catalog: Catalog) -> None:
@@ -63,10 +63,10 @@ class Templates:
             self._scanning[number] = [set() for _ in range(shape.blocks)]
 
     def changed(self, number: int, canonical: Canonical | None) -> None:
-        """A canonical query is new, has changed, or (None) is gone."""
+        """Note that a canonical query is new or has changed, or with None that it was removed."""
         if canonical is None:
             if number not in self._template_of:
-                return  # it came and went
+                return  # added and removed between two runs
             template = self._template_of.pop(number)
         else:
             template = self._template_of[number] = canonical.template
@@ -77,7 +77,7 @@ class Templates:
         self._stale.setdefault(template, set()).add(number)
 
     def reset(self) -> None:
-        """A transaction has failed, and with it went what it wrote into RT: make all anew."""
+        """Rebuild all parameter relations, after a transaction failed and undid its changes."""
         for template in self._tables:
             self._stale.setdefault(template, set())
         self._tables.clear()

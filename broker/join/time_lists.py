@@ -1,4 +1,5 @@
-"""Lists of documents in order of time, and what a new document has to do with them."""
+"""Lists of documents in order of time, and the part of a list that is in a new document's
+window."""
 
 from __future__ import annotations
 
@@ -14,9 +15,8 @@ _END = attrgetter("end")
 
 
 Hits = tuple[bool, Sequence[Verdict], Sequence[Sequence[Record]]]
-"""Older documents whose signature with a new one has a verdict: whether the new one is the right
-block, the verdicts, and the documents of each, in order of their end. Of those the ones in the
-window still have to be picked."""
+"""Documents whose signature with a new one has a verdict: whether the new one is the right block,
+the verdicts, and the documents of each, in order of their end. The window is not checked yet."""
 
 
 def flatten(hits: Iterable[Hits]) -> Iterator[tuple[Verdict, bool, Sequence[Record]]]:
@@ -26,8 +26,8 @@ def flatten(hits: Iterable[Hits]) -> Iterator[tuple[Verdict, bool, Sequence[Reco
             yield verdict, right, records
 
 
-def put(records: list[Record], record: Record) -> None:
-    """In order of the end; documents mostly arrive in it."""
+def insert(records: list[Record], record: Record) -> None:
+    """Insert in order of the end, in which documents mostly arrive."""
     if not records or records[-1].end <= record.end:
         records.append(record)
     else:
@@ -37,10 +37,11 @@ def put(records: list[Record], record: Record) -> None:
 def span(
     records: Sequence[Record], new: Record, right: bool, window: int, ordered: bool
 ) -> tuple[int, int]:
-    """Where among the documents of a hit those begin and end that are in a window and, where
-    they are `ordered`, on their side of the new one in time.
+    """The indices, first and after the last, of the documents of a hit that are in a window and, if
+    `ordered`, on the right side of the new one in time.
 
-    What has an interval of its own may begin too early to be in the window.
+    A document with an interval (a derived one) in this range may still begin too early for the
+    window.
     """
     low, high = 0, len(records)
     if not high:
@@ -51,7 +52,7 @@ def span(
         if records[-1].end > new.start + window:
             high = bisect_right(records, new.start + window, key=_END)
     elif right:
-        # Where there is no bound to look for, a long list is not even touched at its beginning.
+        # Without a bound the beginning of a long list is not touched.
         if window < UNBOUNDED and records[0].end < new.end - window:
             low = bisect_left(records, new.end - window, key=_END)
         if records[-1].end >= new.start:
@@ -67,12 +68,12 @@ def span(
 def within(
     records: Sequence[Record], new: Record, right: bool, window: int, ordered: bool
 ) -> Sequence[Record]:
-    """The documents of a hit between these bounds."""
+    """The documents of a hit in the `span`."""
     low, high = span(records, new, right, window, ordered)
     return records[low:high] if low or high < len(records) else records
 
 
-def keep(records: list[Record], gone: dict[int, Record]) -> list[Record]:
-    """Take out what is gone, in place, since the list is known elsewhere."""
+def discard(records: list[Record], gone: dict[int, Record]) -> list[Record]:
+    """Remove the records in `gone` (by their `id()`) in place, since others refer to the list."""
     records[:] = [record for record in records if id(record) not in gone]
     return records

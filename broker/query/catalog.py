@@ -26,7 +26,7 @@ from xscl.normal.treepattern import Definition
 
 @dataclass(slots=True)
 class Canonical:
-    """A canonical query: a template and what its parameters are.
+    """A canonical query: a template and its parameters.
 
     `variables` are by position, `quantified` the variables of paths under NOT or OR; `ties` are its
     edges by position, `values` what is computed of the nodes, `constants` literals as they are
@@ -44,7 +44,7 @@ class Canonical:
     _subscribers: Subscription | dict[int, Subscription] | None = None
     """One needs no dictionary, and most have one."""
     _asked: dict[tuple[int, ...], int] | None = None
-    """Windows, and by how many subscribers they are asked for, once there were two."""
+    """How many subscribers have which windows; None until there are two subscribers."""
     _widest: tuple[int, ...] | None = None
     _lowest: int | None = None
     """Not above the first document of any subscriber that counts from an earlier one on than some
@@ -52,7 +52,7 @@ class Canonical:
 
     @property
     def subscribers(self) -> Mapping[int, Subscription]:
-        """By number, in the order of their registration."""
+        """Its subscribers by number, in the order of their registration."""
         found = self._subscribers
         if isinstance(found, dict):
             return found
@@ -91,7 +91,7 @@ class Canonical:
             before = self._subscribers = {before.number: before}
         if self._asked is None:
             self._asked = dict(Counter(each.windows for each in before.values()))
-        # Compared with the one before, not with the first, which may leave.
+        # Compared with the last subscriber, not with the first, which may be removed.
         if subscription.first_doc < before[next(reversed(before))].first_doc:
             self.begin(subscription.first_doc)
         before[subscription.number] = subscription
@@ -101,7 +101,7 @@ class Canonical:
             self._widest = tuple(map(max, self._widest, windows))
 
     def begin(self, first_doc: int) -> None:
-        """One of the subscribers counts from this document on, though not the first of them."""
+        """Note that a subscriber other than the first matches from this document on."""
         self._lowest = first_doc if self._lowest is None else min(self._lowest, first_doc)
 
     def leave(self, subscription: Subscription) -> None:
@@ -117,10 +117,10 @@ class Canonical:
         if not self._asked[windows]:
             del self._asked[windows]
             if self._widest and any(map(int.__eq__, windows, self._widest)):
-                self._widest = None  # perhaps it alone asked for so much
+                self._widest = None  # it may have been the only one with the widest window
 
     def windows(self) -> tuple[int, ...]:
-        """The widest window that any subscriber asks for, per operator and for the whole."""
+        """The widest window of any subscriber, per operator and for the whole."""
         if self._asked is None:
             assert isinstance(self._subscribers, Subscription)
             return self._subscribers.windows
@@ -129,8 +129,8 @@ class Canonical:
         return self._widest
 
     def first_doc(self) -> int:
-        """No subscriber counts from an earlier document on. Document numbers grow, so mostly it is
-        that of the first one."""
+        """A document number before which no subscriber matches: mostly that of the first
+        subscriber, since document numbers grow."""
         found = next(iter(self.subscribers.values())).first_doc
         if self._lowest is None or not isinstance(self._subscribers, dict):
             return found
@@ -160,12 +160,12 @@ class Subscription:
 
     @property
     def reads(self) -> set[str]:
-        """The streams that its result is derived from."""
+        """The streams that its results are derived from."""
         return set(self.delivery.streams)
 
 
 class Catalog:
-    """All subscriptions of a broker, in memory; the engine keeps them in the store as text."""
+    """All subscriptions of a broker in memory; the registry stores their texts."""
 
     def __init__(self) -> None:
         self.subscriptions: dict[str, Subscription] = {}
@@ -176,9 +176,9 @@ class Catalog:
         self.published: dict[str, str] = {}
         """Streams that queries publish, and the ids of those queries."""
         self.read: Counter[str] = Counter()
-        """Streams that queries read, with the number of canonical queries that do."""
+        """How many canonical queries read each stream."""
         self._spans: Counter[int] = Counter()
-        """How long a match may be, with the number of subscriptions that say so."""
+        """How many subscriptions have each window of the whole match, in microseconds."""
         self._by_variables: dict[tuple[int, ...], Canonical | dict[object, Canonical]] = {}
         """As `_CANONICAL` holds those over the same variables."""
         self._nested_users: Counter[str] = Counter()
@@ -219,7 +219,7 @@ class Catalog:
         return subscription
 
     def _begin(self, shared: Compiled, first_doc: int) -> None:
-        """A query in a FROM, and those in its own, have to count from this document on."""
+        """Make a query in a FROM, and those in its own FROM, match from this document on."""
         known = self.subscriptions[shared.id]
         if first_doc < known.first_doc:
             known.first_doc = first_doc
@@ -278,7 +278,7 @@ class Catalog:
         return canonical
 
     def _known(self, fresh: Canonical) -> Canonical:
-        """The canonical query that equals this one: itself, where it is new."""
+        """The canonical query that equals this one; this one itself if it is new."""
         there = self._by_variables.setdefault(fresh.variables, fresh)
         if there is fresh:
             return fresh
@@ -303,7 +303,7 @@ class Catalog:
 
 
 def _rest(canonical: Canonical) -> object:
-    """What tells a canonical query from others over the same variables."""
+    """What distinguishes a canonical query from others over the same variables."""
     return (
         canonical.template,
         canonical.selected,

@@ -47,7 +47,7 @@ def has_edge(template: Template, position: int) -> bool:
 
 
 class _Aliases:
-    """Which alias of a relation speaks of which position."""
+    """The SQL aliases by which a query refers to the node or the edge of each position."""
 
     def __init__(self, template: Template) -> None:
         self.template = template
@@ -89,7 +89,7 @@ def conjunctive_query(template: Template, number: int, pivot: int, stored: str =
             above = "0" if parent is None else f"t.v{parent}"
             conditions += [f"{alias}.var1 = {above}", f"{alias}.var2 = t.v{position}"]
             if block != pivot:
-                # Implied by the windows; said as constants, so that old rows are not even read.
+                # Implied by the windows; as constants they let DuckDB skip old rows.
                 conditions += [f'{alias}."end" >= $low', f'{alias}."start" <= $high']
             if alias != document:
                 conditions.append(f"{alias}.doc = {document}.doc")

@@ -1,8 +1,9 @@
-"""The edges that stage 1 witnesses for the registered queries: how much they carry, and for whom.
+"""The edges that stage 1 witnesses for the registered queries: the values they carry, and their
+users.
 
-Go in: canonical queries that come and go. Come out: the edges of now, and those that have changed.
-Of an edge that only one query uses, which most are where queries have constants of their own, only
-that query is kept; its definition, a syntax tree, is made again where somebody asks.
+In: canonical queries as they are added and removed. Out: the current edges, and those that have
+changed. For an edge with a single user, as most have where queries differ in constants, only the
+user is stored; the edge's definition, a syntax tree, is rebuilt when it is needed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Quantified paths come after the template's positions."""
 
 
 class User(Protocol):
-    """What uses edges: a canonical query. `edges` has an id for each of
-    `ties`, `trees` a definition for each position."""
+    """A user of edges: a canonical query. `edges` has an id for each of `ties`, `trees` a
+    definition for each position."""
 
     @property
     def ties(self) -> tuple[Tie, ...]: ...
@@ -42,10 +43,10 @@ class Edges(Mapping[int, Edge]):
         self._changed: dict[int, Edge | None] = {}
 
     def use(self, user: User, definitions: Sequence[Definition]) -> None:
-        """Let the edges of a user be there.
+        """Add a user of its edges; edges that are new are added.
 
-        One that is asked for more than before is upgraded, so that no edge is witnessed twice; the
-        rows from before serve only queries that asked for less.
+        An edge that has to carry more (a value, a text) than so far is upgraded, so that no edge is
+        witnessed twice; the rows from before serve only queries that need less.
         """
         known = self._of
         for tie, edge_id in zip(user.ties, user.edges, strict=True):
@@ -67,14 +68,14 @@ class Edges(Mapping[int, Edge]):
                     self._changed[edge_id] = edge
 
     def release(self, user: User) -> None:
-        """Take back `use`."""
+        """Remove a user; edges without users are removed."""
         for edge_id in user.edges:
             if self._uses.remove(edge_id):
                 del self._of[edge_id]
                 self._changed[edge_id] = None
 
     def changes(self) -> dict[int, Edge | None]:
-        """The edges that have come, changed, or gone (None) since the last time."""
+        """The edges that were added, changed, or removed (None) since the last call."""
         changed, self._changed = self._changed, {}
         return changed
 
@@ -92,7 +93,7 @@ class Edges(Mapping[int, Edge]):
 
 
 def _tie(user: User, edge_id: int) -> Tie:
-    """That of an edge of which a user is the only one."""
+    """The tie by which this user, the only one, uses an edge."""
     return user.ties[user.edges.index(edge_id)]
 
 

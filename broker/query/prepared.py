@@ -1,10 +1,10 @@
 """Compiled queries: a shape, which all that differ in constants, windows and names share, and
 literals.
 
-Very many subscriptions are a few texts with other constants in them: this author and that keyword.
-In goes a checked query; out comes a `Compiled`: the `Shape` of its form, and its literals. The
-passes run once for a form, since no pass looks at a literal: in the intermediate form it is a
-parameter. What a query has of its own is made of its shape by binding its literals.
+Very many subscriptions are a few texts with different constants, such as author and keyword. In: a
+checked query. Out: a `Compiled`: the `Shape` of its form, and its literals. The passes run once for
+a form, since no pass looks at a literal: in the intermediate form it is a parameter. The parts that
+depend on constants are made from the shape by binding the literals.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class Delivery:
 
 
 COMPILER = 1
-"""The version of what compiles. It goes up with every change in what passes make of a query, in how
-its form or its definitions are written, or in `Blueprint`: what a state holds of an older version
-is made again from the texts of its queries."""
+"""The version of the compiler. It is raised with every change of the passes' output, of how forms
+or definitions are written, or of `Blueprint`; shapes that a state holds from an older version are
+compiled again from the texts of the queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """What all queries of one form have in common, as plain data.
+    """The parts that all queries of one form share, as plain data.
 
     `form` is `ResolvedQuery.form`. `ties` are its edges, by position; `definitions` those of all
     positions, then of the quantified paths. Numbers of literals are `parameters`, which are the
@@ -108,7 +108,7 @@ class Inner:
 
 
 def blueprint(resolved: ResolvedQuery) -> Blueprint:
-    """What all passes make of a query's form."""
+    """Run all passes on a query's form."""
     passes = run_passes(resolved)
     graph, fitted = passes.graph, passes.fitted
     shape = fitted.template
@@ -158,7 +158,7 @@ def _variables(
 
 
 class Shape:
-    """A blueprint with what binds its definitions and its SELECT to literals."""
+    """A blueprint, and the functions that bind its definitions and its SELECT to literals."""
 
     __slots__ = (
         *("__weakref__", "_bind_select", "_bind_values", "_bound", "_own_delivery", "_values"),
@@ -194,7 +194,7 @@ class Shape:
         return self._bound.texts(literals)
 
     def values(self, literals: Literals) -> tuple[ir.Expr | None, ...]:
-        """What is computed of the nodes at all positions."""
+        """The expressions computed of the nodes at all positions, None where there is none."""
         if self._bind_values is None:
             return self._values
         bound: tuple[ir.Expr | None, ...] = self._bind_values(literals)
@@ -287,14 +287,14 @@ def _format(text: ir.Written) -> tuple[str, tuple[int, ...]]:
 
 @lru_cache(maxsize=4_096)
 def _together(asked: tuple[int, ...]) -> tuple[int, ...]:
-    """What the operators and WITHIN ask for; equal ones are one object."""
+    """The windows of the operators and of WITHIN, cached so that equal tuples are one object."""
     *own, whole = asked
     return (*own, min([whole, *own[-1:]]))
 
 
 @dataclass(slots=True, eq=False)
 class Compiled:
-    """A query on its way to become a subscription: everything that needs no catalog."""
+    """A compiled query before it is registered: everything that needs no catalog."""
 
     id: str
     text: str
@@ -305,13 +305,13 @@ class Compiled:
 
     @property
     def resolved(self) -> ResolvedQuery:
-        """The checked query, read from the text again where it is not there any more."""
+        """The checked query, parsed from its text again if it was dropped."""
         if self._resolved is None:
             self._resolved = resolve(self.id, self.text)
         return self._resolved
 
     def passes(self) -> Passes:
-        """What each pass makes of the query, made again."""
+        """The outputs of all passes, computed again."""
         return run_passes(self.resolved)
 
     @property
@@ -326,11 +326,11 @@ class Compiled:
 
 
 _shapes: WeakValueDictionary[str, Shape] = WeakValueDictionary()
-"""By form; a shape is there for as long as a query has it."""
+"""The cache of shapes by form; a shape stays as long as a query has it."""
 
 
 def forget() -> None:
-    """Forget all shapes; the next queries are compiled as if they were the first."""
+    """Clear the cache of shapes; the next queries are compiled as if they were the first."""
     _shapes.clear()
 
 

@@ -100,7 +100,7 @@ class ResidualSql:
         return self._number(expr) if numeric else self._text(expr)
 
     def _exists(self, part: ir.Expr, condition: str) -> str:
-        """A path under NOT or OR: there is some such node."""
+        """A path under NOT or OR as an EXISTS over the match relations."""
         used = sorted({leaf.path for leaf in ir.leaves(part) if isinstance(leaf, ir.SomeNode)})
         if not used:
             return condition

@@ -1,9 +1,9 @@
-"""Compiled shapes as text, for the state: what a restart needs to read no query again.
+"""Compiled shapes as text, for the state, so that a restart need not compile queries again.
 
 The text is JSON: an object of one key is a dataclass by its name and fields in order, an
-enumeration by its name and value, a set or a mapping; an array is a tuple. It says nothing without
-the classes that it was made of, so a state stores beside it the version of the compiler
-(`COMPILER`).
+enumeration by its name and value, a set or a mapping; an array is a tuple. It can only be read by
+the version of the classes that wrote it, so a state stores the version of the compiler
+(`COMPILER`) beside it.
 """
 
 from __future__ import annotations

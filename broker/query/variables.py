@@ -1,9 +1,9 @@
-"""The variables of tree patterns: one id for each definition that queries use, and never twice one.
+"""The variables of tree patterns: one id for each definition that queries use; no id is used twice.
 
 Rows of the match relations name variables by their ids, and stay for a while after the last query
-that used them; so an id is not given again, to whatever definition. A definition that no query
-uses any more is forgotten, some at a time. Whoever asks for it later gets a new id, which loses
-nothing: a query counts from a document on, and what it joins is witnessed for it from there on.
+that used them; so an id is never given to another definition. Definitions that no query uses any
+more are deleted, many at a time. If one is used again later it gets a new id. Nothing is lost by
+that: a query matches from its first document on, and is witnessed under the new id from there on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from xscl.compact import Uses
 
 _SPARE = 1_000
-"""Definitions that nobody uses are forgotten when there are more of them than this."""
+"""Unused definitions are deleted when there are more of them than this."""
 
 
 class Variables(Mapping[str, int]):
@@ -29,11 +29,11 @@ class Variables(Mapping[str, int]):
         self._ids: dict[str, int] = {}
         self._last = 0
         self._idle: dict[int, str] = {}
-        """Those that nobody uses."""
+        """Ids without users."""
         self._uses: Uses[int] = Uses()
 
     def number(self, text: str) -> int:
-        """The id of a definition; a new one is given where it is new."""
+        """The id of a definition; a new definition gets the next id."""
         number = self._ids.get(text)
         if number is None:
             number = self._last = self._ids[text] = self._last + 1
@@ -42,21 +42,21 @@ class Variables(Mapping[str, int]):
         return number
 
     def use(self, numbers: Iterable[int]) -> None:
-        """A query has come that has these variables."""
+        """Count a query as a user of these variables."""
         for number in {*numbers}:
             if self._idle.pop(number, None) is None:
                 self._uses.add(number)
 
     def release(self, texts: Iterable[str]) -> None:
-        """Take back `use`, by the texts of the definitions."""
+        """Undo `use`, by the texts of the definitions."""
         for text in {*texts}:
             number = self._ids[text]
             if self._uses.remove(number):
                 self._idle[number] = text
 
     def forget(self) -> dict[int, str]:
-        """Forget those that nobody uses, if there are many: they are to be taken out of the store.
-        The last id stays, so that the store says which were given."""
+        """Delete unused definitions if there are many, and return them by id: the caller deletes
+        them from the store. The highest id stays, so that the store shows which ids were used."""
         if len(self._idle) <= _SPARE:
             return {}
         kept = {number for number, _ in self.new} | {self._last}
@@ -66,7 +66,7 @@ class Variables(Mapping[str, int]):
         return gone
 
     def recall(self, gone: Mapping[int, str]) -> None:
-        """Take back `forget`."""
+        """Undo `forget`."""
         self._idle |= gone
         self._ids.update((text, number) for number, text in gone.items())
 
@@ -78,7 +78,7 @@ class Variables(Mapping[str, int]):
             self._last = max(self._last, number)
 
     def loaded(self) -> None:
-        """All queries are there: give back the memory of what was not used until then."""
+        """To be called after all queries were loaded: drops definitions that none of them uses."""
         self._idle = dict(self._idle)
 
     def __getitem__(self, text: str) -> int:

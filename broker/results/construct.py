@@ -46,7 +46,7 @@ def text_xml(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """The text without characters that XML has no way to write."""
+    """The text without characters that XML cannot represent."""
     return _NOT_XML.sub("", text)
 
 
@@ -65,7 +65,7 @@ def node_xml(node: Node, default_namespace: str = "") -> str:
 
 
 def item_xml(item: ir.Item, env: Environment) -> str:
-    """What an item of SELECT gives.
+    """The XML of an item of SELECT.
 
     Nodes are copied, or with AS become elements of that name with their text; a computed value
     becomes an element, named `value` where there is no AS.
@@ -80,7 +80,7 @@ def item_xml(item: ir.Item, env: Environment) -> str:
 
 
 def item_texts(item: ir.Item, env: Environment) -> list[str]:
-    """The texts of what an item of SELECT gives, each once."""
+    """The distinct texts of an item of SELECT."""
     value = compile_value(item.expr)(env)
     texts = [text_of(node) for node in value] if isinstance(value, list) else [as_text(value)]
     return list(dict.fromkeys(texts))
@@ -129,7 +129,7 @@ def construct(
 
 
 def _joined(expr: ir.Expr, env: Environment) -> str:
-    """The value of an expression in an attribute: several nodes are parted by blanks."""
+    """The value of an expression in an attribute: several nodes are separated by blanks."""
     value = compile_value(expr)(env)
     if isinstance(value, list):
         return " ".join(text_of(node) for node in value)

@@ -1,4 +1,4 @@
-"""What a document of a match is called, for people: its title, its link, its feed."""
+"""The headline of a document of a match, for people: its title, its link, its feed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lxml import etree
 from xscl.stage1.document import string_value
 
 _CHILDREN = 40
-"""Children of the root that are looked at."""
+"""Children of the root that are searched at most."""
 _LONGEST = 500
 _TITLES = frozenset({"title", "headline", "name", "subject", "summary"})
 _LINKS = frozenset({"item_url", "link", "url"})

@@ -1,4 +1,4 @@
-"""Which variables of a query belong together because their values do."""
+"""Groups of variables of a query whose values are equal in each match."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""From candidates to what they are for those who have subscribed: matches, and documents of
-them."""
+"""From candidates to matches, one for each subscriber, and to the documents that matches
+publish."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from xscl.normal.template import Template
 
 
 class Result(NamedTuple):
-    """A match, its documents, the oldest document it is made of, its subscription's number."""
+    """A match, the numbers of its documents, of the oldest document that it is made of, and of its
+    subscription."""
 
     match: Match
     docs: tuple[int, ...]
@@ -25,7 +26,7 @@ class Result(NamedTuple):
 
     @property
     def hidden(self) -> bool:
-        """Whether it is a match of a query in another's FROM, which only that one sees."""
+        """Whether it is a match of a query in another query's FROM, and not for subscribers."""
         return self.number < 0
 
     def order(self) -> tuple[int, int, str]:
@@ -39,8 +40,8 @@ def results(
     run: Sequence[StoredDocument],
     candidates: Sequence[Found],
 ) -> list[Result]:
-    """The matches that candidates are for those who have subscribed to them; `run` holds the
-    documents that are new, and `shapes` are the templates by number."""
+    """The matches of the subscribers of each candidate; `run` holds the new documents, and `shapes`
+    are the templates by number."""
     used = {doc for _, candidate in candidates for doc in candidate.docs}
     stored = {document.doc: document for document in run if document.doc in used}
     stored |= relations.documents(sorted(used - stored.keys()))
@@ -68,7 +69,7 @@ def results(
 
 
 def apart(relations: MatchRelations, candidates: Sequence[Found]) -> list[Found]:
-    """Those candidates of which no two documents are versions of one."""
+    """The candidates in which no two documents are versions of the same document."""
     docs = {doc for _, candidate in candidates for doc in candidate.docs}
     identity = relations.identities(docs)
     return [
@@ -86,7 +87,7 @@ def in_order(found: list[Result]) -> list[Match]:
 
 
 def as_document(match: Match) -> DocumentRow:
-    """What a match publishes, as a document of its stored stream."""
+    """The result of a match as a document of the stream that its query publishes."""
     assert match.stream is not None
     return DocumentRow(
         source=match.stream,

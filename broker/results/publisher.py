@@ -68,8 +68,8 @@ class Publisher:
         candidate: Candidate,
         joins: Sequence[tuple[int, int]],
     ) -> bool:
-        """Whether values that have equal codes are equal; a code stands for a string, it is not
-        it."""
+        """Whether joined values are equal as strings, and not only their codes, which are
+        hashes."""
         for a, b in joins:
             lefts, rights = candidate.at(a), candidate.at(b)
             one, other = candidate.docs[blocks[a]], candidate.docs[blocks[b]]

@@ -1,1 +1,1 @@
-"""Who subscribes to what, from which document on, and how much of it they want to hear."""
+"""Subscriptions: the queries, the document from which each matches, their gaps and limits."""

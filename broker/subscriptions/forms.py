@@ -1,7 +1,8 @@
-"""The shapes of all subscriptions, in the store: what a restart takes instead of reading queries.
+"""The shapes of all subscriptions, in the store, so that a restart need not compile queries again.
 
-Of another compiler's shape one query is read again. Where it has the same form, so have all others,
-and their literals are what they were; where it has not, each is read.
+If a shape is from another version of the compiler, one of its queries is compiled again. If that
+query still has the same form, so have all others, and their literals are unchanged; if not, each is
+compiled.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from broker.query.stored_shapes import dumps, loads
 from broker.state.store import Store
 
 _SPARE = 1_000
-"""Shapes that were written are looked through for those that no subscription has any more when they
-are so many more than those in memory."""
+"""Unused shapes are deleted from the store when it has so many more shapes than memory."""
 
 Row = Sequence[Any]
 """Of a subscription: its number, id and text; its shape's number, its literals, what it
@@ -27,7 +27,7 @@ publishes."""
 
 
 class Forms:
-    """Numbers of shapes. `pending` are those that are not in the store yet."""
+    """The numbers of shapes. `pending` are shapes that are not in the store yet."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class Forms:
         self._written = 0
         self.pending: list[tuple[int, Shape]] = []
         self.renewed: list[tuple[int, Compiled]] = []
-        """Subscriptions whose rows say something else, by number."""
+        """Subscriptions whose stored rows are outdated, by number."""
 
     def load(self) -> None:
         """Read all shapes, before the subscriptions that have them."""
@@ -55,7 +55,8 @@ class Forms:
         self._written = len(rows)
 
     def compiled(self, row: Row) -> Compiled:
-        """A subscription from its row; from its text where the row does not say all."""
+        """The compiled query of a row; compiled from its text if the row lacks shape or
+        literals."""
         number, id, text, shape, literals, publish = row
         if shape is not None and literals is not None:
             known = self._known.get(shape)
@@ -63,7 +64,7 @@ class Forms:
                 return Compiled(id, text, publish, known, tuple(literals))
         made = compile_text(id, text)
         if shape is not None and self._other.get(shape) == made.shape.blueprint.form:
-            # Only the shape is made anew, under its number: the other rows are as they were.
+            # Only the shape is replaced, under its number: the rows of its queries stay valid.
             self._known[shape] = made.shape
             self._numbers[made.shape] = shape
             self._store_later(shape, made.shape)
@@ -72,7 +73,8 @@ class Forms:
         return made
 
     def loaded(self) -> None:
-        """All subscriptions are there: write what was made anew, and forget what nobody has."""
+        """To be called after all subscriptions were read: writes what was compiled again, and
+        deletes unused shapes."""
         self._known.clear()
         if self.renewed:
             rows = [compiled for _, compiled in self.renewed]
@@ -99,7 +101,7 @@ class Forms:
     def columns(
         self, rows: Sequence[Compiled | Subscription]
     ) -> dict[str, tuple[pa.DataType, list[Any]]]:
-        """What the rows of subscriptions say of their shapes."""
+        """The columns `shape`, `literals` and `publish` for rows of subscriptions."""
         return {
             "shape": (pa.int32(), [self._number(each.shape) for each in rows]),
             "literals": (pa.list_(pa.string()), [[*each.literals] for each in rows]),
@@ -117,7 +119,7 @@ class Forms:
         self.pending.append((number, shape))
 
     def write(self) -> None:
-        """Write what is pending, in the transaction of now."""
+        """Write the pending shapes, in the current transaction."""
         new, self.pending = self.pending, []
         if not new:
             return

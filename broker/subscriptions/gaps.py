@@ -1,4 +1,4 @@
-"""What subscriptions have not seen, in the store: a subscription with an open gap is not active."""
+"""The gaps of subscriptions, documents they have not seen: one with an open gap is not active."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _COLUMNS = "number, status, reason, first_doc, from_time, to_doc, to_time"
 
 
 class Gaps:
-    """By the subscription's number. A subscription that is active counts from the end of its last
-    gap on."""
+    """The table of gaps, by the subscription's number. An active subscription matches from the end
+    of its last gap on."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._having = {number for (number,) in store.rows("SELECT DISTINCT number FROM gaps")}
-        """The numbers of all that have gaps, perhaps of more."""
+        """A superset of the numbers of subscriptions that have gaps."""
 
     def open(
         self,
@@ -65,8 +65,8 @@ class Gaps:
         return [(number, Suspension(id, reason, at)) for number, id, reason, at in rows]
 
     def mark_reported(self, numbers: Sequence[int]) -> None:
-        """Suspensions were reported, the oldest of each subscription: of as many as the
-        times that its number is here."""
+        """Mark the oldest unreported suspensions of these subscriptions as reported, one for each
+        time that a number occurs."""
         times = Counter(numbers)
         self.store.run(
             "UPDATE gaps SET told = true WHERE rowid IN (SELECT gap FROM (SELECT rowid AS gap, "

@@ -1,9 +1,9 @@
-"""Limits: a subscription that matches more than its owner wants to hear is found out, and stopped.
+"""Limits: a subscription with more matches in a period than its limit is suspended.
 
-In go the candidates of a batch, before anything is made of them; out come the subscriptions that
-are over their limit, each with the document at which it goes over. A document that would bring a
-subscription over its limit brings it nothing: all matches that earlier documents complete are
-published, and none from this one on. So what it has not seen begins at an exact document.
+In: the candidates of a batch, before matches are made of them. Out: the subscriptions that exceed
+their limit, each with the document at which it does. That document completes no match for the
+subscription: all matches that earlier documents complete are published, and none from this one on.
+So its gap begins at an exact document.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from xscl.syntax.durations import format_microseconds
 _T = TypeVar("_T")
 
 LONGEST = 1_000
-"""Documents that are searched at once where there is a limit."""
+"""Documents that are searched at once at most if there is a limit."""
 _SHORTEST = 16
 _CANDIDATES = 100_000
-"""Candidates that a search should bring, at most about so many."""
+"""Candidates that one search should yield at most, about."""
 
 
 class Limits:
     """The limit of each subscription, by its number, and how much of it has been used.
 
-    `cuts`: those that the batch of now has brought over their limit, with the document.
+    `cuts` maps subscriptions that exceeded their limit in the current batch to the first document
+    that they do not see.
     """
 
     def __init__(self, store: Store, default: Limit | None) -> None:
@@ -44,20 +45,19 @@ class Limits:
         self._used: dict[int, tuple[int, int]] = {}
         """The end of the period, and the matches in it."""
         self._counted: Counter[int] = Counter()
-        """Matches of the batch of now."""
+        """Matches in the current batch, by subscription."""
         self.cuts: dict[int, int] = {}
         self._completed: dict[int, int] = {}
-        """Of the documents that results of this batch are, the number of the one that came in and
-        completed them."""
+        """For the derived documents of this batch, the admitted document that completed them."""
         self._each = 0.0
-        """Candidates that a document brought lately."""
+        """Candidates per document in the last piece."""
         self._stopped: list[Subscription] = []
 
     def __bool__(self) -> bool:
         return self.default is not None or bool(self._own)
 
     def change(self, number: int, limit: Limit | None) -> None:
-        """Give a subscription a limit of its own, or None: the one for all."""
+        """Set a subscription's own limit; with None the common limit applies."""
         with self.store.transaction():
             self.store.run("DELETE FROM limits WHERE number = ?", [number])
             before = self._own.pop(number, None)
@@ -71,8 +71,8 @@ class Limits:
                     [number, limit.matches, limit.microseconds],
                 )
 
-    def leave(self, numbers: Iterable[int]) -> None:
-        """Subscriptions go, and with them the limits of their own."""
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Delete the limits of subscriptions that are removed."""
         gone = {number: self._own.pop(number) for number in self._own.keys() & set(numbers)}
         if gone:
             self.store.on_rollback(lambda: self._own.update(gone))
@@ -87,17 +87,17 @@ class Limits:
         self._stopped.clear()
 
     def derive(self, doc: int, docs: Iterable[int]) -> None:
-        """A result has become a document. It has a number above all that came in with this batch,
-        though others may have come in behind the one that completed it."""
+        """Record which document completed the derived document `doc`, which is made of `docs`. The
+        number of a derived document is above all of the batch, so it does not show that order."""
         self._completed[doc] = self._completing(docs)
 
     def _completing(self, docs: Iterable[int]) -> int:
-        """The document that came in and completed a match: numbers grow with arrival."""
+        """The admitted document that completed a match: the one with the highest number."""
         return max([self._completed.get(doc, doc) for doc in docs])
 
     def pieces(self, run: list[_T]) -> Iterator[list[_T]]:
-        """A run in pieces, each of which brings about as many candidates as one search may. So one
-        query that matches everything is found out before it has filled the memory."""
+        """A run cut into pieces that should yield about `_CANDIDATES` candidates each, so that a
+        query that matches everything exceeds its limit before it fills the memory."""
         while self and run:
             size = int(_CANDIDATES / max(1.0, self._each))
             size = max(_SHORTEST, min(LONGEST, size))
@@ -113,7 +113,8 @@ class Limits:
         intervals: Callable[[set[int]], dict[int, Interval]],
         now: int | None,
     ) -> None:
-        """Find out who is over the limit; `intervals` brings those of documents by number."""
+        """Find the subscriptions that exceed their limit; `intervals` returns the intervals of
+        documents by number."""
         counts = Counter([canonical.number for canonical, _ in candidates])
         suspects: dict[int, tuple[Canonical, list[Subscription]]] = {}
         for canonical, _ in candidates:
@@ -144,7 +145,7 @@ class Limits:
         known: dict[int, Interval],
         left: int,
     ) -> int | None:
-        """The document whose matches are more than what is left; None where none is."""
+        """The first document whose matches exceed `left`, None if none does."""
         for doc, group in groupby(candidates, key=self._last_in):
             for candidate in group:
                 documents = [known[d] for d in candidate.docs]
@@ -163,16 +164,16 @@ class Limits:
         self.cuts[subscription.number] = min(at, self.cuts.get(subscription.number, at))
 
     def stop_outer_queries(self, catalog: Catalog) -> None:
-        """A query in FROM that is over the limit stops those in whose FROM it stands."""
-        for inner in self._stopped:  # it grows meanwhile: queries stand in queries
+        """Stop the queries in whose FROM a query stands that exceeds the limit."""
+        for inner in self._stopped:  # the loop appends to it, since FROM may be nested
             if inner.number < 0:
                 for outer in catalog.subscriptions.values():
                     if any(each.id == inner.id for each in outer.shape.nested):
                         self._stop(outer, self.cuts[inner.number])
 
     def take_stopped(self) -> list[tuple[str, int, str]]:
-        """The ids of those that were stopped since the last call, each with the first document that
-        it does not see, and the reason."""
+        """The subscriptions that were stopped since the last call: id, the first document that it
+        does not see, and the reason."""
         stopped, self._stopped = self._stopped, []
         return [
             (s.id, self.cuts[s.number], f"over its limit of {self._described(s.number)}")
@@ -187,7 +188,7 @@ class Limits:
         return f"{matches} in {format_microseconds(limit.microseconds)}"
 
     def wanted(self, candidates: list[Found]) -> list[Found]:
-        """Those candidates that somebody gets."""
+        """The candidates that at least one subscriber still receives."""
         if not self.cuts:
             return candidates
         return [
@@ -197,28 +198,28 @@ class Limits:
         ]
 
     def receives(self, number: int, docs: Iterable[int]) -> bool:
-        """Whether a subscription still gets what these documents are together."""
+        """Whether a subscription still receives a match of these documents."""
         return self.cuts.get(number, UNBOUNDED) > self._completing(docs)
 
     def count(self, documents: int, candidates: int, numbers: Iterable[int]) -> None:
-        """A piece has been searched; `numbers` are the subscriptions of its matches."""
+        """Count a searched piece; `numbers` are the subscriptions of its matches."""
         self._each = candidates / documents
         if self:
             self._counted.update(numbers)
 
     def commit(self, now: int | None) -> None:
-        """The batch is done: what it counted has been used up."""
+        """Add the batch's counts to those of the periods."""
         for number, count in self._counted.items():
             end, used = self._period(number, now)
             self._used[number] = (end, used + count)
         self._counted.clear()
 
     def renew(self, number: int) -> None:
-        """Nothing of a subscription's limit has been used any more."""
+        """Begin a new period for a subscription."""
         self._used.pop(number, None)
 
     def forget(self, now: int) -> None:
-        """Let go of periods that are over."""
+        """Drop periods that have ended."""
         self._used = {n: period for n, period in self._used.items() if period[0] > now}
 
     def _of(self, number: int) -> Limit | None:
@@ -230,7 +231,7 @@ class Limits:
             return UNBOUNDED, self._used.get(number, (0, 0))[1]
         length = UNBOUNDED if limit is None else limit.microseconds
         end, used = self._used.get(number, (0, 0))
-        # One that ends too late was begun by a clock that has been set back.
+        # A period that ends later than now + length was begun before the clock was set back.
         if now < end <= now + length:
             return end, used
         return now + length, 0

@@ -1,5 +1,4 @@
-"""The subscriptions as they stand, read from the store: active or not, with their gaps and
-limits."""
+"""Reads the state of subscriptions from the store, with their gaps and limits."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _WHICH: dict[Status | None, str] = {
 
 
 class Listing:
-    """Reads a store, as it is now or as a snapshot of it was."""
+    """Reads from a store, or from a snapshot of it."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
@@ -42,11 +41,11 @@ class Listing:
         return [id for (id,) in rows], count - len(rows)
 
     def of(self, ids: Sequence[str]) -> list[Registered]:
-        """Those of these ids."""
+        """The subscriptions of these ids."""
         return self._where("id IN (SELECT unnest(?::VARCHAR[]))", [list(ids)])
 
     def one(self, id: str) -> Registered:
-        """The one of an id that there is."""
+        """The subscription of an id that exists."""
         (found,) = self._where("id = ?", [id])
         return found
 

@@ -11,15 +11,16 @@ from xscl.errors import Diagnostic, XsclError
 
 
 class Streams:
-    """What is published by whom: `published` are ids by stream, `reads` the streams that the query
-    of an id is derived from."""
+    """Which query publishes each stream: `published` are ids by stream; `reads` returns the streams
+    that the query of an id reads."""
 
     def __init__(self, published: Mapping[str, str], reads: Callable[[str], set[str]]) -> None:
         self._published = published
         self._reads = reads
 
     def check(self, fresh: Sequence[Compiled]) -> None:
-        """Whether new queries go with those that are there. Raises `XsclError`."""
+        """Check the published streams of new queries against those of the registered ones. Raises
+        `XsclError`."""
         problems = []
         renewed = {query.id for query in fresh}
         publishing = [query for query in fresh if query.publish is not None]
@@ -46,8 +47,8 @@ class Streams:
                         "choose another name, or unsubscribe that one first",
                     )
                 )
-        # The search over all streams only says how a cycle is told of; one that is new passes
-        # through a query that is.
+        # A new cycle passes through a new query, so the cheap search among the streams that these
+        # reach comes first; the search over all streams only makes the message complete.
         if find_cycles(self._reachable(publishing, renewed)):
             reads = self._staying(self._published, renewed)
             reads |= {str(query.publish): query.reads for query in publishing}

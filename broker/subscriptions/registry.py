@@ -1,7 +1,7 @@
-"""The subscriptions of a broker: in the store as text, in the catalog compiled, in stage 1 as
-edges.
+"""The subscriptions of a broker: their texts in the store, compiled in the catalog, their edges in
+stage 1.
 
-One that is paused or suspended is in the store alone, but for its text.
+Of a paused or suspended subscription memory has its id and text only.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from xscl.stage1.matcher import Matcher
 from xscl.stage1.witness import Edge
 
 _CHUNK = 10_000
-"""Rows taken from the store at once, and the number of queries that are many."""
+"""Rows read from the store at once; also the number of queries from which on they are frozen for
+the garbage collector."""
 _FEW = 12
 """Rows that are written one by one."""
 _MANY = 1_000
-"""Changes of edges that may always be put behind a spec."""
+"""Changes of edges that may always be appended to a spec."""
 
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """A subscription that is not active: it costs nothing but its text and literals. The stream
-    that it publishes stays its own, so that it can always be resumed."""
+    """A subscription that is not active: it takes no memory but for its text and literals. The
+    stream that it publishes stays reserved, so that it can always be resumed."""
 
     number: int
     compiled: Compiled
@@ -63,10 +64,10 @@ class Halted:
 
 
 class Registry:
-    """Registers, halts and removes queries; what counts from which document on is written down.
+    """Registers, halts and removes queries, and stores from which document on each matches.
 
-    What a transaction that fails has changed here is taken back with it. `gone` is told the numbers
-    of subscriptions that are removed, in the transaction that does it.
+    A transaction that fails undoes its changes in memory. `gone` is called with the numbers of
+    removed subscriptions, in the transaction that removes them.
     """
 
     def __init__(self, store: Store, gone: Callable[[Sequence[int]], object]) -> None:
@@ -78,17 +79,17 @@ class Registry:
         self.forms = Forms(store)
         self.halted: dict[str, Halted] = {}
         self._settled = 0
-        """How many subscriptions there were when they were last taken out of the collector's
-        sight."""
+        """How many subscriptions there were when they were last frozen for the garbage
+        collector."""
         self._spec: bytes | None = None
         self._unsent: dict[int, Edge | None] = {}
         """Edges that have changed since the spec was made."""
         self._added = 0
-        """How many changes came after the spec's first form."""
+        """How many changes were appended to the spec since it was compiled whole."""
         self._last = 0
-        """The number of the latest subscription; numbers only say in which order they came."""
+        """The number of the latest subscription; numbers give the order of registration."""
         self.unreported: list[tuple[int, Suspension]] = []
-        """Suspensions that `take_suspensions` has yet to tell, with the subscriptions' numbers."""
+        """Suspensions that `take_suspensions` has not returned, with the subscriptions' numbers."""
         self._reporting: list[int] = []
         self._states: int | None = None
         self._restore()
@@ -121,7 +122,7 @@ class Registry:
         with self.store.transaction():
             self._write_variables()
             self.forms.loaded()
-        self._settle()
+        self._freeze()
 
     def known(self, id: str) -> Subscription | Halted | None:
         """The subscription of an id, active or not."""
@@ -136,7 +137,7 @@ class Registry:
         return found
 
     def fresh(self, compiled: Sequence[Compiled]) -> list[Compiled]:
-        """Those that are not registered with the same canonical text."""
+        """The queries that are not registered with the same canonical text."""
         return [
             query
             for query in compiled
@@ -166,7 +167,7 @@ class Registry:
             self._enter(enumerate(fresh, first), first_doc)
             self._synchronize()
             self._write([self.catalog.subscriptions[query.id] for query in fresh], now)
-        self._settle()
+        self._freeze()
         return [
             Subscribed(
                 query.id,
@@ -176,14 +177,14 @@ class Registry:
             for query in compiled
         ]
 
-    def _settle(self) -> None:
-        """Take very many subscriptions out of the collector's sight, or each of its long runs would
-        go through them all for nothing."""
+    def _freeze(self) -> None:
+        """Freeze very many subscriptions for the garbage collector: else each of its full
+        collections would scan them all in vain."""
         count = len(self.catalog.subscriptions)
         if count >= max(_CHUNK, 2 * self._settled):
             self._settled = count
             gc.freeze()
-            # At the end nothing may be frozen: extension modules look for what was left over.
+            # Unfrozen at exit, when extension modules look for leaked objects.
             atexit.unregister(gc.unfreeze)
             atexit.register(gc.unfreeze)
 
@@ -208,8 +209,9 @@ class Registry:
     def halt(
         self, ids: Sequence[str], status: Status, reason: str, first_doc: int, now: int | None
     ) -> list[str]:
-        """Let subscriptions see no more documents, from number `first_doc` on, all or none; the ids
-        of those that were active, others stay as they are. KeyError if there is none of an id."""
+        """Pause or suspend subscriptions, all or none: they see no documents from number
+        `first_doc` on. Those that are not active stay as they are. Returns the ids of those that
+        were active. KeyError if there is none of an id."""
         known = [self.known_or_fail(id) for id in dict.fromkeys(ids)]
         active = [each for each in known if isinstance(each, Subscription)]
         if not active:
@@ -229,9 +231,9 @@ class Registry:
         return [each.id for each in halted]
 
     def resume(self, ids: Sequence[str], first_doc: int, now: int | None) -> list[str]:
-        """Let subscriptions count again, from document number `first_doc` on, all or none; the ids
-        of those that were not active, others stay as they are. KeyError if there is none of an
-        id."""
+        """Make subscriptions active again, from document number `first_doc` on, all or none. Those
+        that are active stay as they are. Returns the ids of those that were not. KeyError if there
+        is none of an id."""
         known = [self.known_or_fail(id) for id in dict.fromkeys(ids)]
         halted = [each for each in known if isinstance(each, Halted)]
         if not halted:
@@ -249,14 +251,14 @@ class Registry:
         return len(self.halted) + self.catalog.registered()
 
     def nfa_states(self) -> int:
-        """States of the automaton; counted again only where queries have changed."""
+        """The number of states of the automaton; counted again only after queries have changed."""
         if self._states is None:
             self._states = sum(1 for _ in self.matcher.automaton.states())
         return self._states
 
     def take_suspensions(self) -> list[Suspension]:
-        """The suspensions since the last call. Who asks again has reported those before to their
-        owners; until then, a restart names them once more."""
+        """The suspensions since the last call. Calling it confirms that those of the last call were
+        reported to their owners; a restart returns unconfirmed ones again."""
         if self._reporting:
             with self.store.transaction():
                 self.gaps.mark_reported(self._reporting)
@@ -290,7 +292,7 @@ class Registry:
     def _leave(self, ids: Sequence[str]) -> None:
         left: list[Subscription] = []
         self.store.on_rollback(partial(self._return, left))
-        for id in ids:  # one by one: what went is returned also where the next one fails
+        for id in ids:  # one by one: if one fails, the rollback puts back those removed before it
             left.append(self.catalog.remove(id))
 
     def _return(self, left: list[Subscription]) -> None:
@@ -332,7 +334,7 @@ class Registry:
         self.forms.write()
 
     def _write_variables(self) -> None:
-        """No id is given that is not written down: it might be given again."""
+        """Store the ids of new variables, so that a restart does not use them again."""
         new, self.catalog.variables.new = self.catalog.variables.new, []
         self.store.on_rollback(partial(self._unwritten, new))
         self._insert(
@@ -344,7 +346,7 @@ class Registry:
         )
 
     def _unwritten(self, variables: list[tuple[int, str]]) -> None:
-        """Ids that were given stay given, and have to be written with the next change."""
+        """After a rollback: the ids stay in use, and are stored with the next change."""
         self.catalog.variables.new = variables + self.catalog.variables.new
 
     def _forget_variables(self) -> None:
@@ -368,9 +370,9 @@ class Registry:
             )
 
     def spec(self) -> bytes:
-        """Stage 1's compiled form for the queries of now; the same object while they stay so.
+        """Stage 1's compiled form for the current queries; the same object until they change.
 
-        Changes are put behind what was compiled before, until there are as many of them as edges.
+        Changes are appended to the form compiled before, until there are as many of them as edges.
         """
         if self._spec is None:
             self._spec = compile_spec(self.catalog.edges.items())
@@ -380,7 +382,7 @@ class Registry:
         return self._spec
 
     def _synchronize(self) -> None:
-        """Let stage 1 hold the edges as the catalog has them."""
+        """Apply the catalog's changes of edges to stage 1."""
         changed = self.catalog.edges.changes()
         self.matcher.change(changed.items())
         if changed:

@@ -27,11 +27,12 @@ FORMATS: dict[str, Callable[[Match], str]] = {"jsonl": as_jsonl, "xml": as_xml, 
 
 
 class ReaderGone(Exception):
-    """Who read standard output has closed it; what was not acknowledged is delivered next time."""
+    """The reader of standard output has closed it; unacknowledged matches are delivered next
+    time."""
 
 
 def output_is_closed() -> bool:
-    """Whether there is no standard output that can be written."""
+    """Whether standard output is missing or closed."""
     if sys.stdout is None:
         return True
     try:

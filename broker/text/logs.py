@@ -20,7 +20,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 HIDDEN = "[hidden]"
 
 _QUIET = ("asyncio", "httpx", "httpcore", "py4j", "mail")
-"""Libraries that tell of every request, of which only warnings are worth a line."""
+"""Libraries that log every request; only their warnings are logged."""
 
 _SECRET_NAMES = re.compile(r"token|secret|password|passwd|authorization|login|api_?key", re.I)
 _SECRET_TEXTS = (
@@ -74,7 +74,7 @@ def configure(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    logging.captureWarnings(False)  # or a second call would leave what was put back meanwhile
+    logging.captureWarnings(False)  # a second call would have no effect otherwise
     logging.captureWarnings(True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -27,8 +27,7 @@ _VALUES = 5
 
 
 class Line(NamedTuple):
-    """A document of a match: what it is called, its feed or stream, when it came, and its
-    address."""
+    """A document of a match: its title, its feed or stream, its time, and its address."""
 
     title: str
     feed: str
@@ -51,7 +50,7 @@ def lines(match: Match) -> list[Line]:
 
 
 def link(document: DocumentRef) -> str | None:
-    """Where a document is to be read, if that is known."""
+    """The address of a document, None if it is unknown."""
     for text in (document.link, document.id):
         if text is not None and is_link(text):
             return text
@@ -97,8 +96,8 @@ def reasons(match: Match) -> list[tuple[str, str]]:
 
 
 def others(match: Match) -> Iterator[tuple[str, str]]:
-    """The variables that join nothing, with their values; none twice, and none that a headline
-    says."""
+    """The variables that join nothing, with their values; without repeated values and without those
+    that are in a headline."""
     joins = {name for names in match.joined for name in names}
     seen = {tuple(match.values.get(name, ())) for name in joins}
     said = {text for d in match.documents for text in (d.title, d.feed, d.link)}
@@ -109,7 +108,7 @@ def others(match: Match) -> Iterator[tuple[str, str]]:
 
 
 def headline(match: Match) -> str:
-    """The whole match on one line: what its documents are called, or what they say."""
+    """The whole match on one line: the titles of its documents, or else its values."""
     named = list(dict.fromkeys(d.title for d in match.documents if d.title))
     if named:
         return shorten(" + ".join(shorten(title) for title in named), 200)
@@ -147,7 +146,7 @@ def _linked(title: str, address: str | None) -> str:
 
 
 def shorten(text: str, limit: int = _LONGEST) -> str:
-    """On one line, cut where it is longer."""
+    """The text on one line, cut to `limit` characters."""
     folded = " ".join(text.split())
     return folded if len(folded) <= limit else folded[: limit - 1] + "…"
 

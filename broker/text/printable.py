@@ -1,4 +1,4 @@
-"""Text that others wrote, as a terminal may show it.
+"""Untrusted text, made safe for a terminal.
 
 Ids of feeds and documents come from outside. Raw, a control character in one of them moves the
 cursor, clears the screen, or begins a line that looks like another message; a character that turns
@@ -16,7 +16,7 @@ _HIDDEN_IN_LINES = re.compile(_HIDDEN.pattern.replace("\x00-\x1f", "\x00-\x08\x0
 
 def visible(text: str) -> str:
     r"""One line, whatever is in the text: "a\x1b[2Jb\nc" has no line feed and no escape in it."""
-    # What is hidden is not printable, and whether all is printable is known ten times sooner.
+    # `isprintable` is ten times as fast as the substitution, and false for all hidden characters.
     return text if text.isprintable() else _HIDDEN.sub(_escaped, text)
 
 

@@ -37,7 +37,7 @@ def parse_duration(text: object) -> int:
 
 
 def finite(value: int) -> int:
-    """A duration that is one. ValueError for none and for INFINITY."""
+    """The duration, if it is positive and finite; else ValueError."""
     if value >= FOREVER:
         raise ValueError("INFINITY is too long here")
     if not value:
@@ -51,7 +51,7 @@ def format_duration(value: int) -> str:
 
 
 def rough_duration(seconds: float) -> str:
-    """To the largest unit of which there are two, for what nobody needs exactly: "3 min"."""
+    """Rounded to the largest unit of which there are at least two: "3 min"."""
     whole = max(0, int(seconds))
     size = next((size for size in (86_400, 3_600, 60) if whole >= 2 * size), 1)
     return format_duration(whole // size * size * 1_000_000)
