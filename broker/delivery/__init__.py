@@ -1,4 +1,4 @@
-"""Delivery: the mailbox (a durable log of matches), and the ways out of it.
+"""Delivery: the mailbox (a durable log of matches), and the channels that lead out of it.
 
 engine's outbox ──take──> Mailbox ──> DeliveryWorker ──> file, webhook, mail
                              └──────> readers: pull, server-sent events, Atom

@@ -1,7 +1,7 @@
 """A subscription's matches as an Atom 1.0 feed (RFC 4287), newest first.
 
-An entry's id follows from the match's, and its time from when the match was taken, so both stay as
-they are. Its content is HTML, with the result document in it, escaped.
+An entry's id is derived from the match's id, and its time is when the match entered the mailbox, so
+both are stable. Its content is HTML, which contains the result document, escaped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def _entry(feed: etree._Element, delivered: Delivered) -> None:
     _add(entry, "category", term=match.query)
     links = list(dict.fromkeys(found for d in match.documents if (found := link(d))))
     for each in links:
-        # What a reader opens, and of which there is one (RFC 4287, section 4.2.7.2): the newest.
+        # Feed readers open the alternate link, and an entry has one (RFC 4287, section 4.2.7.2): it
+        # is that of the newest document.
         _add(entry, "link", rel="alternate" if each == links[-1] else "via", href=each)
     summary = as_text(match)
     if delivered.left_out:
@@ -66,8 +67,8 @@ def _entry(feed: etree._Element, delivered: Delivered) -> None:
 
 
 def _content(delivered: Delivered) -> str:
-    """For people, and behind it the result document as it is. Not as XML inside of the entry:
-    readers take elements such as <item> or <title> for the feed's."""
+    """The match for people, followed by the escaped result document. It is not embedded as XML,
+    because feed readers take elements such as <item> or <title> for the feed's own."""
     count = delivered.left_out
     left_out = f"<p>{count:,} before it were left out.</p>" if count else ""
     result = escape(delivered.match.result)
@@ -87,12 +88,12 @@ def _add(
 
 
 def _legal(text: str) -> str:
-    """Without what XML cannot hold."""
+    """The text without characters that XML cannot represent."""
     return text.translate(_ILLEGAL).encode("utf-8", "replace").decode()
 
 
 def _quoted(text: str) -> str:
-    """As a part of a URN: what is none of its characters is percent-encoded."""
+    """The text as a part of a URN, other characters percent-encoded."""
     return "".join(
         c
         if c.isascii() and (c.isalnum() or c in "-._")

@@ -1,4 +1,5 @@
-"""Channels in the file: made, changed, moved. Functions of the mailbox, inside its transactions."""
+"""The table of channels: adding, changing, moving cursors. Functions of the mailbox, inside its
+transactions."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from broker.delivery.model import Channel, Disabled, Done, Failed, Report, Status, Told
+from broker.delivery.model import Channel, Disabled, Done, EventsSent, Failed, Report, Status
 from broker.delivery.tables import count
 from broker.delivery.targets import FileTarget, check_name, prepared, target
 
@@ -45,7 +46,7 @@ def get(db: sqlite3.Connection, name: str) -> Channel:
 
 
 class Replaces(Exception):
-    """A channel of that name is there, and is for something else. `channel`: that one."""
+    """A channel of that name exists and has another goal. `channel` is the existing one."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel.name)
@@ -55,12 +56,12 @@ class Replaces(Exception):
 def put(
     db: sqlite3.Connection, wanted: Channel, cursor: int, now: int, replace: bool
 ) -> Channel | None:
-    """Make a channel, or change one: that keeps its place in the log, its status and its failures.
+    """Add a channel, or change one, which keeps its cursor, its status and its failures.
 
-    One of another kind takes its place anew. With another subscription, what was to be tried again
-    of the former goes. ValueError says which setting is wrong. Unless it may `replace`, one that
-    leads elsewhere, or has another subscription, is left as it is: raises `Replaces`. Returns what
-    was there.
+    A channel of another kind replaces the old one and starts anew. With another subscription,
+    pending retries are deleted. ValueError says which setting is wrong. Unless `replace` is set, a
+    change of the goal (kind, address or subscription) is refused with `Replaces`. Returns the
+    former channel, None if there was none.
     """
     name, kind, subscription = wanted.name, wanted.kind, wanted.subscription
     check_name(name)
@@ -87,7 +88,8 @@ def put(
             (subscription, stored, wanted.ordered, old.number),
         )
         if subscription != old.subscription:
-            # Whoever it leads to now did not ask for them. Nor does what is on its way count.
+            # The retries are matches of the former subscription. A new generation makes the reports
+            # of attempts that are under way void.
             db.execute("DELETE FROM retry WHERE channel = ?", (old.number,))
             db.execute(
                 "UPDATE channel SET attempts = 0, generation = generation + 1 WHERE number = ?",
@@ -97,8 +99,8 @@ def put(
 
 
 def _check_path(db: sqlite3.Connection, name: str, settings: Mapping[str, Any]) -> None:
-    """Two channels that write to one file would take each other's lines for torn ones; and rotation
-    must not put an old file of one where the other writes."""
+    """Refuse a path that another channel writes to, since each would take the other's lines for
+    torn ones; and one that rotation of either would overwrite. Raises ValueError."""
     file = target("file", settings)
     assert isinstance(file, FileTarget)
     for other in load(db, "kind = 'file' AND name != ?", name):
@@ -116,7 +118,7 @@ def _check_path(db: sqlite3.Connection, name: str, settings: Mapping[str, Any]) 
 
 
 def _rotates_over(file: FileTarget, path: str) -> bool:
-    """Whether a path is that of one of a file's old ones."""
+    """Whether a path is one to which rotation renames the file."""
     if file.rotate_bytes is None:
         return False
     # Renaming does not follow a link at the end of a path, writing does.
@@ -135,14 +137,14 @@ def _entry(path: str) -> str:
 
 
 def remove(db: sqlite3.Connection, channel: Channel) -> None:
-    """With what was to be tried again. Its dead letters stay."""
+    """Delete a channel with its retries. Its dead letters stay."""
     db.execute("DELETE FROM retry WHERE channel = ?", (channel.number,))
     db.execute("DELETE FROM channel WHERE number = ?", (channel.number,))
 
 
 def drain(db: sqlite3.Connection, channel: Channel, upto: int) -> None:
-    """Let it deliver up to a place in the log and nothing behind that, then it goes; with 0 it goes
-    now."""
+    """Make a channel deliver up to number `upto` of the log and then be removed; with 0 it is
+    removed now."""
     if not upto:
         remove(db, channel)
         return
@@ -156,7 +158,7 @@ def drain(db: sqlite3.Connection, channel: Channel, upto: int) -> None:
 def set_status(
     db: sqlite3.Connection, channel: Channel, status: Status, reason: str | None = None
 ) -> None:
-    """An active channel tries at once, as if it had never failed."""
+    """Set a channel's status. One that becomes active tries at once, as if it had never failed."""
     fresh = ", attempts = 0, next_try = 0, failing_since = NULL" if status == "active" else ""
     db.execute(
         f"UPDATE channel SET status = ?, reason = ?, version = version + 1{fresh} WHERE number = ?",
@@ -167,8 +169,8 @@ def set_status(
 
 
 def move(db: sqlite3.Connection, channel: Channel, cursor: int) -> None:
-    """The cursor to another place, also backwards. What is on its way at the moment does not
-    count."""
+    """Move a channel's cursor, forwards or backwards. Reports of attempts that are under way become
+    void."""
     db.execute(
         "UPDATE channel SET cursor = ?, attempts = 0, next_try = 0, version = version + 1, "
         "generation = generation + 1 WHERE number = ?",
@@ -177,7 +179,8 @@ def move(db: sqlite3.Connection, channel: Channel, cursor: int) -> None:
 
 
 def pending(db: sqlite3.Connection, channel: Channel, upto: int, limit: int = -1) -> int:
-    """How many matches behind its cursor and up to a place a channel has to deliver."""
+    """How many matches after its cursor and up to number `upto` a channel has to deliver; counted
+    up to `limit`."""
     source, wanted = _behind(db, channel)
     found = db.execute(
         f"SELECT count(*) FROM (SELECT 1 {source} AND n <= ? LIMIT ?)", (*wanted, upto, limit)
@@ -186,14 +189,14 @@ def pending(db: sqlite3.Connection, channel: Channel, upto: int, limit: int = -1
 
 
 def oldest(db: sqlite3.Connection, channel: Channel) -> int | None:
-    """When the first match that a channel has to deliver was taken."""
+    """When the first match that a channel has to deliver entered the log (microseconds)."""
     source, wanted = _behind(db, channel)
     found = db.execute(f"SELECT taken {source} ORDER BY n LIMIT 1", wanted).fetchone()
     return None if found is None else int(found[0])
 
 
 def _behind(db: sqlite3.Connection, channel: Channel) -> tuple[str, list[int]]:
-    """Where to look for what stands behind a channel's cursor."""
+    """FROM and WHERE, with parameters, for the matches after a channel's cursor."""
     if channel.subscription is None:
         return "FROM match WHERE n > ?", [channel.cursor]
     rows = db.execute("SELECT number FROM subscription WHERE name = ?", (channel.subscription,))
@@ -205,8 +208,8 @@ def _behind(db: sqlite3.Connection, channel: Channel) -> tuple[str, list[int]]:
     )
 
 
-def again(db: sqlite3.Connection, channel: Channel, n: int) -> None:
-    """Deliver a match once more, outside of the order."""
+def schedule_retry(db: sqlite3.Connection, channel: Channel, n: int) -> None:
+    """Schedule a match for another delivery, out of order."""
     if channel.kind == "pull":
         raise ValueError(
             f"{channel.name}: a pull channel is not sent to; reset it to an earlier match"
@@ -220,10 +223,9 @@ def again(db: sqlite3.Connection, channel: Channel, n: int) -> None:
 # -- what the worker reports ---------------------------------------------------------------------
 
 
-def settle(db: sqlite3.Connection, report: Report) -> bool:
-    """Enter what became of deliveries. Of a channel that was replaced or reset meanwhile, its
-    cursor and its failures are no longer those that the report speaks of. False: a failure of such
-    a one, from which nothing follows."""
+def apply_report(db: sqlite3.Connection, report: Report) -> bool:
+    """Apply the report of a delivery. Cursor and failures of a channel that was replaced or reset
+    meanwhile stay as they are. False for a failure of such a channel, which is ignored."""
     channel = report.channel
     if isinstance(report, Done):
         _done(db, report)
@@ -235,7 +237,7 @@ def settle(db: sqlite3.Connection, report: Report) -> bool:
             "WHERE number = ?",
             (report.reason, channel.number),
         )
-    elif isinstance(report, Told):
+    elif isinstance(report, EventsSent):
         db.execute(
             "UPDATE channel SET told = max(told, ?) WHERE number = ?",
             (report.event, channel.number),
@@ -246,7 +248,7 @@ def settle(db: sqlite3.Connection, report: Report) -> bool:
 def _done(db: sqlite3.Connection, done: Done) -> None:
     channel = done.channel
     well = ""
-    if done.count:  # else nothing was sent, which says nothing about the receiver
+    if done.count:  # otherwise nothing was sent, so the receiver's failures stay
         well = ", attempts = 0, next_try = 0, last_error = NULL, failing_since = NULL"
         db.execute(
             "UPDATE channel SET delivered = delivered + ?, last_success = ? WHERE number = ?",
@@ -271,7 +273,7 @@ def _failed(db: sqlite3.Connection, failed: Failed) -> bool:
     channel, key = failed.channel, (failed.channel.number, failed.n)
     count(db, "failed", channel.kind, 1)
     passed = failed.later or failed.dead
-    # What is tried again outside of the order does not speak for the channel's next match.
+    # A retry out of order does not change the attempts of the channel's next match.
     attempts = None if failed.again else 0 if passed else failed.attempts
     entered = db.execute(
         "UPDATE channel SET last_error = ?, failing_since = coalesce(failing_since, ?), "
@@ -288,8 +290,7 @@ def _failed(db: sqlite3.Connection, failed: Failed) -> bool:
         ),
     )
     if not entered.rowcount:
-        # A channel that is gone tries nothing again, and one that was reset does so from its
-        # cursor.
+        # The channel was removed, or was reset and starts from its cursor: no retry.
         return False
     if failed.dead:
         db.execute("DELETE FROM retry WHERE channel = ? AND n = ?", key)
@@ -322,7 +323,7 @@ def add_dead_letter(
     attempts: int,
     at: int,
 ) -> None:
-    """A delivery that is given up becomes a dead letter."""
+    """Store a delivery that is given up as a dead letter."""
     count(db, "given_up", channel.kind, 1)
     db.execute(
         "INSERT INTO dead (channel, n, match_id, subscription, reason, attempts, at) "

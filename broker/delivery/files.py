@@ -1,8 +1,8 @@
-"""Files, and standard output.
+"""Delivery to files and standard output.
 
-What is written is on the disk before the cursor moves, and the cursor moves together with the
-file's length. So after a crash between the two the same lines are written again where they began,
-and nothing stands there twice or torn (see `broker.state.append`).
+Lines are synced to the disk before the cursor moves, and the cursor is stored together with the
+file's length. So after a crash between the two the same lines are written again at the same offset,
+and no line is there twice or torn (see `broker.state.append`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class FileSender:
             return Sent(f"{found.path}: {error.strerror or error}")
 
     async def send_event(self, channel: Channel, event: Event) -> Sent:
-        """A file holds matches only; what can be told of it is whether it can be written."""
+        """Events are not written to files, which hold matches only; the outcome says whether the
+        file can be written."""
         found = target("file", channel.settings)
         assert isinstance(found, FileTarget)
         try:
@@ -65,7 +66,7 @@ def write(file: FileTarget, state: Mapping[str, Any], matches: Sequence[Delivere
 
 
 def formatted(form: str, delivered: Delivered) -> bytes:
-    """A match as it stands in the file, with its line end."""
+    """A match in the file's format, with its line end."""
     if form == "jsonl":
         return encoded(delivered.to_json()).encode() + b"\n"
     text = FORMATS[form](delivered.match)

@@ -1,9 +1,9 @@
-"""Which matches were taken already, also those whose rows retention has removed.
+"""The ids of matches that the mailbox has stored, also of those that retention has removed.
 
-A match comes twice only where its outbox row outlived the commit of the mailbox: the process died
-between the two, or the engine was restored from a backup older than the mailbox's and found it
-again. So the newest ids are enough; `REMEMBERED` of them reach back over far more than one batch or
-one backup. On disk they are packed, a row per batch, so that adding them costs no index.
+A match arrives twice only if its outbox row outlived the commit of the mailbox: the process died
+between the two, or the engine was restored from a backup older than the mailbox's and found the
+match again. So the newest ids are enough; `REMEMBERED` of them reach back over far more than one
+batch or one backup. On disk they are packed, a row per batch, so that adding them costs no index.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from broker.state.known_keys import KnownKeys
 
 REMEMBERED = 2_000_000
-"""How many ids are looked for; eight bytes of memory and twenty of the file each."""
+"""How many ids are remembered; each takes eight bytes of memory and twenty of the file."""
 
 _ID = 16
 _SIZE = 20
@@ -38,7 +38,7 @@ def packed(match_id: str) -> bytes:
 
 
 def entry(match_id: str, subscription: int) -> bytes:
-    """What stands for a match: its id, and the number of its subscription.
+    """The bytes that identify a match: its id, and the number of its subscription.
 
     A subscription that is dropped and made again has another number: what it finds is new.
     """
@@ -79,7 +79,7 @@ class Ids:
         self.size = size
 
     def known(self, db: sqlite3.Connection, entries: Sequence[bytes]) -> set[bytes]:
-        """Those of the entries that were taken before."""
+        """The given entries that were stored before."""
         by_key = {_key(entry): entry for entry in entries}
         suspects = {by_key[key] for key in self._memory.intersection(list(by_key))}
         if len(by_key) < len(set(entries)):  # two of one key: ask for both
@@ -99,7 +99,7 @@ class Ids:
         return found
 
     def add(self, entries: Sequence[bytes]) -> None:
-        """After the commit that stored them."""
+        """Add entries to the memory; to be called after the commit that stored them."""
         self._memory.add([_key(entry) for entry in entries])
         self.size += len(entries)
 

@@ -25,18 +25,19 @@ Lane = Literal["quick", "new", "slow"]
 
 
 class Lanes:
-    """`places` requests at a time, half of them slow; `per_host` to one host in each lane."""
+    """Semaphores for `places` requests at a time, half of them in the slow lane, and `per_host` to
+    one host in each lane."""
 
     def __init__(self, places: int, per_host: int) -> None:
         shares: dict[Lane, int] = {"quick": places // 4, "new": places // 4, "slow": places // 2}
         self._places = {lane: Semaphore(max(1, share)) for lane, share in shares.items()}
         self._per_host = max(1, per_host)
-        # Of hosts that somebody has a place of, or waits for.
+        # Only hosts with a place taken or waited for have an entry.
         self._hosts: WeakValueDictionary[tuple[str, Lane], Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def place(self, host: str, lane: Lane) -> AsyncIterator[None]:
-        """Wait for a place, and have it within the block."""
+        """Wait for a place, and hold it within the block."""
         moving: list[asyncio.Task[None]] = []
         async with AsyncExitStack() as held:
             await self._enter(held, host, lane)
@@ -59,7 +60,7 @@ class Lanes:
         await self._enter(held, host, "slow")
 
     async def _enter(self, held: AsyncExitStack, host: str, lane: Lane) -> None:
-        """The host's own place first, so that who waits for that holds no other."""
+        """Acquire the host's place first, so that an attempt that waits for it holds no other."""
         own = self._hosts.setdefault((host, lane), Semaphore(self._per_host))
         await held.enter_async_context(own)
         await held.enter_async_context(self._places[lane])

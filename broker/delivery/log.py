@@ -1,7 +1,7 @@
-"""The log of all matches: durable, in order of arrival, read by place.
+"""The log of all matches: durable, in order of arrival, read by number.
 
-In: matches from the engine's outbox, once or, after a crash, again. Out: matches by place in the
-log. `take` returns when they are on the disk, and then the engine may forget them.
+In: matches from the engine's outbox, once or, after a crash, again. Out: matches by their number in
+the log. `take` returns when they are on the disk; then the engine may delete them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker.delivery.throttle import MOST, Throttles
 from broker.model import MICROSECONDS, Match
 
 Changed = Callable[[Collection[str] | None], None]
-"""Called with the subscriptions that have new matches, or None where something else changed."""
+"""Called with the subscriptions that have new matches, or None if something else changed."""
 
 _MATCH = "n, taken, head, result, left_out"
 
@@ -26,9 +26,9 @@ _MATCH = "n, taken, head, result, left_out"
 class Log:
     """The log in the file at `path`, made if it is not there. `clock` gives seconds since 1970.
 
-    It knows the newest `remembered` matches when they come again, and of a throttle the newest
-    `throttled` values. Raises MailboxError, here and later, for a file that is damaged, full or
-    something else.
+    It recognises repetitions of the newest `remembered` matches, and remembers the newest
+    `throttled` values of each throttle. Raises MailboxError, here and later, for a file that is
+    damaged or not a mailbox, and if the disk is full.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Log:
     # -- the log -----------------------------------------------------------------------------------
 
     def take(self, matches: Sequence[Match], now: int | None = None) -> int:
-        """Enter matches, in order, in one transaction; those that were taken before are passed
-        over.
+        """Append matches, in order, in one transaction; those that were appended before are
+        skipped.
 
-        Returns how many are new in the log; one that a throttle leaves out is counted and not
-        there.
+        Returns how many were appended. A match that a throttle leaves out is counted by the
+        throttle, but not appended.
         """
         if not matches:
             return 0
@@ -108,14 +108,14 @@ class Log:
         self._numbers.update(numbers)
         self._ids.add(logged + left_out)
         if rows:
-            self._tell({match.query for match in matches})
+            self._notify({match.query for match in matches})
         return len(rows)
 
     def begin_behind(self, n: int) -> int | None:
-        """Where no number was ever decided, number matches and events above n; that n, None where
-        they have numbers already.
+        """In a new file, number matches and events above n; returns n, or None if the file has
+        numbers already.
 
-        A file that was made anew knows nothing of the numbers that a lost one gave out.
+        A file that replaces a lost one must not use the numbers of the lost one again.
         """
         with self.db.transaction() as db:
             begun = db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'match'").fetchone()
@@ -133,12 +133,12 @@ class Log:
         return n
 
     def _committed(self) -> int:
-        """The last place that was given, in the file."""
+        """The highest number used so far, as committed in the file."""
         ((last,),) = self.db.rows("SELECT max(seq) FROM sqlite_sequence WHERE name = 'match'")
         return last or 0
 
     def _number(self, db: sqlite3.Connection, names: Iterable[str]) -> dict[str, int]:
-        """The numbers of subscriptions, given where they have none."""
+        """The numbers of subscriptions; those without one get one."""
         numbers = {}
         for name in names:
             number = self._numbers.get(name)
@@ -151,13 +151,13 @@ class Log:
         return number
 
     def at(self, numbers: Sequence[int]) -> list[Delivered]:
-        """The matches at these places, those that are still there."""
+        """The matches of these numbers that are still stored."""
         marks = ",".join("?" * len(numbers))
         rows = self.db.rows(f"SELECT {_MATCH} FROM match WHERE n IN ({marks})", *numbers)
         return [_delivered(row) for row in rows]
 
     def last(self) -> int:
-        """The highest place in the log that was given so far, 0 if none."""
+        """The highest number in the log so far, 0 if none."""
         return self._last
 
     def matches(
@@ -202,15 +202,15 @@ class Log:
         return None
 
     def holds(self, subscription: str) -> bool:
-        """Whether the log has something that a subscription of this name has found since it was
-        last dropped."""
+        """Whether the log has matches of the current subscription of this name, and not only of one
+        dropped before."""
         number = self._numbers.get(subscription)
         return number is not None and bool(
             self.db.rows("SELECT 1 FROM match WHERE subscription = ? LIMIT 1", number)
         )
 
     def _all_numbers(self, names: Sequence[str]) -> list[int]:
-        """The numbers that subscriptions have and, dropped and made again, had."""
+        """The numbers of the subscriptions of these names, also of dropped ones."""
         found: list[int] = []
         for start in range(0, len(names), 500):
             part = names[start : start + 500]
@@ -224,11 +224,12 @@ class Log:
         return found
 
     def watch(self, callback: Changed) -> Callable[[], None]:
-        """Have a function called after each change, in any thread; returns what ends that."""
+        """Register a function to call after each change, in any thread; returns the function that
+        unregisters it."""
         self._listeners.append(callback)
         return lambda: self._listeners.remove(callback)
 
-    def _tell(self, names: Collection[str] | None) -> None:
+    def _notify(self, names: Collection[str] | None) -> None:
         for listener in list(self._listeners):
             listener(names)
 

@@ -1,8 +1,8 @@
 """Digests by mail: at most one per period and channel, of at most so many matches.
 
-The Message-ID follows from the channel and the matches, so that a repeat after a crash can be
-recognised; one that has got more matches meanwhile is another mail, or mailboxes would throw it
-away. What stands in a match goes into headers only on one line, and encoded.
+The Message-ID is derived from the channel and the matches, so that a repeat after a crash can be
+recognised; a digest with more matches has another id, or mail programs would discard it as a
+repeat. Text of matches is put into headers on one line only, and encoded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SHOWN = 2_000
 _SUBJECT = 200
 _PERMANENT = 500
 _FAREWELL = 5.0
-"""Seconds in which a server that has the mail may say goodbye."""
+"""Seconds to wait for the reply to QUIT, after the server has accepted the mail."""
 
 
 class MailSender:
@@ -60,8 +60,8 @@ class MailSender:
         return _target(channel).limit
 
     def due(self, channel: Channel, first: Delivered) -> int:
-        """A period after the first match, and a period after the last digest; what a clock that was
-        wrong has dated in the future does not count."""
+        """When the next digest is due: a period after the first match and after the last digest.
+        Times in the future, which a wrong clock has set, do not count."""
         now = round(self._clock() * MICROSECONDS)
         times = [time for time in (first.taken, channel.last_success or 0) if time <= now]
         return max(times, default=0) + _target(channel).every
@@ -92,7 +92,7 @@ class MailSender:
 
 
 async def _hand_over(smtp: Smtp, message: EmailMessage) -> dict[str, SMTPResponse]:
-    """Give a mail to the server; what it said of those to whom it does not bring it."""
+    """Hand a mail to the server; returns its responses for the recipients that it refused."""
     trusted = partial(ssl.create_default_context, cafile=smtp.ca_file)
     session = SMTP(
         hostname=smtp.host,
@@ -108,7 +108,7 @@ async def _hand_over(smtp: Smtp, message: EmailMessage) -> dict[str, SMTPRespons
         async with asyncio.timeout(smtp.timeout):
             await session.connect()
             refused, _ = await session.send_message(message)
-        with suppress(SMTPException):  # the mail is with the server already
+        with suppress(SMTPException):  # the server has accepted the mail already
             await session.quit(timeout=_FAREWELL)
     finally:
         session.close()
@@ -181,7 +181,8 @@ def _safe(id: str) -> str:
 
 
 def _is_hopeless(error: Exception) -> bool:
-    """Whether the server will not take this mail, as opposed to any, or now (RFC 5321, 4.2.1)."""
+    """Whether the server refuses this mail for good, and not all mail or only for now (RFC 5321,
+    4.2.1)."""
     if isinstance(error, SMTPRecipientsRefused):
         return all(refused.code >= _PERMANENT for refused in error.recipients)
     return isinstance(error, SMTPDataError) and error.code >= _PERMANENT

@@ -1,10 +1,10 @@
-"""The mailbox: the log of all matches, and how far each channel has come in it.
+"""The mailbox: the log of all matches, and the cursor of each channel in it.
 
-In: matches, and what became of their deliveries. Out: for each channel what it has to deliver. One
-SQLite file, every commit synced; used by one process, from any thread.
+In: matches, and reports of their deliveries. Out: for each channel the matches it has to deliver.
+One SQLite file, every commit synced; used by one process, from any thread.
 
-A channel has no row per match. All up to its cursor is done; a match that failed and does not hold
-up the ones behind it, or is sent once more by hand, has a row in `retry` until it is done too.
+A channel has no row per match. All matches up to its cursor are done; one that failed and does not
+hold up those after it, or is sent once more by hand, has a row in `retry` until it is done too.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from broker.delivery.tables import count
 class Mailbox(Log):
     """The log with channels out of it, dead letters, throttles and retention.
 
-    Raises MailboxError, here and later, for a file that is damaged, full or something else.
+    Raises MailboxError, here and later, for a file that is damaged or not a mailbox, and if the
+    disk is full.
     """
 
     changes = 0
-    """How often a channel was changed by hand. A worker that has not seen the last change sends
-    nothing, so when a call returns it holds."""
+    """How often channels were changed through this interface. A worker that has not seen the last
+    change sends nothing, so a change holds as soon as the call returns."""
 
     def __enter__(self) -> Mailbox:
         return self
@@ -86,12 +87,12 @@ class Mailbox(Log):
         now: int | None = None,
         replace: bool = False,
     ) -> Channel | None:
-        """Make a channel, which begins with what is taken from now on or, with `after`, behind that
-        place in the log; or change one, which keeps its place.
+        """Add a channel, which begins with the next match or, with `after`, after that number of
+        the log; or change one, which keeps its cursor.
 
-        A webhook without a secret gets one; where a secret is replaced, the old one signs too for a
-        day. ValueError says which setting is wrong. `Replaces` is raised where the channel is for
-        something else now, unless it may `replace` that. Returns what was there under that name.
+        A webhook without a secret gets one; if a secret is replaced, the old one signs too for a
+        day. ValueError says which setting is wrong. Raises `Replaces` if the channel has another
+        goal, unless `replace` is set. Returns the former channel, None if there was none.
         """
         with self.db.transaction() as db:
             was = channels.put(
@@ -124,32 +125,34 @@ class Mailbox(Log):
     def _changed(self) -> None:
         with self.db.lock:
             self.changes += 1
-        self._tell(None)
+        self._notify(None)
 
     def remove_channel(self, name: str) -> None:
-        """What it has not delivered, it will not. KeyError."""
+        """Remove a channel with what it has not delivered. KeyError."""
         self._change(name, channels.remove)
 
     def pause_channel(self, name: str) -> None:
-        """What is on its way arrives; nothing else goes out until `resume_channel`. KeyError."""
+        """Start no more deliveries until `resume_channel`; those under way go on. KeyError."""
         self._change(name, channels.set_status, "paused")
 
     def resume_channel(self, name: str) -> None:
-        """Go on from where a paused or disabled channel stopped, at once. KeyError."""
+        """Continue a paused or disabled channel at its cursor, at once. KeyError."""
         self._change(name, channels.set_status, "active")
 
     def reset_channel(self, name: str, after: int) -> None:
-        """Begin again behind a place in the log, also an earlier one. KeyError, ValueError."""
+        """Set the cursor to number `after` of the log, also backwards. KeyError, ValueError."""
         self._within(after)
         self._change(name, channels.move, after)
 
     def pull(self, name: str, limit: int) -> list[Delivered]:
-        """What a pull channel has not acknowledged yet, oldest first. KeyError, ValueError."""
+        """The matches that a pull channel has not acknowledged, oldest first. KeyError,
+        ValueError."""
         channel = self._pulling(name)
         return self.matches(channel.subscription, channel.cursor, limit)
 
     def ack(self, name: str, n: int) -> int:
-        """All up to n is done; the cursor, which does not go backwards. KeyError, ValueError."""
+        """Acknowledge all matches up to n; returns the cursor, which never goes backwards.
+        KeyError, ValueError."""
         self._within(n)
         with self.db.transaction() as db:
             channel = self._pulling(name, db)
@@ -174,8 +177,8 @@ class Mailbox(Log):
     def _within(self, n: int) -> None:
         last = self._last
         if n > last:
-            # Who reads sees what is committed, and may be back before the one that took it has
-            # noted it.
+            # A reader sees committed matches, and may acknowledge one before the writer's thread
+            # has updated `_last`.
             last = self._committed()
         if not 0 <= n <= last:
             raise ValueError(f"{n} is no place in the log, which goes up to {last}")
@@ -183,13 +186,12 @@ class Mailbox(Log):
     # -- the worker's side -------------------------------------------------------------------------
 
     def heads(self, channel: Channel, after: int, limit: int) -> list[Delivered]:
-        """What a channel has to deliver behind a place in the log, in order."""
+        """The matches after a number of the log that a channel has to deliver, in order."""
         found = self.matches(channel.subscription, after, limit)
         return [d for d in found if d.n <= channel.draining] if channel.draining else found
 
     def retries(self, channel: Channel, now: int, limit: int) -> list[tuple[int, int]]:
-        """The numbers of matches that are to be tried again by now, and how often each was
-        tried."""
+        """The numbers of matches whose retry is due, and how often each was tried."""
         return self.db.rows(
             "SELECT n, attempts FROM retry WHERE channel = ? AND next_try <= ? "
             "ORDER BY next_try, n LIMIT ?",
@@ -205,19 +207,19 @@ class Mailbox(Log):
         return None if found is None else int(found)
 
     def retry_now(self, beyond: int) -> None:
-        """Try at once what waits until after this time: the clock that set that was wrong."""
+        """Make retries due that are scheduled after this time: a wrong clock has scheduled them."""
         with self.db.transaction() as db:
             late = "next_try = 0 WHERE next_try > ?"
             db.execute(f"UPDATE retry SET {late}", (beyond,))
             db.execute(f"UPDATE channel SET version = version + 1, {late}", (beyond,))
         self._changed()
 
-    def settle(self, reports: Sequence[Report]) -> list[Event]:
-        """Enter what became of deliveries, in one transaction; the events that this makes."""
+    def apply_reports(self, reports: Sequence[Report]) -> list[Event]:
+        """Apply reports of deliveries, in one transaction; returns the events that they cause."""
         made: list[Event] = []
         with self.db.transaction() as db:
             for report in reports:
-                if not channels.settle(db, report):
+                if not channels.apply_report(db, report):
                     continue
                 if isinstance(report, Disabled):
                     made.append(
@@ -229,7 +231,7 @@ class Mailbox(Log):
         if any(report.channel.draining for report in reports):
             self._finish_draining()
         if made:
-            self._tell(None)
+            self._notify(None)
         return made
 
     def unreported(self, channel: Channel, kinds: Sequence[str], limit: int = 100) -> list[Event]:
@@ -285,12 +287,12 @@ class Mailbox(Log):
         """Deliver dead letters once more: those of these numbers, or all; of one channel, or of
         all.
 
-        They are no longer dead then, and arrive apart from the order. Returns how many there are;
-        those whose match or channel is gone stay dead.
+        They are dead letters no longer, and arrive out of order. Returns how many; those whose
+        match or channel no longer exists stay dead letters.
         """
         with self.db.transaction() as db:
             sent = upkeep.resend(db, numbers, channel)
-        self._tell(None)
+        self._notify(None)
         return sent
 
     def resend_match(self, match_id: str, channel: str) -> None:
@@ -298,7 +300,7 @@ class Mailbox(Log):
         found = self.find(match_id)
         if found is None:
             raise KeyError(match_id)
-        self._change(channel, channels.again, found.n)
+        self._change(channel, channels.schedule_retry, found.n)
 
     def forget_dead(
         self,
@@ -306,7 +308,8 @@ class Mailbox(Log):
         before: int | None = None,
         channel: str | None = None,
     ) -> int:
-        """Remove dead letters: of these numbers, from before a time, of a channel; how many."""
+        """Delete dead letters: of these numbers, from before a time, of a channel; returns how
+        many."""
         with self.db.transaction() as db:
             return upkeep.forget_dead(db, numbers, before, channel)
 
@@ -316,8 +319,8 @@ class Mailbox(Log):
         """Record an event. Webhooks that list its kind get it too."""
         with self.db.transaction() as db:
             at = self.now()
-            made = upkeep.enter(db, at, kind, channel, subscription, text)
-        self._tell(None)
+            made = upkeep.record_event(db, at, kind, channel, subscription, text)
+        self._notify(None)
         return made
 
     def events(self, after: int = 0, limit: int = 100) -> list[Event]:
@@ -355,18 +358,18 @@ class Mailbox(Log):
             return self._throttles.between(db, first, last)
 
     def drop(self, subscription: str, pending: Literal["deliver", "drop"] = "deliver") -> None:
-        """`drop_all` of one."""
+        """`drop_all` for one subscription."""
         self.drop_all([subscription], pending)
 
     def drop_all(
         self, subscriptions: Sequence[str], pending: Literal["deliver", "drop"] = "deliver"
     ) -> None:
-        """These subscriptions are gone. Their own channels deliver what is pending and go, or go at
-        once.
+        """Drop subscriptions that were removed. Their own channels deliver what is pending and are
+        then removed, or are removed at once.
 
-        With "drop" what they have found leaves the log as well, so that nobody gets it. What others
-        of these names had found that were dropped before is not touched: channels that have still
-        to deliver it do so, and then go. What a subscription of such a name finds later is new.
+        With "drop" their matches are also deleted from the log, so that no channel delivers them.
+        Matches of earlier subscriptions of these names stay until the channels that drain them are
+        done. Matches of later subscriptions of these names count as new.
         """
         with self.db.lock:
             numbers = {id: self._numbers[id] for id in subscriptions if id in self._numbers}
@@ -411,11 +414,13 @@ class Mailbox(Log):
         dead: int | None = None,
         now: int | None = None,
     ) -> int:
-        """Remove what is old (all in microseconds; None: however old): matches that no channel
-        waits for, `delivered` after they were taken; dead letters after `dead`.
+        """Delete old matches and dead letters (ages in microseconds; None: no bound): matches that
+        all channels have delivered `delivered` after they entered the log, dead letters after
+        `dead`.
 
-        What a channel waits for becomes a dead letter after `undelivered`. While more than
-        `max_bytes` are in use, the oldest matches go whatever they are. Returns how many went.
+        Matches that a channel has still to deliver become dead letters after `undelivered`. While
+        more than `max_bytes` are in use, the oldest matches are deleted in any case. Returns how
+        many matches were deleted.
         """
         removed = upkeep.retain(
             self.db,
@@ -431,22 +436,25 @@ class Mailbox(Log):
         return removed
 
     def compact(self) -> int:
-        """Give free space in the file back, in small steps; how many bytes."""
+        """Give free space in the file back to the file system, in small steps; returns how many
+        bytes."""
         return upkeep.compact(self.db)
 
     def backup(self, path: str | Path) -> None:
-        """A consistent copy, while everything goes on. The file must not be there yet."""
+        """Write a consistent copy to `path`, which must not exist; readers and writers go on
+        meanwhile."""
         upkeep.backup(self.db, Path(path))
 
     def skip_numbers(self) -> None:
-        """Go on with numbers far behind the last. To be called where what the log gave out since
-        may be known to others: who reads on behind such a number then misses nothing."""
+        """Continue with numbers far above the last one. To be called after a restore: consumers may
+        have seen numbers above those of the backup, and a consumer that continues after such a
+        number then misses nothing."""
         with self.db.transaction() as db:
             last = upkeep.skip_numbers(db)
         self._last = last
 
     def check(self) -> None:
-        """Look at the whole file. Raises MailboxError if it is damaged."""
+        """Check the whole file. Raises MailboxError if it is damaged."""
         with self.db.reading() as db:
             self.db.check(db)
 

@@ -1,9 +1,8 @@
-"""What a webhook or a mail says of a match: by a template of the channel, in the form of its
-service.
+"""Messages about matches for webhooks and mails: a channel's template, in the form of the
+receiving service.
 
 A template is text with names in it: `$headline`, `$link`, `${values.title}`; `NAMES` has all. A
-*form* is what the receiver of a webhook understands: the body, the method, and where the request
-goes.
+*form* is the kind of request that a service accepts: its method, address and body.
 
 ntfy      https://docs.ntfy.sh/publish/#publish-as-json
 slack     https://api.slack.com/messaging/webhooks; Mattermost and Rocket.Chat take the same
@@ -28,8 +27,7 @@ Form = Literal["standard", "ntfy", "slack", "matrix", "telegram", "text"]
 FORMS: tuple[Form, ...] = ("standard", "ntfy", "slack", "matrix", "telegram", "text")
 
 _LONGEST = 3_500
-"""Characters of a message; the least that one of the services takes are 4,096 bytes or
-characters."""
+"""Characters of a message at most; the smallest limit of the services is 4,096."""
 
 
 class Text(Template):
@@ -56,14 +54,14 @@ NAMES: dict[str, Callable[[Delivered], str]] = {
     "left_out": lambda delivered: str(delivered.left_out),
     "result": lambda delivered: delivered.match.result,
 }
-"""What stands in templates, and `values.NAME` for the texts of a variable or of a name of
+"""The names in templates; beside them `values.NAME` is the texts of a variable or of a name of
 SELECT."""
 
 DEFAULT = "$query, $when\n$documents\n$because\n$values"
 
 
 class Request(NamedTuple):
-    """What is asked of a receiver: a method, an address, and a body, JSON unless it is a text."""
+    """A request to a receiver: method, address, and a body, which is JSON unless it is a str."""
 
     method: str
     url: str
@@ -71,7 +69,7 @@ class Request(NamedTuple):
 
 
 def check_template(text: object) -> str:
-    """The text of a template. ValueError names what is wrong with it."""
+    """The template, if it is valid. ValueError says what is wrong with it."""
     if not isinstance(text, str) or not text.strip():
         raise ValueError("template: a text with names such as $headline in it")
     template = Text(text)
@@ -103,8 +101,8 @@ def fill(template: str | None, delivered: Delivered) -> str:
 def request(
     form: Form, url: str, chat: str | None, title: str, text: str, more: Mapping[str, str]
 ) -> Request:
-    """The request that brings a text to a service. `more` may have `link`, `html` and `id`, which
-    is the same in each attempt."""
+    """The request that sends a text to a service. `more` may have `link`, `html` and `id`, which is
+    the same in each attempt."""
     if form == "ntfy":
         parts = urlsplit(url)
         topic = parts.path.rpartition("/")[2]

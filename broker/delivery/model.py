@@ -1,4 +1,4 @@
-"""What the mailbox holds and tells: matches in the log, channels, dead letters, events, figures.
+"""The data of the mailbox: matches in the log, channels, dead letters, events, figures, reports.
 
 Times are integer microseconds since 1970 in UTC, like everywhere inside the broker.
 """
@@ -22,9 +22,10 @@ _TOKEN = re.compile("/bot[^/]+/")
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A match in the log. `n` is its place there: numbers only grow, and none is given twice.
+    """A match in the log. `n` is its number there: numbers grow and are never used twice.
 
-    `left_out` matches before it were not delivered because of the subscription's throttle.
+    `taken` is when it entered the log; `left_out` matches before it were left out by the
+    subscription's throttle.
     """
 
     n: int
@@ -41,12 +42,12 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A way out: where matches of one subscription (None: of all) go, and how far they have gone.
+    """A channel delivers the matches of one subscription (None: of all) to one receiver.
 
-    All of them up to `cursor` are done. `attempts`, `next_try` and `failing_since` are those of a
-    receiver that fails at the moment. A channel that is `draining` (not 0) delivers up to that
-    place and is then removed. `number` and `generation` tell apart what was replaced or reset;
-    `version` grows with each change by hand; `state` is the kind's own.
+    All of them up to number `cursor` are done. `attempts`, `next_try` and `failing_since` describe
+    the current failure of the receiver. A channel that is `draining` (not 0) delivers up to that
+    number and is then removed. `number` changes when a channel is replaced, `generation` when it is
+    reset, `version` with each change by a user; `state` belongs to the kind of channel.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Channel:
     state: Mapping[str, Any] = field(default_factory=dict)
 
     def without_secrets(self) -> Channel:
-        """As it may be shown: what could be used to forge a delivery is hidden."""
+        """The channel with its secrets hidden, so that it may be shown."""
         hidden = {key: HIDDEN for key in self.settings if key in _SECRET}
         if self.settings.get("form") == "telegram":
             # The bot's token stands in its address.
@@ -79,7 +80,7 @@ class Channel:
 
     @property
     def goal(self) -> tuple[str, object, str | None]:
-        """What the channel is for: its kind, where it leads, and whose matches it brings there."""
+        """Its kind, the address it delivers to, and the subscription whose matches it delivers."""
         to = self.settings.get("to")
         where = (
             self.settings.get("url"),
@@ -105,9 +106,10 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something an owner of subscriptions and channels should hear of.
+    """An event that the owner of a subscription or a channel should know.
 
-    Kinds: channel.disabled, channel.gone, channel.recovered, delivery.dead, and what others tell.
+    Kinds: channel.disabled, channel.gone, channel.recovered, delivery.dead, and those that other
+    parts record.
     """
 
     number: int
@@ -161,8 +163,9 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Deliveries that succeeded. All up to `cursor` is done (None: it stays); `retried` are numbers
-    that were tried again outside of the order. `count` 0: there was nothing to deliver."""
+    """Deliveries that succeeded. All up to `cursor` are done (None: it stays); `retried` are the
+    numbers of retries out of order. `count` is how many matches were delivered, 0 if there was
+    nothing to deliver."""
 
     channel: Channel
     at: int
@@ -174,10 +177,11 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An attempt that failed, and what follows: another at `next_try`, or none (`dead`).
+    """An attempt that failed. The next one is at `next_try`, unless the delivery is `dead`.
 
-    `later` says that the match is tried again outside of the order, and does not hold up others;
-    `again` that it was this time already. Until `pause` the channel's other matches wait.
+    `later` says that the match will be retried out of order, so that it does not hold up others;
+    `again` that this attempt already was such a retry. Until `pause` the channel's other matches
+    wait.
     """
 
     channel: Channel
@@ -206,11 +210,11 @@ class Disabled:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventsSent:
     """Events up to a number were sent to the channel."""
 
     channel: Channel
     event: int
 
 
-Report = Done | Failed | Disabled | Told
+Report = Done | Failed | Disabled | EventsSent

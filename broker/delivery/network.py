@@ -1,8 +1,8 @@
-"""The network under webhooks: public addresses only, unless told otherwise.
+"""The network under webhooks: public addresses only, unless private ones are allowed.
 
-The rule is that of the fetcher (`feeds.transport.reachable`). A name is resolved here, what is not
-public is refused, and the connection is made to the very address that was looked at: a name that
-resolves differently the next time gains nothing. Redirects are not followed at all.
+The rule is that of the fetcher (`feeds.transport.reachable`). A name is resolved here, addresses
+that are not public are refused, and the connection is made to the very address that was checked: a
+name that resolves differently the next time gains nothing. Redirects are not followed at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from feeds.transport import BlockedAddress, reachable, resolve
 _ADVICE = "; delivery.allow_private allows them"
 _RESOLVERS = 32
 _KEPT = 60.0
-"""Seconds for which connections that are not used stay open."""
+"""Seconds for which idle connections stay open."""
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
@@ -32,7 +32,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     def __init__(self, allow_private: bool) -> None:
         self._allow_private = allow_private
         self._tcp = httpcore.AnyIOBackend()
-        # Names that nobody answers for hold a thread each for seconds.
+        # A name whose name server does not answer blocks a thread for seconds.
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolve")
 
     async def connect_tcp(
@@ -58,7 +58,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.AsyncNetworkStream:
-        raise BlockedAddress("sockets in the file system are not reached")
+        raise BlockedAddress("Unix sockets are not allowed")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -68,9 +68,10 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 
 
 class Connections:
-    """Connections that are kept open, by host; a pool of all would look at each for every request.
+    """A pool of open connections for each host; one pool for all hosts would scan all connections
+    for every request.
 
-    At most `per_host` that wait for the next request; hosts that are not used are forgotten.
+    At most `per_host` idle connections are kept; pools of unused hosts are dropped.
     """
 
     def __init__(self, allow_private: bool, per_host: int) -> None:
@@ -88,8 +89,8 @@ class Connections:
         body: bytes,
         timeout: float,
     ) -> AsyncIterator[httpcore.Response]:
-        """The answer to a request, its body not read yet. Raises what httpcore raises,
-        and BlockedAddress. `timeout` in seconds is that of each operation."""
+        """The response to a request, its body not read yet. Raises httpcore's errors and
+        BlockedAddress. `timeout` (seconds) applies to each network operation."""
         await self._close_unused()
         key = url.scheme, url.host, url.port
         pool = self._pools.get(key)

@@ -1,8 +1,8 @@
-"""What became of deliveries, entered into the mailbox: all that came up while the disk was busy
-goes into one transaction.
+"""Writes reports of deliveries to the mailbox: all that arrive while the disk is busy go into one
+transaction (group commit).
 
-Channels go on while their success is on its way to the disk. A crash in between delivers again what
-was not entered yet, from the cursor on, so in order.
+Channels go on before their reports are on the disk. After a crash matches whose reports were not
+written yet are delivered again, from the cursor on and so in order.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from broker.delivery.tables import MailboxError
 _log = logging.getLogger(__name__)
 
 _MOST = 5_000
-"""Reports that wait; with more, channels wait too."""
+"""Reports that may wait; beyond it channels wait too."""
 _PAUSE = 1.0
-"""Seconds until another try where the mailbox cannot be written."""
+"""Seconds until the next try if the mailbox cannot be written."""
 
 
 class Reports:
-    """Collects reports inside one event loop. `on_event` hears what follows from them, and
-    `on_trouble` of a mailbox that cannot be written, in the loop's thread."""
+    """Collects reports inside one event loop. In the loop's thread, `on_event` is called with the
+    events that reports cause, and `on_trouble` with the reason if the mailbox cannot be
+    written."""
 
     def __init__(
         self,
@@ -54,17 +55,17 @@ class Reports:
             self._room.clear()
 
     async def flush(self) -> None:
-        """Until all that was posted so far is on the disk."""
+        """Wait until all reports posted so far are on the disk."""
         wanted = self._posted
         async with self._entered:
             await self._entered.wait_for(lambda: self._done >= wanted)
 
     async def room(self) -> None:
-        """Until there is room for more, and the mailbox can be written."""
+        """Wait until there is room for more reports, and the mailbox can be written."""
         await self._room.wait()
 
     async def run(self) -> None:
-        """Enter reports until cancelled."""
+        """Write reports until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await self._some.wait()
@@ -72,7 +73,7 @@ class Reports:
             batch, self._waiting = self._waiting, []
             try:
                 events = await loop.run_in_executor(
-                    self._disk, self._mailbox.settle, _joined(batch)
+                    self._disk, self._mailbox.apply_reports, _joined(batch)
                 )
             except MailboxError as error:
                 self._waiting = batch + self._waiting
@@ -82,8 +83,8 @@ class Reports:
                 self._some.set()
                 continue
             except Exception:
-                # A fault of ours: what is not entered is delivered again, and others go on.
-                _log.exception("%d reports of deliveries were not entered", len(batch))
+                # A bug of ours: matches whose reports are lost are delivered again; others go on.
+                _log.exception("%d reports of deliveries were not written", len(batch))
                 events = []
             async with self._entered:
                 self._done += len(batch)
@@ -94,14 +95,14 @@ class Reports:
                 try:
                     self._on_event(event)
                 except Exception:
-                    _log.exception("who listens to events failed")
+                    _log.exception("a listener for events failed")
 
     def close(self) -> None:
         self._disk.shutdown(wait=False)
 
 
 def _joined(reports: list[Report]) -> list[Report]:
-    """The same with the successes of a channel that follow each other as one."""
+    """The reports, with consecutive successes of a channel merged into one."""
     joined: list[Report] = []
     last: dict[int, int] = {}
     for report in reports:

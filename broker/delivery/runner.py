@@ -1,4 +1,5 @@
-"""One channel's deliveries: what goes next, when, and what follows from how it went."""
+"""One channel's deliveries: which match is next, when it is sent, and what follows from the
+outcome."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from broker.delivery.lanes import Lane
 from broker.delivery.mailbox import Mailbox
-from broker.delivery.model import Channel, Delivered, Disabled, Done, Failed, Told
+from broker.delivery.model import Channel, Delivered, Disabled, Done, EventsSent, Failed
 from broker.delivery.reports import Reports
 from broker.delivery.sending import Sender, Sent, outcome
 from broker.delivery.settings import DAY, DeliverySettings
@@ -21,23 +22,23 @@ from broker.model import MICROSECONDS
 _AHEAD = 64
 """Matches read from the log at once, for a channel that sends them one by one."""
 _LOOK = 60.0
-"""Seconds after which a waiting channel looks at the clock again: it may have been set."""
+"""Seconds after which a waiting channel checks the clock again: it may have been set."""
 _PATIENT = 300.0
-"""Seconds; the longest delay where nothing is given up, and of a failing unordered channel."""
+"""Seconds; the longest delay of a channel that never gives up, and of a failing unordered one."""
 _RECOVERED = 3_600 * MICROSECONDS
-_TELLING = 5
-"""Attempts to tell a channel of an event."""
+_EVENT_ATTEMPTS = 5
+"""Attempts to send an event to a channel."""
 _IN_A_ROW = 5
-"""Failures before a channel is disabled, at least: the days may be those of a clock that was
-set."""
+"""Failures in a row before a channel is disabled, at least: the days of failure may come from a
+clock that was set."""
 _SOON = 1 * MICROSECONDS
-"""Until what was removed is no longer listed to be tried again."""
+"""Delay until the retries are read again after one was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Matches on their way. `again`: outside of the order, tried `before` times already. `row`:
-    failures in a row when it began."""
+    """Matches that are being sent. `again`: a retry out of order, tried `before` times already.
+    `row`: failures in a row when the attempt began."""
 
     matches: Sequence[Delivered]
     again: bool
@@ -48,7 +49,7 @@ class Attempt:
 class Runner:
     """Delivers a channel's matches inside the worker's event loop, until cancelled.
 
-    `channel` is the state as this side knows it: ahead of the file by what is on its way there.
+    `channel` is the channel's state in memory: ahead of the file by the reports not written yet.
     `clock` gives microseconds.
     """
 
@@ -78,18 +79,18 @@ class Runner:
         self._slow = False
         self._failures = 0
         self._row = 0  # failures one after the other; those of attempts at the same time are one
-        self._untold = self._tell_at = 0
+        self._event_failures = self._events_at = 0
         self._begin()
 
     def _begin(self) -> None:
-        """At the cursor."""
+        """Start at the cursor."""
         self._position = self.channel.cursor
         self._ahead: deque[Delivered] = deque()
         self._again_at: int | None = 0
 
     def update(self, fresh: Channel, changes: int) -> None:
-        """The channel was changed by hand, or something may be there to try again. Nothing goes out
-        if the mailbox has seen more changes than `changes` since."""
+        """Take over a change of the channel, or check for retries. Nothing is sent while the
+        mailbox has had more changes than `changes`."""
         old = self.channel
         self._changes = changes
         self._again_at = 0
@@ -104,7 +105,7 @@ class Runner:
         self.woken.set()
 
     async def run(self) -> None:
-        """Launch attempts as they become due."""
+        """Start attempts as they become due."""
         loop = asyncio.get_running_loop()
         while True:
             self.woken.clear()
@@ -120,7 +121,8 @@ class Runner:
                 alarm.cancel()
 
     async def _step(self) -> float:
-        """Launch one attempt if one is due, 0 then; else the seconds until another look."""
+        """Start one attempt if one is due and return 0; else return the seconds until the next
+        check."""
         channel = self.channel
         room = 1 if channel.ordered else self._sender.at_once
         if self._changes != self._mailbox.changes:
@@ -133,7 +135,7 @@ class Runner:
             wait = channel.next_try - now
             if wait > 0:
                 return self._until(now, channel.next_try)
-            await self._tell_events(now)
+            await self._send_events(now)
             if MATCH not in channel.settings.get("events", (MATCH,)):
                 self._pass_over(now)
                 return self._until(now, None)
@@ -160,16 +162,16 @@ class Runner:
         return 0.0
 
     def _pass_over(self, now: int) -> None:
-        """The receiver wants events only: the log need not wait for it."""
+        """Move the cursor to the end, for a receiver that wants events only and no matches."""
         last = self._mailbox.last()
         if last > self._position:
             self._position = last
             self._reports.post(Done(self.channel, now, 0, last))
 
     def _until(self, now: int, time: int | None) -> float:
-        """Seconds until a time, or until something is to be tried again if that is earlier."""
-        telling = self._tell_at if self._tell_at > now else None
-        times = [t for t in (time, self._again_at, telling) if t is not None]
+        """Seconds until a time, or until the next retry if that is earlier."""
+        events_at = self._events_at if self._events_at > now else None
+        times = [t for t in (time, self._again_at, events_at) if t is not None]
         return max(min(times) - now, 1_000) / MICROSECONDS if times else _LOOK
 
     def _due_again(self, now: int) -> Attempt | None:
@@ -187,7 +189,8 @@ class Runner:
                 removed = True
         self._again_at = self._mailbox.next_retry(self.channel)
         if self._again_at is not None and self._again_at <= now:
-            # On its way: its end looks again. What was removed has none.
+            # A retry that is under way triggers the next check when it ends. One that was removed
+            # does not, so a time is set.
             self._again_at = now + _SOON if removed else None
         return None
 
@@ -214,7 +217,7 @@ class Runner:
                 self._failed(channel, attempt, sent, current)
             self._landed(channel, numbers)
             if attempt.again or sent.state is not None or sent.reason is not None:
-                # What the mailbox says of these must be true before it is asked again.
+                # The retries must be written before they are read from the mailbox again.
                 await self._reports.flush()
                 self._again_at = 0
         finally:
@@ -235,7 +238,7 @@ class Runner:
                 del self._flying[n]
 
     def _cursor(self, channel: Channel, done: Sequence[int]) -> int:
-        """All up to this is done, once those in `done` are."""
+        """The number up to which all is done, once those in `done` are."""
         flying = [
             n
             for n, generation in self._flying.items()
@@ -283,7 +286,8 @@ class Runner:
         since = self.channel.failing_since or now
         attempts = attempt.before + 1
         later = attempt.again or not channel.ordered
-        # In order, the attempts of the match are failures in a row too, also before a restart.
+        # On an ordered channel the attempts of the match, which a restart keeps, count as failures
+        # in a row.
         disabled = sent.gone or (
             self._sender.gives_up
             and now - since >= self._settings.disable_after * MICROSECONDS
@@ -299,7 +303,7 @@ class Runner:
             cursor = self._cursor(channel, [delivered.n for delivered in attempt.matches])
         pause = next_try if back else self._rest(now, sent)
         if attempt.again and channel.ordered:
-            # The next match waits for its own failures, and as long as the receiver asks.
+            # The next match waits for its own retry, and as long as the receiver's Retry-After.
             pause = max(self.channel.next_try, now + round(sent.wait * MICROSECONDS))
         for delivered in attempt.matches:
             match = delivered.match
@@ -339,7 +343,7 @@ class Runner:
         )
 
     def _delay(self, attempts: int) -> float:
-        """Seconds before the next attempt, after so many."""
+        """Seconds before the next attempt, after `attempts` attempts."""
         schedule = self._settings.schedule
         delay = schedule[min(attempts, len(schedule)) - 1] if schedule else _PATIENT
         if not self._sender.gives_up:
@@ -347,8 +351,8 @@ class Runner:
         return delay * (1 + random.uniform(0, self._settings.jitter))
 
     def _rest(self, now: int, sent: Sent) -> int:
-        """How long the channel's other matches wait: as long as the receiver asks, and the longer
-        the more attempts failed one after the other."""
+        """Until when the channel's other matches wait: as long as Retry-After says, and longer the
+        more attempts failed in a row."""
         if sent.hopeless:
             return 0
         growing = min(2.0 ** min(self._failures - 2, 10), _PATIENT) if self._failures > 2 else 0.0
@@ -366,19 +370,19 @@ class Runner:
             ),
         )
 
-    async def _tell_events(self, now: int) -> None:
-        """Tell the receiver of events that it listens to; what fails is tried again some times."""
+    async def _send_events(self, now: int) -> None:
+        """Send the receiver the events that it listens to; failures are retried some times."""
         wanted = [kind for kind in self.channel.settings.get("events", ()) if kind != MATCH]
-        if not wanted or now < self._tell_at:
+        if not wanted or now < self._events_at:
             return
         for event in self._mailbox.unreported(self.channel, wanted):
             sent = await outcome(self._sender.send_event(self.channel, event))
-            if sent.reason is not None and self._untold < _TELLING:
-                self._untold += 1
-                self._tell_at = now + round(self._delay(self._untold) * MICROSECONDS)
+            if sent.reason is not None and self._event_failures < _EVENT_ATTEMPTS:
+                self._event_failures += 1
+                self._events_at = now + round(self._delay(self._event_failures) * MICROSECONDS)
                 return
-            self._untold = self._tell_at = 0
-            self._reports.post(Told(self.channel, event.number))
+            self._event_failures = self._events_at = 0
+            self._reports.post(EventsSent(self.channel, event.number))
             await self._reports.flush()
 
 

@@ -1,4 +1,4 @@
-"""What all ways out have in common: the outcome of an attempt, and blocking work beside the
+"""The interface of all senders: the outcome of an attempt; and blocking work outside the event
 loop."""
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ T = TypeVar("T")
 class Sent:
     """The outcome of an attempt: delivered, or the reason why not.
 
-    `wait`: seconds that the receiver asked for. `gone`: it wants nothing any more. `hopeless`: the
-    same would fail again. `slow`: it took long. `state` is the channel's from now on. `count`: that
-    many of the matches were delivered, the first ones (None: all).
+    `wait`: the seconds of Retry-After. `gone`: the receiver wants no more matches (410).
+    `hopeless`: another attempt would fail as well. `slow`: it took long. `state` is the channel's
+    new state. `count`: only so many of the matches, the first ones, were delivered (None: all).
     """
 
     reason: str | None = None
@@ -34,8 +34,8 @@ class Sent:
 
 
 class Sender(Protocol):
-    """A kind of channel. `gives_up`: what fails long enough becomes a dead letter; `at_once`:
-    attempts of one unordered channel at a time."""
+    """Sends for all channels of a kind. `gives_up`: whether deliveries that keep failing become
+    dead letters; `at_once`: how many attempts of an unordered channel may run at a time."""
 
     gives_up: bool
     at_once: int
@@ -54,8 +54,7 @@ class Sender(Protocol):
 
 
 async def outcome(attempt: Awaitable[Sent]) -> Sent:
-    """What came of an attempt: whatever a receiver can provoke is a failure of this attempt
-    alone."""
+    """The outcome of an attempt; any exception becomes a failure of this attempt alone."""
     try:
         return await attempt
     except Exception as error:
@@ -65,7 +64,8 @@ async def outcome(attempt: Awaitable[Sent]) -> Sent:
 async def beside(work: Callable[[], T], name: str) -> T:
     """Run blocking work in a thread of its own.
 
-    Not in a pool: a disk or a pipe that hangs would hold its places, and the end of the process.
+    Not in a pool: a disk or a pipe that hangs would block its threads, and the process could not
+    exit.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -87,7 +87,7 @@ async def beside(work: Callable[[], T], name: str) -> T:
         try:
             loop.call_soon_threadsafe(settle, result, failure)
         except RuntimeError:
-            return  # the loop has ended meanwhile: nobody waits
+            return  # the loop has ended meanwhile, so no one waits for the result
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return await future

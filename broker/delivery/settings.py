@@ -1,4 +1,4 @@
-"""What the operator of the broker sets for all deliveries."""
+"""The operator's settings for all deliveries."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The mailbox's SQLite file: its tables, its versions, and who may use it at the same time.
+"""The mailbox's SQLite file: its tables, its versions, and concurrent access.
 
-One connection writes, under a lock; reads have connections of their own, so that a long one (a
-backup, a page of the log) holds up nobody. Every commit is synced.
+One connection writes, under a lock; reads have connections of their own, so that a long read (a
+backup, a page of the log) delays no writer. Every commit is synced.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any
 
 VERSION = 1
 APPLICATION = 0x58424D42
-"""What `file` and we recognise a mailbox by ("XBMB")."""
+"""The application id in the file's header ("XBMB"), by which `file` and this program recognise a
+mailbox."""
 
 _CHECKED_BYTES = 64 << 20
-"""A file up to this size is checked wholly when it is opened; that takes a fraction of a second."""
+"""A file up to this size is checked completely when it is opened, in a fraction of a second."""
 
 _WAY_OUT = (
     "Restore the state from a backup (broker restore), or move the file away with its -wal and "
@@ -76,7 +77,7 @@ CREATE TABLE counter (
     PRIMARY KEY (name, kind)) WITHOUT ROWID;
 """
 }
-"""What makes a file of one version less into one of this version; version 0 is an empty file."""
+"""The migration to each version from the one before; version 0 is an empty file."""
 
 
 class MailboxError(RuntimeError):
@@ -84,7 +85,7 @@ class MailboxError(RuntimeError):
 
 
 class Database:
-    """The open file. Raises MailboxError where it is not, or no longer, a mailbox."""
+    """The open file. Raises MailboxError if it is not a mailbox, or damaged."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -111,7 +112,7 @@ class Database:
             raise MailboxError(f"{self.path}: a database, but not a mailbox. {_WAY_OUT}")
         if version > VERSION:
             raise MailboxError(
-                f"{self.path}: this mailbox has version {version}, this program reads up to "
+                f"{self.path}: this mailbox has version {version}, but this program reads up to "
                 f"{VERSION}"
             )
         if tables and self.path.stat().st_size <= _CHECKED_BYTES:
@@ -136,7 +137,7 @@ class Database:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """SQLite's errors as MailboxError, with what to do."""
+        """Raises SQLite's errors as MailboxError, which says what to do."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -147,7 +148,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write: all or nothing, and on the disk when it ends. Within another one, part of it."""
+        """A write transaction, on the disk when the block ends; within another one, part of it."""
         with self.lock, self.translated():
             if self._writer.in_transaction:
                 yield self._writer
@@ -193,12 +194,12 @@ class Database:
             )
 
     def maintain(self, sql: str) -> list[Any]:
-        """A statement that may not stand in a transaction, under the lock."""
+        """Run a statement that is not allowed in a transaction, under the lock."""
         with self.lock, self.translated():
             return self._writer.execute(sql).fetchall()
 
     def vacuum(self, pages: int) -> None:
-        """Give free pages back to the file system, at most so many."""
+        """Give at most `pages` free pages back to the file system."""
         with self.lock, self.translated():
             # Each page is a step of the statement, and `execute` makes only the first.
             self._writer.executescript(f"PRAGMA incremental_vacuum({pages})")

@@ -23,7 +23,7 @@ EVENTS = (
     *("channel.disabled", "channel.gone", "channel.recovered", "delivery.dead"),
     *("subscription.suspended", "state.older"),
 )
-"""The types of the events that owners may hear of."""
+"""The types of events that a webhook may list."""
 ROTATION = 86_400_000_000
 """Microseconds for which a webhook's former secret signs too."""
 
@@ -45,9 +45,9 @@ class FileTarget:
 
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """`secrets` are those that sign now and, with the time until when, those that did before.
-    `form` is that of the service that gets it, with `chat` for those that have one address for all,
-    and `template` the text of a message; see `broker/delivery/messages.py`."""
+    """`secrets` are the current one, which signs, and former ones with the time until which they
+    sign too. `form` is that of the receiving service, `chat` the chat for services with one address
+    for all chats, `template` the text of a message; see `broker/delivery/messages.py`."""
 
     url: str
     secret: str
@@ -111,7 +111,7 @@ def prepared(
     if kind == "webhook":
         made.pop("old_secrets", None)
         old = before or {}
-        # As it is shown, it comes back when somebody changes something else.
+        # A client that changes another setting sends the secret back as it was shown: hidden.
         if made.get("secret") in (None, HIDDEN):
             made["secret"] = old.get("secret") or new_secret()
         if HIDDEN in str(made.get("url")):

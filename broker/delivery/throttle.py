@@ -1,13 +1,14 @@
 """Throttles: at most one notification per value of a variable and period.
 
-What counts is the time of the match's end, not the clock: the same matches in the same order are
-throttled the same way, however fast they come. A match is left out if one that went out ends less
-than a period before or after it and shares a value of the variable (where the throttle names none:
-in any case). What was left out is counted, and reported with the next match of the value that goes
-out.
+Throttles go by the end of matches, not by the clock: the same matches in the same order are
+throttled the same way, however fast they come. A match is left out if a delivered one ends less
+than a period before or after it and has a value of the variable in common (without a variable: in
+any case). Matches that are left out are counted, and the count is reported with the next delivered
+match of the value.
 
-State is bounded: what went out is forgotten two periods (at least `KEPT`) before the newest match,
-and beyond `MOST` values the oldest. A value forgotten goes out again, without its count.
+State is bounded: a delivered value is forgotten when it is two periods (at least `KEPT`) older than
+the newest match, and of more than `MOST` values the oldest. A forgotten value is delivered again,
+without its count.
 """
 
 from __future__ import annotations
@@ -63,8 +64,7 @@ class Throttles:
         return {id: Throttle(*throttle) for id, *throttle in rows}
 
     def put(self, db: sqlite3.Connection, subscription: str, throttle: Throttle | None) -> None:
-        """Set, change or (None) remove a throttle. What went out stays known where it is
-        changed."""
+        """Set, change or (None) remove a throttle. A changed one remembers the delivered values."""
         if throttle is None:
             db.execute("DELETE FROM throttle WHERE subscription = ?", (subscription,))
             db.execute("DELETE FROM throttled WHERE subscription = ?", (subscription,))
@@ -81,7 +81,8 @@ class Throttles:
         self._by_subscription[subscription] = throttle
 
     def admit(self, db: sqlite3.Connection, match: Match) -> int | None:
-        """How many were left out before this match, which goes out; None: it is left out too."""
+        """How many matches were left out before this one, which is delivered; None if this one is
+        left out too."""
         name = match.query
         throttle = self._by_subscription[name]
         values = _values(match, throttle.variable)

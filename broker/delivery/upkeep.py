@@ -1,6 +1,6 @@
-"""The mailbox looked after: retention, dead letters, events, compaction, backup, figures.
+"""Upkeep of the mailbox: retention, dead letters, events, compaction, backup, figures.
 
-All in small transactions, so that nobody waits long for the file.
+All in small transactions, so that other writers need not wait long.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _CHUNK = 1_000
 _PAGES = 500
 """Pages that one step of compaction gives back."""
 _COUNTED = 10_000
-"""A backlog is counted up to this; a larger one is measured by places in the log."""
+"""A backlog is counted up to this; a larger one is estimated from numbers of the log."""
 _SKIPPED = 10**9
-"""More matches than a log gets between a backup and the next."""
+"""More matches than a log gets between two backups."""
 
 EVENTS_KEPT = 10_000
 
@@ -43,10 +43,10 @@ _WAITED_FOR = """
 
 def event(db: sqlite3.Connection, at: int, kind: str, channel: Channel, text: str) -> Event:
     """Enter an event of a channel."""
-    return enter(db, at, kind, channel.name, channel.subscription, text)
+    return record_event(db, at, kind, channel.name, channel.subscription, text)
 
 
-def enter(
+def record_event(
     db: sqlite3.Connection,
     at: int,
     kind: str,
@@ -111,7 +111,7 @@ def retain(
 ) -> int:
     """See `Mailbox.retain`."""
     with db.transaction() as tx:
-        # Of channels that are gone: nobody would try these again, and they keep their matches.
+        # Retries of removed channels: they would never run, and would keep their matches.
         tx.execute("DELETE FROM retry WHERE channel NOT IN (SELECT number FROM channel)")
     if dead is not None:
         with db.transaction() as tx:
@@ -131,7 +131,7 @@ def retain(
         tx.execute(
             "DELETE FROM event WHERE number <= (SELECT max(number) FROM event) - ?", (EVENTS_KEPT,)
         )
-        # Names of which nothing is left, dropped and made again: only the newest stays.
+        # Dropped subscriptions without matches, if a newer one has the same name.
         tx.execute(
             "DELETE FROM subscription WHERE number < (SELECT max(number) FROM subscription s "
             "WHERE s.name = subscription.name) AND NOT EXISTS "
@@ -141,9 +141,9 @@ def retain(
 
 
 def _place(db: Database, time: int, now: int) -> int:
-    """The last place in the log that was taken before a time, and all before it too.
+    """The highest number of the log such that all matches up to it entered the log before a time.
 
-    A batch from the future was taken while the clock was wrong: it is as old as its neighbours.
+    A batch dated in the future, by a wrong clock, counts as old as its neighbours.
     """
     found = db.rows(
         "SELECT first FROM taken WHERE at BETWEEN ? AND ? ORDER BY batch LIMIT 1", time, now
@@ -152,7 +152,8 @@ def _place(db: Database, time: int, now: int) -> int:
 
 
 def _remove(db: Database, upto: int, kept: str = f"{_WAITED_FOR} OR {{dead}}") -> int:
-    """Remove matches up to a place that no channel waits for and no dead letter needs."""
+    """Delete matches up to a number that no channel has still to deliver and no dead letter
+    needs."""
     needed = kept.format(dead="EXISTS (SELECT 1 FROM dead WHERE dead.n = match.n)")
     removed = last = 0
     while True:
@@ -171,7 +172,7 @@ def _remove(db: Database, upto: int, kept: str = f"{_WAITED_FOR} OR {{dead}}") -
 
 
 def _give_up(db: Database, upto: int, now: int, reason: str) -> None:
-    """What channels wait for up to a place becomes dead letters."""
+    """Turn the undelivered matches up to a number into dead letters."""
     with db.reading() as reader:
         waiting = channels.load(reader, "cursor < ?", upto)
         late = reader.execute("SELECT DISTINCT channel FROM retry WHERE n <= ?", (upto,)).fetchall()
@@ -210,19 +211,19 @@ def _give_up_some(db: Database, stale: Channel, upto: int, now: int, reason: str
             )
             tx.execute("DELETE FROM retry WHERE channel = ? AND n = ?", (channel.number, n))
         end = upto if len(rows) < _CHUNK else rows[-1][0]
-        # Whatever is on its way at the moment no longer moves the cursor.
+        # The new generation makes reports of attempts that are under way void.
         tx.execute(
             "UPDATE channel SET cursor = max(cursor, ?), attempts = 0, next_try = 0, "
             "version = version + 1, generation = generation + 1 WHERE number = ?",
             (end, channel.number),
         )
         text = f"given up, {len(rows)} matches: {reason}"
-        enter(tx, now, "delivery.dead", channel.name, channel.subscription, text)
+        record_event(tx, now, "delivery.dead", channel.name, channel.subscription, text)
         return len(rows) == _CHUNK
 
 
 def _shrink(db: Database, max_bytes: int, now: int) -> int:
-    """Remove the oldest matches until the file's contents fit: first those that are delivered."""
+    """Delete the oldest matches until the file's contents fit, delivered ones first."""
     removed = 0
     for delivered in (True, False):
         for start in _oldest(db, max_bytes):
@@ -235,7 +236,7 @@ def _shrink(db: Database, max_bytes: int, now: int) -> int:
 
 
 def _oldest(db: Database, max_bytes: int) -> Iterator[int]:
-    """Places up to which to remove, one chunk after another, while too much is in use."""
+    """Numbers up to which to delete, one chunk after another, while too much is in use."""
     last = 0
     while _used(db) > max_bytes:
         ((end,),) = db.rows(
@@ -248,7 +249,7 @@ def _oldest(db: Database, max_bytes: int) -> Iterator[int]:
 
 
 def _used(db: Database) -> int:
-    """Bytes in use, without what compaction will give back."""
+    """Bytes in use, without free pages."""
     with db.reading() as reader:
         pages, free, size = (
             reader.execute(f"PRAGMA {name}").fetchone()[0]
@@ -258,8 +259,8 @@ def _used(db: Database) -> int:
 
 
 def last_before(db: sqlite3.Connection, subscription: str, number: int | None) -> int:
-    """The last place in the log of what subscriptions of a name found that had earlier numbers; 0
-    if there is nothing left of it."""
+    """The highest number in the log of matches of earlier subscriptions of a name, those below
+    `number`; 0 if there are none."""
     (last,) = db.execute(
         "SELECT coalesce(max(n), 0) FROM match WHERE subscription IN "
         "(SELECT number FROM subscription WHERE name = ? AND number < ?)",
@@ -269,8 +270,8 @@ def last_before(db: sqlite3.Connection, subscription: str, number: int | None) -
 
 
 def remove_some_of(db: sqlite3.Connection, number: int) -> bool:
-    """Remove matches of a dropped subscription, with the dead letters that need them; whether there
-    are more."""
+    """Delete a chunk of matches of a dropped subscription, with their dead letters; returns whether
+    there are more."""
     chosen = "SELECT n FROM match WHERE subscription = ? ORDER BY n LIMIT ?"
     db.execute(f"DELETE FROM dead WHERE n IN ({chosen})", (number, _CHUNK))
     db.execute(f"DELETE FROM retry WHERE n IN ({chosen})", (number, _CHUNK))
@@ -282,7 +283,8 @@ def remove_some_of(db: sqlite3.Connection, number: int) -> bool:
 
 
 def compact(db: Database) -> int:
-    """Give free pages back, a few at a time; then empty the write-ahead log, if nobody reads it."""
+    """Give free pages back, a few at a time; then truncate the write-ahead log, if there is no
+    reader."""
     given = 0
     ((size,),) = db.maintain("PRAGMA page_size")
     while True:
@@ -299,9 +301,10 @@ def compact(db: Database) -> int:
 
 
 def backup(db: Database, path: Path) -> None:
-    """Copy the file in one read transaction; under its name only when it is wholly on the disk."""
+    """Copy the file in one read transaction; the copy gets its name when it is completely on the
+    disk."""
     if path.exists():
-        raise MailboxError(f"{path}: is there already; a backup does not overwrite")
+        raise MailboxError(f"{path}: exists already; a backup does not overwrite files")
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
     os.close(os.open(part, os.O_CREAT | os.O_WRONLY, 0o600))
@@ -317,7 +320,7 @@ def backup(db: Database, path: Path) -> None:
 
 
 def skip_numbers(db: sqlite3.Connection) -> int:
-    """Leave out very many numbers of matches and of events; returns the last one of matches."""
+    """Skip very many numbers of matches and of events; returns the last one of matches."""
     for table in ("event", "match"):
         ((last,),) = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,))
         db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))

@@ -2,9 +2,9 @@
 
 A request per match: a POST with a JSON body (or what another `form` has), the match id as
 `webhook-id`, the time of the attempt, and a signature (HMAC-SHA256, `v1`) with the channel's
-secret; for a day after the secret was replaced another one with the former. A 2xx answer is
-success, anything else failure, redirects too. 410 says that the receiver wants nothing more;
-Retry-After is obeyed. Connections are kept open.
+secret; for a day after the secret was replaced there is a second one with the former secret. A 2xx
+response is success, anything else failure, redirects too. 410 means that the receiver wants no more
+matches; Retry-After is obeyed. Connections are kept open.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from feeds.schedule import retry_after
 from feeds.transport import BlockedAddress
 
 _BODY_SECONDS = 2.0
-"""Who has answered, but whose body trickles, has answered; the connection is closed."""
+"""Seconds for reading the body of a response. If it takes longer the status counts all the same,
+and the connection is closed."""
 _SHOWN = 200
 _GONE = 410
 
@@ -123,7 +124,7 @@ class WebhookSender:
         return self._judge(response, shown)
 
     async def _body(self, response: httpcore.Response) -> bytes:
-        """The beginning of the body. What is read to its end leaves the connection open."""
+        """The beginning of the body. Only a body read to its end leaves the connection open."""
         shown = bytearray()
         size = 0
         try:
@@ -139,7 +140,7 @@ class WebhookSender:
             httpcore.NetworkError,
             httpcore.ProtocolError,
         ):
-            pass  # the status has been received, and that is what counts
+            pass  # the status was received, and only that counts
         return bytes(shown)
 
     def _judge(self, response: httpcore.Response, shown: bytes) -> Sent:
@@ -165,7 +166,7 @@ _KINDS = {
 
 
 def encoded(payload: dict[str, Any]) -> str:
-    """JSON as short as it can be; half characters, which UTF-8 does not have, are escaped."""
+    """Compact JSON; lone surrogates, which UTF-8 cannot encode, are escaped."""
     text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
@@ -181,7 +182,7 @@ def _hook(channel: Channel) -> WebhookTarget:
 
 
 def signed(hook: WebhookTarget, id: str, now: float, body: str) -> list[tuple[str, str]]:
-    """The three headers. Former secrets sign too, while their time lasts."""
+    """The three headers of Standard Webhooks. Former secrets sign too until their time is over."""
     at = datetime.fromtimestamp(int(now), UTC)
     former = [secret for secret, until in hook.old_secrets if until > now * MICROSECONDS]
     signatures = [Webhook(secret).sign(id, at, body) for secret in (hook.secret, *former)]

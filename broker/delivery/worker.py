@@ -1,8 +1,8 @@
 """The delivery worker: a thread with an event loop, and in it a runner for each channel.
 
-In: the mailbox. Out: what its channels lead to, and events for their owners. All waiting for
-receivers is waiting in the loop, so a thousand of them that do not answer cost next to nothing; who
-may send, and how many at a time, is decided in `lanes`.
+In: the mailbox. Out: deliveries to the channels' receivers, and events for the owners. The event
+loop waits for receivers, so a thousand that do not answer cost next to nothing; `lanes` decides
+which attempts may run at a time.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from broker.delivery.webhook import WebhookSender
 from broker.model import MICROSECONDS
 
 _FILES_PER_PLACE = 8
-"""Attempts that take long go on beside those that have a place."""
+"""Open files allowed for each place: attempts that take long keep theirs while they wait for
+another place."""
 _GATHER = 0.02
-"""Seconds in which changes of channels are taken together."""
+"""Seconds for which changes of channels are collected before they are applied."""
 _SET_BACK = 60 * MICROSECONDS
-"""A clock that goes back by more was set."""
+"""A clock that goes back by more than this was set."""
 _LONGEST = 2 * DAY
-"""Seconds. No delay is that long, whatever a receiver asks for, unless the schedule has a longer
-one."""
+"""Seconds; the longest delay, whatever Retry-After says, unless the schedule has a longer one."""
 
 _log = logging.getLogger(__name__)
 
 
 class DeliveryWorker:
-    """Delivers from a mailbox until stopped. `clock` gives seconds since 1970; times of retries,
-    digests and signatures are its, so that days can pass in a test (tell by `poke`). Where it is
-    set back, what would wait until the time of before is tried at once.
+    """Delivers from a mailbox until stopped. `clock` returns seconds since 1970; retries, digests
+    and signatures go by it, so that a test can let days pass (it then calls `poke`). If the clock
+    is set back, retries scheduled by the former time run at once.
 
     `on_event` is called, in the worker's thread, with each event that a delivery causes.
     """
@@ -72,7 +72,7 @@ class DeliveryWorker:
         self._by_subscription: defaultdict[str | None, set[Runner]] = defaultdict(set)
 
     def start(self) -> None:
-        """Begin to deliver; returns when the thread runs."""
+        """Start delivering; returns when the thread runs."""
         assert self._thread is None, "started already"
         stretched = max(self._settings.schedule, default=0.0) * (1 + self._settings.jitter)
         longest = round(max(_LONGEST, stretched) * MICROSECONDS)
@@ -83,8 +83,8 @@ class DeliveryWorker:
         self._ready.wait()
 
     def stop(self, timeout: float) -> bool:
-        """Send nothing new, wait at most `timeout` seconds for what is on its way, and enter what
-        became of it. Whether all of it came to an end; what did not is sent again at the next
+        """Start no more attempts, wait at most `timeout` seconds for those under way, and write
+        their reports. Returns whether all of them ended; the others are sent again at the next
         start.
         """
         thread, loop, stopped = self._thread, self._loop, self._stopped
@@ -98,13 +98,14 @@ class DeliveryWorker:
         return self._finished and not thread.is_alive()
 
     def poke(self) -> None:
-        """Look at the clock again: for one that was set by hand."""
-        self._from_anywhere(None)
+        """Check the clock at once, after a test has set it."""
+        self._wake_from_any_thread(None)
 
     def test(self, name: str, timeout: float = 60.0) -> tuple[bool, str]:
-        """Try a channel once, with a message of its own: whether it arrived, and what was answered.
+        """Send a test message through a channel; returns whether it arrived, and a description.
 
-        Moves nothing. KeyError: no such channel; ValueError: one that is pulled, or no worker runs.
+        The cursor stays. KeyError: no such channel; ValueError: a pull channel, or the worker is
+        not running.
         """
         channel = self._mailbox.channel(name)
         if channel.kind == "pull":
@@ -143,10 +144,10 @@ class DeliveryWorker:
             "file": FileSender(),
             "mail": MailSender(self._settings.smtp, self._clock),
         }
-        self._reports = Reports(self._mailbox, self._heard, self._trouble)
+        self._reports = Reports(self._mailbox, self._event_caused, self._log_trouble)
         entering = asyncio.create_task(self._reports.run())
         following = asyncio.create_task(self._follow())
-        unwatch = self._mailbox.watch(self._from_anywhere)
+        unwatch = self._mailbox.watch(self._wake_from_any_thread)
         self._ready.set()
         try:
             await self._stopped.wait()
@@ -162,7 +163,7 @@ class DeliveryWorker:
             await webhooks.aclose()
 
     async def _drain(self) -> bool:
-        """Wait for what is on its way until the deadline; whether all of it came to an end."""
+        """Wait for the attempts under way until the deadline; returns whether all of them ended."""
         tasks: set[asyncio.Task[None]] = set()
         for runner, task in self._runners.values():
             runner.stopping = True
@@ -178,18 +179,18 @@ class DeliveryWorker:
         return not left
 
     async def _follow(self) -> None:
-        """Keep a runner for each channel there is."""
+        """Keep a runner for each channel."""
         assert self._changed is not None
         while True:
             await self._changed.wait()
             await asyncio.sleep(_GATHER)
             self._changed.clear()
             try:
-                # What runners have reported must be in what is read here.
+                # The reports of runners must be written before channels are read.
                 await self._reports.flush()
                 self._update()
             except MailboxError as error:
-                self._trouble(str(error))
+                self._log_trouble(str(error))
                 await asyncio.sleep(1)
                 self._changed.set()
 
@@ -218,7 +219,7 @@ class DeliveryWorker:
             self._by_subscription[runner.channel.subscription].add(runner)
 
     async def _guarded(self, runner: Runner) -> None:
-        """A fault of ours in one channel must not end it, nor the others."""
+        """Run a channel's runner; after a bug of ours it is started again, and others go on."""
         while True:
             try:
                 await runner.run()
@@ -239,17 +240,17 @@ class DeliveryWorker:
         try:
             self._mailbox.retry_now(now)
         except MailboxError as error:
-            self._trouble(str(error))
+            self._log_trouble(str(error))
 
-    def _heard(self, event: Event) -> None:
+    def _event_caused(self, event: Event) -> None:
         _log.warning("%s: %s: %s", event.kind, event.channel, event.text)
         if self._on_event is not None:
             self._on_event(event)
 
-    def _trouble(self, text: str) -> None:
+    def _log_trouble(self, text: str) -> None:
         _log.error("the mailbox cannot be used; trying again: %s", text)
 
-    def _from_anywhere(self, names: Collection[str] | None) -> None:
+    def _wake_from_any_thread(self, names: Collection[str] | None) -> None:
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._wake, names)
@@ -269,7 +270,7 @@ class DeliveryWorker:
 
 
 def _allow_connections(files: int) -> None:
-    """Let the process have more open files, as far as it may raise the limit itself."""
+    """Raise the limit of open files, as far as the process may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return

@@ -56,8 +56,8 @@ _OFTEN = {
     "file written": Point("broker.delivery.files", "write", "after"),
     "file writing": Point("broker.state.append", "_write_all", "during"),
     "mail sent": Point("broker.delivery.mail", "MailSender.send", "after"),
-    "settling": Point("broker.delivery.channels", "settle", "after"),
-    "settled": Point("broker.delivery.mailbox", "Mailbox.settle", "after"),
+    "settling": Point("broker.delivery.channels", "apply_report", "after"),
+    "settled": Point("broker.delivery.mailbox", "Mailbox.apply_reports", "after"),
     "pulled": Point("broker.delivery.mailbox", "Mailbox.ack", "after"),
 }
 SELDOM = {

@@ -258,22 +258,22 @@ def test_what_was_removed_before_it_was_tried_again_is_no_success_and_holds_up_n
         assert receiver.ids == [match(n).id for n in (0, 1, 0)]
 
 
-def test_what_a_fault_of_ours_kept_from_being_entered_is_logged_and_others_go_on(
+def test_reports_that_a_bug_kept_from_being_written_are_logged_and_others_go_on(
     mailbox: Mailbox, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faults = [ZeroDivisionError("of ours")]
-    settle = mailbox.settle
+    apply_reports = mailbox.apply_reports
 
     def faulty(reports: Sequence[Report]) -> list[Event]:
         if faults:
             raise faults.pop()
-        return settle(reports)
+        return apply_reports(reports)
 
-    monkeypatch.setattr(mailbox, "settle", faulty)
+    monkeypatch.setattr(mailbox, "apply_reports", faulty)
     with Receiver() as receiver, delivering(mailbox):
         hook(mailbox, receiver.url())
         mailbox.take([match(0)])
-        until(lambda: "1 reports of deliveries were not entered" in caplog.text)
+        until(lambda: "1 reports of deliveries were not written" in caplog.text)
         assert "of ours" in caplog.text
         mailbox.take([match(1)])
         until(lambda: mailbox.channel("hook").cursor == 2)

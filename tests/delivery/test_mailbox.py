@@ -244,7 +244,7 @@ def test_backup_while_it_is_written(tmp_path: Path) -> None:
             mailbox.backup(tmp_path / f"backup-{copy}.sqlite")
         stop.set()
         writing.join()
-        with pytest.raises(MailboxError, match="there already"):
+        with pytest.raises(MailboxError, match="exists already"):
             mailbox.backup(tmp_path / "backup-0.sqlite")
     with Mailbox(tmp_path / "backup-2.sqlite") as restored:
         restored.check()

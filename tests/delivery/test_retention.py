@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.delivery import Mailbox
-from broker.delivery.upkeep import EVENTS_KEPT, enter
+from broker.delivery.upkeep import EVENTS_KEPT, record_event
 from broker.model import Match
 from tests.delivery.support import (
     DAY,
@@ -131,7 +131,7 @@ def test_however_many_were_not_delivered_in_time_all_are_given_up(mailbox: Mailb
 def test_the_newest_events_are_kept(mailbox: Mailbox) -> None:
     with mailbox.db.transaction() as db:
         for number in range(EVENTS_KEPT + 3):
-            enter(db, START, "something", None, None, f"{number}")
+            record_event(db, START, "something", None, None, f"{number}")
     mailbox.retain(None, now=NOW)
     assert mailbox.db.rows("SELECT count(*), min(number) FROM event") == [(EVENTS_KEPT, 4)]
 
