@@ -51,6 +51,7 @@ SLOW = (
     "feeds/test_spool_publish.py",
     "feeds/test_websub.py",
     "feeds/test_websub_again.py",
+    "mutants/",
     "oracle/test_publish.py",
     "properties/",
     "saxon/",
