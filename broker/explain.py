@@ -77,6 +77,14 @@ def normal_stage(query: Compiled, _catalog: Catalog) -> str:
     return "\n".join(lines)
 
 
+def with_prefixes(text: str, query: Compiled) -> str:
+    """The text with the query's prefixes for the names of namespaces, which would fill lines."""
+    named = query.resolved.namespaces.items()
+    for prefix, name in sorted(named, key=lambda each: len(each[1]), reverse=True):
+        text = text.replace(f"{name}:", f"{prefix}:")
+    return text
+
+
 def _pattern(
     block: TreePattern, parent: PatternNode | None, depth: int, literals: Literals
 ) -> Iterator[str]:

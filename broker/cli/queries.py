@@ -10,8 +10,11 @@ import xscl
 from broker.broker import Broker
 from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.shared import console, plural
-from broker.explain import STAGES
+from broker.explain import STAGES, with_prefixes
 from broker.query.prepared import compile_query
+
+_OF_NAMES = ("normal", "patterns")
+"""The stages that have names of namespaces where the query has prefixes."""
 
 
 @click.command()
@@ -57,7 +60,8 @@ def explain(queries: tuple[Path, ...], only: str | None, stage: str | None) -> N
             for name in [stage] if stage else STAGES:
                 if stage is None:
                     click.echo(f"\n-- {name}")
-                click.echo(STAGES[name](compiled, broker.engine.catalog))
+                shown = STAGES[name](compiled, broker.engine.catalog)
+                click.echo(with_prefixes(shown, compiled) if name in _OF_NAMES else shown)
             click.echo()
 
 

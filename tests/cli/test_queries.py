@@ -203,6 +203,17 @@ def test_the_help_of_broker_says_what_that_of_the_command_does() -> None:
             assert told.startswith(text), f"{name}: {told}"
 
 
+@pytest.mark.parametrize("stage", ["normal", "patterns"])
+def test_explain_has_prefixes_for_names_of_namespaces(stage: str) -> None:
+    query = (
+        'LET NAMESPACE a = "urn:x"; LET NAMESPACE ab = "urn:x:y";'
+        "q: S//a:b[./ab:c->x][./@a:d = 'e'] FOLLOWED BY {x = y} S//ab:f->y"
+    )
+    shown = piped(query, "explain", "-", "--stage", stage).stdout.partition("\n")[2]
+    assert "urn:x" not in shown
+    assert all(name in shown for name in ("/a:b", "/ab:c", "/ab:f"))
+
+
 def test_explain_says_how_each_filter_is_decided() -> None:
     query = "a: S//b->x[./c = 'd'][./e[2]][./f != 'g']"
     shown = piped(query, "explain", "-", "--stage", "patterns").stdout
