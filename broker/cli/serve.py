@@ -127,7 +127,7 @@ def _until_signalled() -> Iterator[threading.Event]:
 
 @contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """The address is taken before the state is opened, so that a wrong one is told at once."""
+    """Bind the address before the state is opened, so that a wrong one is reported at once."""
     from broker.service.api.server import listen
 
     host, port = settings.server.host.strip("[]"), settings.server.port

@@ -56,10 +56,10 @@ class Wrong(Failed):
 
 
 def for_each(names: Iterable[str], do: Callable[[str], object]) -> None:
-    """Do it for each name; one for which it fails is told, and holds up none of the others.
+    """Call `do` for each name; a failure is reported, and the other names are still processed.
 
-    What `do` returns is told, if it is a text. Raises Failed at the end if some failed, and at once
-    an error with `ends_all`, after which no other can do better.
+    A text that `do` returns is printed. Raises Failed at the end if some names failed, and at once
+    an error with `ends_all`, after which all others would fail too.
     """
     wanted = list(dict.fromkeys(names))
     errors: list[Failed] = []
@@ -201,12 +201,12 @@ def open_broker(
     else:
         newest = broker.engine.newest() or 0
         try:
-            told = broker.backfill_files(files, newest - backfill)
+            history = broker.backfill_files(files, newest - backfill)
         except xscl.XsclError:
             broker.close()
             raise
-        found = plural(len(told.matches), "match", "matches")
-        console.print(f"history: {plural(told.documents, 'document')}, {found}")
+        found = plural(len(history.matches), "match", "matches")
+        console.print(f"history: {plural(history.documents, 'document')}, {found}")
     for id, text in broker.subscriptions.items():
         if before.get(id, text) != text:
             console.print(f"{id} has changed: it starts anew", markup=False)

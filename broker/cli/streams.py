@@ -11,7 +11,7 @@ from typing import TextIO
 
 class Messages(TextIOWrapper):
     """Standard error. Where nobody reads it any more, or its disk is full, messages are dropped and
-    the command goes on: that they cannot be told is no fault of what it does."""
+    the command goes on: that messages cannot be shown does not make its work fail."""
 
     under: TextIO
     """The stream itself, which closes what is under it when it goes."""

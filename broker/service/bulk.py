@@ -96,7 +96,8 @@ class Bulk:
     def _half_gone(
         self, which: Which, ids: Iterable[str], known: Iterable[str], left: int
     ) -> list[str]:
-        """Those that were dropped by a process that died before the mailbox was told."""
+        """The ids that a process removed from the engine, but died before it removed them from the
+        mailbox."""
         mailbox = self._core.mailbox
         if which.ids is not None:
             return sorted(id for id in {*ids} - {*known} if half_gone(mailbox, id))

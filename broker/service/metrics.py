@@ -129,7 +129,7 @@ class _Figures(Collector):
         try:
             figures = self._figures()
         except ServiceError:
-            return  # the files are not open: what can be told without them is told
+            return  # the files are not open: only metrics that need no file are exported
         yield from _service(figures)
         yield from _intake(figures)
         if figures.engine is not None:

@@ -32,7 +32,7 @@ _JOIN = 60.0
 """Seconds that requests in flight may take to end."""
 
 Tell = Callable[[Wave, BaseException | None], None]
-"""Told what a round did, and why it failed, if it did."""
+"""Called with the result of a round, and the error if it failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -295,8 +295,8 @@ def pause(service: Service, names: tuple[str, ...]) -> None:
     """Deliver nothing there until it is resumed; nothing is lost meanwhile."""
 
     def one(name: str) -> str:
-        told = object_of(service.post(f"/v1/channels/{part(name)}/pause"))
-        return f"{told['name']}: paused"
+        reply = object_of(service.post(f"/v1/channels/{part(name)}/pause"))
+        return f"{reply['name']}: paused"
 
     for_each(names, one)
 
@@ -308,8 +308,8 @@ def resume(service: Service, names: tuple[str, ...]) -> None:
     """Go on with channels that were paused, or disabled since their receiver failed; at once."""
 
     def one(name: str) -> str:
-        told = object_of(service.post(f"/v1/channels/{part(name)}/resume"))
-        return f"{told['name']}: goes on"
+        reply = object_of(service.post(f"/v1/channels/{part(name)}/resume"))
+        return f"{reply['name']}: goes on"
 
     for_each(names, one)
 
@@ -332,8 +332,8 @@ def reset(service: Service, names: tuple[str, ...], after: int) -> None:
     """
 
     def one(name: str) -> str:
-        told = object_of(service.post(f"/v1/channels/{part(name)}/reset", {"after": after}))
-        return f"{told['name']}: begins again behind match {after}"
+        reply = object_of(service.post(f"/v1/channels/{part(name)}/reset", {"after": after}))
+        return f"{reply['name']}: begins again behind match {after}"
 
     for_each(names, one)
 
@@ -344,7 +344,7 @@ def reset(service: Service, names: tuple[str, ...], after: int) -> None:
 def test(service: Service, name: str) -> None:
     """Send a test message there now, and say what the receiver answered; exit code 1 if it
     failed."""
-    told = object_of(service.post(f"/v1/channels/{part(name)}/test", timeout=120.0))
-    if not told["ok"]:
-        raise Failed(f"{name}: {told['detail']}")
-    say(f"{name}: {told['detail']}")
+    reply = object_of(service.post(f"/v1/channels/{part(name)}/test", timeout=120.0))
+    if not reply["ok"]:
+        raise Failed(f"{name}: {reply['detail']}")
+    say(f"{name}: {reply['detail']}")

@@ -281,8 +281,8 @@ def _object(response: httpx.Response, found: Any) -> dict[str, Any]:
     return found
 
 
-def _no_broker(response: httpx.Response, told: str) -> Failed:
-    return Failed(f"{response.url} answers with {told}, not as a broker does: look at the address")
+def _no_broker(response: httpx.Response, found: str) -> Failed:
+    return Failed(f"{response.url} answers with {found}, not as a broker does: look at the address")
 
 
 def _asked_to_wait(response: httpx.Response) -> float:

@@ -14,7 +14,7 @@ from broker.cli.shared import Failed, Wrong, console
 from broker.text.units import format_duration
 
 DEFAULT_STATE = "broker-state"
-"""Where `broker serve` keeps its state unless it is told otherwise."""
+"""The default state directory of `broker serve`."""
 
 _LOOK = 0.25
 """Seconds between two looks whether it is there."""
@@ -62,8 +62,8 @@ def waited_for(state: Path, given: bool, patience: Patience) -> str:
 def address_in(state: Path, *, given: bool) -> str:
     """The same, as it is now. Raises NoService."""
     try:
-        told = json.loads((state / "service.json").read_text(encoding="utf-8"))
-        return str(told["url"])
+        reply = json.loads((state / "service.json").read_text(encoding="utf-8"))
+        return str(reply["url"])
     except FileNotFoundError:
         other = "" if given else ", or say where it is with --state or --url"
         raise NoService(

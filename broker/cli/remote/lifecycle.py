@@ -37,8 +37,8 @@ class Bulk:
 
     def count(self, prefix: str) -> int:
         """How many there are of a prefix."""
-        told = self.ask(prefix=prefix, limit=1, dry_run=True)
-        return len(told["changed"]) + int(told["unchanged"]) + int(told["left"])
+        reply = self.ask(prefix=prefix, limit=1, dry_run=True)
+        return len(reply["changed"]) + int(reply["unchanged"]) + int(reply["left"])
 
     def named(self, ids: tuple[str, ...]) -> None:
         """Do it for very many that are named. Raises Failed at the end if some are unknown."""
@@ -56,11 +56,11 @@ class Bulk:
     def _pages(self, prefix: str) -> Iterator[dict[str, Any]]:
         after = ""
         while True:
-            told = self.ask(prefix=prefix, after=after, limit=_AT_ONCE)
-            yield told
-            if not told["left"]:
+            reply = self.ask(prefix=prefix, after=after, limit=_AT_ONCE)
+            yield reply
+            if not reply["left"]:
                 return
-            after = told["last"]
+            after = reply["last"]
 
     def _run(self, label: str, total: int, answers: Iterator[dict[str, Any]]) -> list[str]:
         """Say what became of them, also where it was not done to the end; the unknown ids."""
@@ -68,13 +68,13 @@ class Bulk:
         unknown: list[str] = []
         with Work("subscription", total=total) as work:
             try:
-                for told in answers:
-                    for id in told["changed"] if total <= SINGLY else ():
+                for reply in answers:
+                    for id in reply["changed"] if total <= SINGLY else ():
                         say(f"{id}: {self._past}")
-                    changed += len(told["changed"])
-                    unchanged += told["unchanged"]
-                    unknown += told["unknown"]
-                    work.advance(len(told["changed"]) + told["unchanged"])
+                    changed += len(reply["changed"])
+                    unchanged += reply["unchanged"]
+                    unknown += reply["unknown"]
+                    work.advance(len(reply["changed"]) + reply["unchanged"])
             except BaseException:
                 done = f"{label}{changed:,} of {plural(total, 'subscription')} {self._past}"
                 say(f"{done}; given again, it goes on with the others")
@@ -190,16 +190,16 @@ def resume(service: Service, ids: tuple[str, ...], prefix: str | None) -> None:
         path = f"/v1/subscriptions/{part(id)}"
         if service.get(path)["status"] == "active":
             return f"{id}: active, as it was"
-        told = object_of(service.post(f"{path}/resume"))
-        return f"{id}: {told['status']}{_missed(told)}"
+        reply = object_of(service.post(f"{path}/resume"))
+        return f"{id}: {reply['status']}{_missed(reply)}"
 
     _for_all(Bulk(service, "resume", "resumed"), ids, prefix, one)
 
 
-def _missed(told: dict[str, Any]) -> str:
-    if not told["gaps"]:
+def _missed(reply: dict[str, Any]) -> str:
+    if not reply["gaps"]:
         return ""
-    gap = told["gaps"][-1]
+    gap = reply["gaps"][-1]
     first, behind = gap["first_doc"], gap["to_doc"]
     if behind is None:
         return ""

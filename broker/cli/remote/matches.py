@@ -234,15 +234,15 @@ def writer(form: str) -> Writer:
     return write
 
 
-def as_match(told: dict[str, Any]) -> Match:
+def as_match(reply: dict[str, Any]) -> Match:
     """A match as the API tells it, as the library has it."""
     try:
         return Match(
-            id=told["id"],
-            query=told["query"],
-            stream=told["stream"],
-            start_us=_time(told["start"]),
-            end_us=_time(told["end"]),
+            id=reply["id"],
+            query=reply["query"],
+            stream=reply["stream"],
+            start_us=_time(reply["start"]),
+            end_us=_time(reply["end"]),
             documents=tuple(
                 DocumentRef(
                     d["id"],
@@ -250,12 +250,12 @@ def as_match(told: dict[str, Any]) -> Match:
                     _time(d["timestamp"]),
                     *(d.get(name) for name in ("title", "link", "feed")),
                 )
-                for d in told["documents"]
+                for d in reply["documents"]
             ),
-            values=told["values"],
+            values=reply["values"],
             nodes=(),
-            result=told["result"],
-            joined=tuple(map(tuple, told.get("joined", ()))),
+            result=reply["result"],
+            joined=tuple(map(tuple, reply.get("joined", ()))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Failed(

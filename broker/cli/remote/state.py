@@ -30,10 +30,10 @@ def backup(service: Service, directory: Path) -> None:
     broker backup /var/backups/broker/monday
     """
     with stage(f"copying the state into {directory}", seen_only=True):
-        told = object_of(service.post("/v1/backup", {"directory": str(directory.absolute())}))
-    size = format_size(sum(told["files"].values()))
-    files = plural(len(told["files"]), "file")
-    say(f"{told['directory']}: {files}, {size}, as of {moment(told['at'])}")
+        reply = object_of(service.post("/v1/backup", {"directory": str(directory.absolute())}))
+    size = format_size(sum(reply["files"].values()))
+    files = plural(len(reply["files"]), "file")
+    say(f"{reply['directory']}: {files}, {size}, as of {moment(reply['at'])}")
 
 
 @click.command()

@@ -33,17 +33,17 @@ def status(service: Service, as_json: bool) -> int:
     broker status
     broker status --url http://127.0.0.1:8321 --json
     """
-    told = service.get("/v1/status")
+    report = service.get("/v1/status")
     if as_json:
-        echo_json(told)
+        echo_json(report)
     else:
-        _show(service.url, told)
-    return 0 if told["ready"] else 1
+        _show(service.url, report)
+    return 0 if report["ready"] else 1
 
 
-def _show(url: str, told: dict[str, Any]) -> None:
+def _show(url: str, report: dict[str, Any]) -> None:
     grid = Table.grid(padding=(0, 2))
-    for what, how, words in _lines(url, told):
+    for what, how, words in _lines(url, report):
         grid.add_row(Text(what, style="bold"), Text(visible(words), style=_STYLES[how]))
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
     with console.capture() as shown:
@@ -52,23 +52,23 @@ def _show(url: str, told: dict[str, Any]) -> None:
         click.echo(line.rstrip())
 
 
-def _lines(url: str, told: dict[str, Any]) -> Iterator[Line]:
-    uptime = rough_duration(told["uptime_seconds"])
-    if told["ready"]:
-        yield "service", "good", f"{told['state']} at {url} for {uptime}"
+def _lines(url: str, report: dict[str, Any]) -> Iterator[Line]:
+    uptime = rough_duration(report["uptime_seconds"])
+    if report["ready"]:
+        yield "service", "good", f"{report['state']} at {url} for {uptime}"
     else:
-        yield "service", "bad", f"{told['state']} at {url} for {uptime}, not ready"
-        for reason in told["reasons"]:
+        yield "service", "bad", f"{report['state']} at {url} for {uptime}, not ready"
+        for reason in report["reasons"]:
             yield "", "bad", reason["message"]
-    yield from _documents(told)
-    yield from _subscriptions(told)
-    yield from _deliveries(told["deliveries"])
-    yield from _feeds(told["feeds"])
-    yield from _files(told)
+    yield from _documents(report)
+    yield from _subscriptions(report)
+    yield from _deliveries(report["deliveries"])
+    yield from _feeds(report["feeds"])
+    yield from _files(report)
 
 
-def _documents(told: dict[str, Any]) -> Iterator[Line]:
-    intake, pipeline = told["intake"], told["pipeline"]
+def _documents(report: dict[str, Any]) -> Iterator[Line]:
+    intake, pipeline = report["intake"], report["pipeline"]
     waits = f"{intake['backlog']:,} waiting"
     if intake["backlog"]:
         waits += f", the oldest for {rough_duration(intake['lag_seconds'])}"
@@ -83,7 +83,7 @@ def _documents(told: dict[str, Any]) -> Iterator[Line]:
         yield "pipeline", "bad", f"{pipeline['kind']}, stopped"
     if pipeline["failure"]:
         yield "", "bad", f"failing since {ago(pipeline['failing_since'])}: {pipeline['failure']}"
-    engine = told["engine"]
+    engine = report["engine"]
     if engine is None:
         return
     kept = f"{engine['live_documents']:,} documents held"
@@ -94,54 +94,54 @@ def _documents(told: dict[str, Any]) -> Iterator[Line]:
     yield "", "", f"{kept}, {aside}{watermark}"
 
 
-def _subscriptions(told: dict[str, Any]) -> Iterator[Line]:
-    engine = told["engine"]
+def _subscriptions(report: dict[str, Any]) -> Iterator[Line]:
+    engine = report["engine"]
     if engine is not None:
         active = engine["subscriptions"] - engine["paused"]
         templates = plural(engine["templates"], "template")
         shared = f"{templates}, {plural(engine['nfa_states'], 'NFA state')}"
         paused = f", {engine['paused']:,} paused or suspended" if engine["paused"] else ""
         yield "subscriptions", "", f"{active:,} active{paused}; {shared}"
-    if told["suspended_count"]:
-        more = told["suspended_count"] - len(told["suspended"])
-        names = ", ".join(told["suspended"]) + (f" and {more:,} more" if more else "")
+    if report["suspended_count"]:
+        more = report["suspended_count"] - len(report["suspended"])
+        names = ", ".join(report["suspended"]) + (f" and {more:,} more" if more else "")
         yield "", "bad", f"suspended: {names}"
 
 
-def _deliveries(told: dict[str, Any]) -> Iterator[Line]:
-    left_out = f", {told['left_out']:,} left out by throttles" if told["left_out"] else ""
-    yield "matches", "", f"{told['taken']:,} found, {told['matches']:,} held{left_out}"
-    counts = [f"{c['channels']:,} {c['kind']} {c['status']}" for c in told["channels"]]
-    off = any(c["status"] == "disabled" for c in told["channels"])
-    delivered = sum(told["delivered"].values())
-    readers = f"; {plural(told['readers'], 'reader')} connected" if told["readers"] else ""
+def _deliveries(state: dict[str, Any]) -> Iterator[Line]:
+    left_out = f", {state['left_out']:,} left out by throttles" if state["left_out"] else ""
+    yield "matches", "", f"{state['taken']:,} found, {state['matches']:,} held{left_out}"
+    counts = [f"{c['channels']:,} {c['kind']} {c['status']}" for c in state["channels"]]
+    off = any(c["status"] == "disabled" for c in state["channels"])
+    delivered = sum(state["delivered"].values())
+    readers = f"; {plural(state['readers'], 'reader')} connected" if state["readers"] else ""
     made = f"{', '.join(counts) or 'no channels'}; {delivered:,} delivered{readers}"
     yield "channels", "bad" if off else "", made
-    for each in told["behind"]:
+    for each in state["behind"]:
         oldest = f", the oldest found {ago(each['oldest'])}" if each["oldest"] else ""
         yield "", "", f"{each['channel']} has {waiting(each['backlog'])} to deliver{oldest}"
-    if told["retries"]:
-        yield "", "", f"{plural(told['retries'], 'delivery', 'deliveries')} will be tried again"
-    if told["dead"]:
-        given_up = plural(told["dead"], "delivery", "deliveries")
+    if state["retries"]:
+        yield "", "", f"{plural(state['retries'], 'delivery', 'deliveries')} will be tried again"
+    if state["dead"]:
+        given_up = plural(state["dead"], "delivery", "deliveries")
         yield "", "bad", f"{given_up} given up: broker deadletters list deliveries"
 
 
-def _feeds(told: dict[str, Any]) -> Iterator[Line]:
-    total = told["active"] + told["paused"] + told["gone"]
-    if not total and not told["failure"]:
+def _feeds(feeds: dict[str, Any]) -> Iterator[Line]:
+    total = feeds["active"] + feeds["paused"] + feeds["gone"]
+    if not total and not feeds["failure"]:
         return
     parts = [
-        f"{told[name]:,} {name}" for name in ("active", "failing", "paused", "gone") if told[name]
+        f"{feeds[name]:,} {name}" for name in ("active", "failing", "paused", "gone") if feeds[name]
     ]
     yield "feeds", "", ", ".join(parts) or "none"
-    if told["failure"]:
-        yield "", "bad", told["failure"]
+    if feeds["failure"]:
+        yield "", "bad", feeds["failure"]
 
 
-def _files(told: dict[str, Any]) -> Iterator[Line]:
-    sizes = ", ".join(f"{name} {format_size(size)}" for name, size in told["files"].items())
-    low = any(reason["code"] == "disk-full" for reason in told["reasons"])
-    yield "disk", "bad" if low else "", f"{sizes}; {format_size(told['disk_free'])} free"
-    for task, reason in told["maintenance"].items():
+def _files(report: dict[str, Any]) -> Iterator[Line]:
+    sizes = ", ".join(f"{name} {format_size(size)}" for name, size in report["files"].items())
+    low = any(reason["code"] == "disk-full" for reason in report["reasons"])
+    yield "disk", "bad" if low else "", f"{sizes}; {format_size(report['disk_free'])} free"
+    for task, reason in report["maintenance"].items():
         yield "", "bad", f"{task} fails: {reason}"

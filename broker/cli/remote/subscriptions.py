@@ -35,7 +35,7 @@ _LONGEST = 900_000
 _AT_ONCE = 1_000
 """Queries that are sent at once."""
 SINGLY = 50
-"""Queries of which each is told on a line of its own."""
+"""The number of queries up to which each is reported on a line of its own."""
 
 
 class PeriodType(click.ParamType[dict[str, Any]]):
@@ -59,15 +59,15 @@ class PeriodType(click.ParamType[dict[str, Any]]):
             text = format_duration(parse_duration(period))
         except ValueError as error:
             self.fail(str(error), param, ctx)
-        told: Any = int(first) if self.number else first.strip() or None
-        return {self.key: told, "period": text}
+        bound: Any = int(first) if self.number else first.strip() or None
+        return {self.key: bound, "period": text}
 
 
 # -- subscribe -------------------------------------------------------------------------------
 
 
 def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> list[xscl.ast.File]:
-    """Errors are told before anybody is asked. Raises XsclError."""
+    """Parse the files before any request is sent. Raises XsclError."""
     files = read_queries(paths)
     program = xscl.check(files)
     for warning in program.warnings:
@@ -146,7 +146,7 @@ def subscribe(
                     answer = service.post("/v1/subscriptions", sent)
                     if dry_run:
                         with work.aside():
-                            _tell_dry(object_of(answer))
+                            _report_dry_run(object_of(answer))
                         continue
                     added.tell(objects_of(answer), webhook=webhook is not None)
                     work.advance(count)
@@ -159,7 +159,7 @@ def subscribe(
 
 
 class Added:
-    """What became of queries, as the service told it: a line each, or of very many one for all."""
+    """Reports the outcomes of queries: a line each, or one line for very many."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -178,8 +178,8 @@ class Added:
         """Say how far it got, where not all of it was done."""
         if self._many or self._outcomes:
             done = self._outcomes.total()
-            told = f"{done:,} of {plural(self._total, 'query', 'queries')} were added{self._of()}"
-            say(f"{told}; given again, they go on as they are, and the others are added")
+            added = f"{done:,} of {plural(self._total, 'query', 'queries')} were added{self._of()}"
+            say(f"{added}; given again, they go on as they are, and the others are added")
 
     def summarise(self) -> None:
         if self._many:
@@ -217,12 +217,12 @@ def _parts(file: xscl.ast.File) -> Iterator[tuple[str, int]]:
     yield lead + "".join(part), len(part)
 
 
-def _tell_dry(told: dict[str, Any]) -> None:
-    for match in told["matches"]:
+def _report_dry_run(reply: dict[str, Any]) -> None:
+    for match in reply["matches"]:
         echo_json(match)
-    found = plural(len(told["matches"]), "match", "matches")
-    say(f"in history: {plural(told['documents'], 'document')}, {found}; nothing was added")
-    for id in told["suspended"]:
+    found = plural(len(reply["matches"]), "match", "matches")
+    say(f"in history: {plural(reply['documents'], 'document')}, {found}; nothing was added")
+    for id in reply["suspended"]:
         say(f"{id}: would be suspended: it found more there than its limit")
 
 
@@ -260,15 +260,15 @@ def _changes(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
 _NONE = "none"
 
 
-def _throttle(told: dict[str, Any] | None) -> str:
-    if told is None:
+def _throttle(throttle: dict[str, Any] | None) -> str:
+    if throttle is None:
         return _NONE
-    per = f"{told['variable']} and " if told["variable"] else ""
-    return f"one per {per}{told['period']}"
+    per = f"{throttle['variable']} and " if throttle["variable"] else ""
+    return f"one per {per}{throttle['period']}"
 
 
-def _limit(told: dict[str, Any] | None) -> str:
-    return _NONE if told is None else f"{told['matches']:,} per {told['period']}"
+def _limit(limit: dict[str, Any] | None) -> str:
+    return _NONE if limit is None else f"{limit['matches']:,} per {limit['period']}"
 
 
 # -- list ------------------------------------------------------------------------------------

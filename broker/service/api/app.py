@@ -22,6 +22,7 @@ from broker.service.api import (
     bulk,
     channels,
     documents,
+    feeds,
     matches,
     operations,
     problems,
@@ -123,6 +124,7 @@ def _application(context: Context) -> FastAPI:
         channels.channels,
         channels.deliveries,
         operations.router,
+        feeds.router,
     ):
         app.include_router(router, dependencies=token)
     app.include_router(public.router)

@@ -1,4 +1,4 @@
-"""Who may ask, and how much at once: what is decided of a request before anything of it is read.
+"""Checks a request before any of it is read: host, token, size, and how much is under way.
 
 An ASGI layer around the application. In: a request. Out: the same request, with its body counted,
 or a problem.
@@ -8,7 +8,7 @@ or a problem.
 - Everything below `/v1` needs the token, compared in constant time; `/metrics` its own, if there is
   one. Atom feeds carry a key of their own in the address, since feed readers send no headers.
 - A body is never larger than `max_body`, and all bodies under way together not larger than a few
-  of those: what would be more is told to come again later.
+  of those: further requests get 429 with Retry-After.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which of the documents that somebody publishes are known already, and so add nothing.
 
 In: documents, before they are accepted. Out: how many of them the broker has, or will have once
-what waits is matched. It is told to the publisher and decides nothing: whether a document is
+what waits is matched. It is reported to the publisher and decides nothing: whether a document is
 dropped the engine decides when its turn comes. So nobody waits for the engine here.
 """
 

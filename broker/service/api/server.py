@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # These take long to import; whether the address is free is told before.
+    # Imported late, since it takes long: an address in use is reported before.
     import uvicorn
 
     from broker.service.api.app import Api

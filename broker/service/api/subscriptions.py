@@ -249,10 +249,10 @@ def _replies(
     ]
 
 
-def _dry(told: History) -> Response:
+def _dry(history: History) -> Response:
     plain = {
-        "documents": told.documents,
-        "matches": [m.to_json() for m in told.matches],
-        "suspended": list(told.suspended),
+        "documents": history.documents,
+        "matches": [m.to_json() for m in history.matches],
+        "suspended": list(history.suspended),
     }
     return Response(to_json(plain), media_type=JSONResponse.media_type)

@@ -24,7 +24,7 @@ class Mailbox(Protocol):
 
 
 class Watch:
-    """One client's view of the news. It is told of all that comes after it was made."""
+    """One client's view of the changes: it is notified of all that come after it was made."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()

@@ -1,6 +1,6 @@
 """The pipeline's thread: it goes on after a failure, and says why it stands still.
 
-In: a pipeline, which is a function that runs until it is told to stop or raises what it cannot go
+In: a pipeline, which is a function that runs until it is stopped or raises what it cannot go
 on with. Out: its figures. A full disk, a JVM that died or a file that cannot be written end a
 pipeline; the process stays up, waits a while, mends the state if need be and begins again where the
 engine is.
@@ -29,7 +29,7 @@ _MEMORY = 30.0
 
 
 class Observer(Protocol):
-    """Who is told of each batch, for instance the metrics."""
+    """A listener that is called with each batch, for instance the metrics."""
 
     def observe_batch(self, stages: Mapping[str, float], documents: int, matches: int) -> None: ...
 
@@ -127,7 +127,7 @@ class _Rate:
 
 
 Pipeline = Callable[[threading.Event, Watch], None]
-"""Runs until the event is set. Each batch is told to the watch, and that it runs."""
+"""Runs until the event is set. Reports to the watch that it runs, and each batch."""
 
 
 class Driver(Background):

@@ -57,7 +57,8 @@ class LocalPipeline:
             core.news.clear()
             if not self.step(watch):
                 watch.well()
-                if not stop.is_set():  # who has told so before `news` was cleared tells it once
+                # A stop before `clear` has set `news` already, and will not set it again.
+                if not stop.is_set():
                     core.news.wait(self._look)
 
     def step(self, watch: Watch) -> bool:
