@@ -8,7 +8,7 @@ so that documents that arrive later join with history.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -42,10 +42,12 @@ def backfill(
     since: int,
     now: int | None = None,
     limit: Limit | None = None,
+    on_documents: Callable[[int, int], object] = lambda count, total: None,
 ) -> Backfilled:
     """Register queries over history as well: documents that ended at `since` (microseconds) or
     later, and all that arrived after the first of them. `limit` is the limit of each query within
-    history, by default the common one.
+    history, by default the common one. `on_documents` is called with how many more documents were
+    looked at, and of how many.
 
     Queries that are registered already go on as they are. Matches in history of a query with
     PUBLISH are returned, but do not become documents of its stream. A query that exceeds its limit
@@ -67,9 +69,11 @@ def backfill(
             matcher = Matcher(edges.values())
             pairs = [(edge.var1, edge.var2) for edge in edges.values()]
             engine.relations.delete_edges(pairs, first)
+            total = engine.relations.stored_since(first)
             for documents in engine.relations.history(first, _BATCH):
                 engine.relations.insert_rows(_rows(matcher, documents))
                 past.see(documents)
+                on_documents(len(documents), total)
             engine.post(past.in_order())
             for gone in past.suspended:
                 engine.registry.halt([gone.id], "suspended", gone.reason, gone.first_doc, now)

@@ -7,7 +7,7 @@ invalid arguments raise `BrokerError`; behind it both are integers of microsecon
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import NoneType, TracebackType
@@ -130,9 +130,16 @@ class Broker:
         compiled = self._compile([_parsed(text, name)])
         return dry_run(self.engine, compiled, to_microseconds(since), most)
 
-    def backfill_files(self, files: Sequence[xscl.ast.File], since: int) -> Backfilled:
-        """The same for query files; `since` in microseconds."""
-        return backfill(self.engine, self._compile(files), since)
+    def backfill_files(
+        self,
+        files: Sequence[xscl.ast.File],
+        since: int,
+        on_documents: Callable[[int, int], object] = lambda count, total: None,
+    ) -> Backfilled:
+        """The same for query files; `since` in microseconds. `on_documents` hears how many
+        documents more were looked at, and of how many."""
+        compiled = self._compile(files)
+        return backfill(self.engine, compiled, since, on_documents=on_documents)
 
     def subscribe_files(self, files: Sequence[xscl.ast.File]) -> list[str]:
         return [s.id for s in self.engine.subscribe(self._compile(files))]

@@ -15,11 +15,12 @@ from rich.text import Text
 
 import feeds
 from broker.cli.on_terminal import colour_of, headings
+from broker.cli.opening import open_broker
 from broker.cli.polling import Polling
 from broker.cli.progress import stage
 from broker.cli.query_files import read_queries
 from broker.cli.run import pipe
-from broker.cli.shared import Delivery, StateType, console, open_broker, plural
+from broker.cli.shared import Delivery, StateType, console, plural
 from broker.model import UNBOUNDED, Match
 from feeds.opml import read_opml
 from feeds.sample_server import FeedServer

@@ -31,6 +31,7 @@ from broker.cli.shared import console, plural
 from broker.text.units import rough_duration
 
 _QUIET = "quiet"
+_TOGETHER = 250
 _EVERY = 10.0
 """Seconds between two lines where there is no terminal."""
 
@@ -43,12 +44,14 @@ class Work:
     of files, say, where documents are counted).
     """
 
-    def __init__(self, noun: str, *, many: str | None = None, total: int | None = None) -> None:
+    def __init__(
+        self, noun: str, *, many: str | None = None, total: int | None = None, note: str = ""
+    ) -> None:
         self._noun, self._many = noun, many
         self._total = total
         self._count = 0
         self._parts = False
-        self._note = ""
+        self._note = note
         self._quiet = quiet()
         self._live = interactive() and not self._quiet
         self._bar = Progress(
@@ -87,6 +90,13 @@ class Work:
             self._told = time.monotonic()
             console.print(self._line(), markup=False)
 
+    def expect(self, total: int) -> None:
+        """How much there is, where that is known only later."""
+        if self._total is None:
+            self._total = total
+            self._bar.columns = tuple(_columns(True))
+            self._bar.update(self._task, total=total)
+
     @contextmanager
     def aside(self) -> Iterator[None]:
         """While results are written: the line makes way for them where both go to a terminal."""
@@ -122,6 +132,32 @@ class Work:
             if task.time_remaining is not None:
                 said.append(f"{rough_duration(task.time_remaining)} left")
         return ", ".join(said)
+
+
+class Counted:
+    """Counts what comes one by one, very fast, and shows it now and then."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._count = self._part = self._at = 0
+        self._parts = False
+
+    def one(self) -> None:
+        """Count one."""
+        self._count += 1
+        if self._count >= _TOGETHER:
+            self.done()
+
+    def upto(self, at: int) -> None:
+        """Count one, with which so much of the total is done."""
+        self._parts = True
+        self._part, self._at = self._part + at - self._at, at
+        self.one()
+
+    def done(self) -> None:
+        """Show what has been counted."""
+        self._work.advance(self._count, part=self._part if self._parts else None)
+        self._count = self._part = 0
 
 
 @contextmanager

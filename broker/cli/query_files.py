@@ -6,16 +6,19 @@ In go the paths of a command line; out come syntax trees, or every syntax error 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 import xscl
+from broker.cli.progress import Counted, Work
 from broker.cli.shared import Failed, console
 from xscl.errors import Source, Span
 
+MANY = 1_000
+"""Queries of which it is shown how far they are."""
 STDIN = Path("-")
 """Standard input, in the place of a file."""
 _NAME = "<stdin>"
@@ -47,7 +50,7 @@ def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
     for path in paths:
         name = _NAME if path == STDIN else str(path)
         try:
-            files.append(xscl.parse(_decoded(_read(path), name), name))
+            files.append(_parsed(_decoded(_read(path), name), name))
         except OSError as error:
             raise Failed(f"{name}: {error.strerror}") from None
         except xscl.XsclError as error:
@@ -55,6 +58,28 @@ def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
     if problems:
         raise xscl.XsclError(problems)
     return files
+
+
+def _parsed(text: str, name: str) -> xscl.ast.File:
+    if text.count(";") < MANY:
+        return xscl.parse(text, name)
+    with Work("query", many="queries", total=len(text), note="read") as work:
+        counted = Counted(work)
+        file = xscl.parse(text, name, lambda statement: counted.upto(statement.span.end))
+        counted.done()
+    return file
+
+
+def check_queries(files: Sequence[xscl.ast.File]) -> xscl.Program:
+    """Check queries, with all static errors of all files at once. Raises XsclError."""
+    count = sum(len(file.statements) for file in files)
+    if count < MANY:
+        return xscl.check(files)
+    with Work("query", many="queries", total=count, note="checked") as work:
+        counted = Counted(work)
+        program = xscl.check(files, lambda statement: counted.one())
+        counted.done()
+    return program
 
 
 def _read(path: Path) -> bytes:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from broker.cli.opening import open_broker
 from broker.cli.progress import Work, quiet_option
 from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import (
@@ -17,7 +18,6 @@ from broker.cli.shared import (
     console,
     format_option,
     lateness_option,
-    open_broker,
     out_option,
     plural,
     revisions_option,

@@ -12,6 +12,7 @@ from urllib.request import getproxies
 import click
 
 from broker.broker import Broker
+from broker.cli.opening import open_broker
 from broker.cli.polling import Polling, parse_push
 from broker.cli.progress import Work, interactive, quiet_option, stage
 from broker.cli.query_files import query_files, read_queries
@@ -24,7 +25,6 @@ from broker.cli.shared import (
     console,
     format_option,
     lateness_option,
-    open_broker,
     out_option,
     plural,
     revisions_option,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from broker.text.units import parse_duration, parse_size
 if TYPE_CHECKING:
     # DuckDB and Arrow take half a second to import; most commands need neither.
     from broker.broker import Broker
-    from broker.model import DeadLetter, Match, Revisions
+    from broker.model import DeadLetter, Match
 
 
 class _Messages(Console):
@@ -160,57 +159,6 @@ out_option = click.option(
     metavar="FILE",
     help="Append the matches to a file.",
 )
-
-
-def open_broker(
-    state: Path | None,
-    lateness: int,
-    files: Sequence[xscl.ast.File],
-    backfill: int | None = None,
-    revisions: Revisions = "replace",
-) -> Broker:
-    """A broker whose subscriptions are exactly those of the query files.
-
-    With `backfill`, new ones begin that long (in microseconds) before the newest stored document.
-    """
-    from broker.broker import Broker
-    from broker.state.store import StateError
-
-    if state is not None and (state / "mailbox.sqlite").exists():
-        # Its subscriptions would go, and what is found here would never come to its channels.
-        raise Failed(
-            f"{state}: the state of a service; give this command a directory of its own, or use "
-            f"broker serve --state {state}, broker subscribe and broker publish"
-        )
-    program = xscl.check(files)
-    for warning in program.warnings:
-        console.print(warning.render(), markup=False)
-    if not program.queries:
-        raise Failed("the query files hold no query")
-    try:
-        broker = Broker(state, timedelta(microseconds=lateness), revisions=revisions)
-    except StateError as error:
-        raise Failed(str(error)) from None
-    # First out, then in: a query under a new label may publish the stream of the old one.
-    for gone in broker.subscriptions.keys() - {query.id for query in program.queries}:
-        console.print(f"unsubscribed {gone}: it is in none of the query files", markup=False)
-        broker.unsubscribe(gone)
-    before = broker.subscriptions
-    if backfill is None:
-        broker.subscribe_files(files)
-    else:
-        newest = broker.engine.newest() or 0
-        try:
-            history = broker.backfill_files(files, newest - backfill)
-        except xscl.XsclError:
-            broker.close()
-            raise
-        found = plural(len(history.matches), "match", "matches")
-        console.print(f"history: {plural(history.documents, 'document')}, {found}")
-    for id, text in broker.subscriptions.items():
-        if before.get(id, text) != text:
-            console.print(f"{id} has changed: it starts anew", markup=False)
-    return broker
 
 
 class Delivery:

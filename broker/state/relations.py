@@ -197,6 +197,12 @@ class MatchRelations:
         )
         return None if found is None else int(found)
 
+    def stored_since(self, first: int) -> int:
+        """How many documents `history` brings from number `first` on."""
+        return self._sql.count(
+            "SELECT count(*) FROM documents WHERE doc >= ? AND xml IS NOT NULL", [first]
+        )
+
     def history(self, first: int, size: int) -> Iterator[list[StoredDocument]]:
         """The unexpired documents from number `first` on, in order of arrival, in lists of at most
         `size`."""

@@ -5,14 +5,20 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from broker import Broker, Document
 from broker.cli import progress, shared
+from broker.cli.opening import open_broker
 from broker.cli.progress import Work, quiet_option, stage
+from broker.cli.query_files import read_queries
+from broker.engine import Engine
 from tests.cli.serving import Serving
 from tests.cli.terminal import BROKER, CTRL_C, terminal, typed
 from tests.cli.test_terminal import archive_of
@@ -114,3 +120,60 @@ def test_a_line_comes_every_so_often_and_none_where_nobody_wants_it() -> None:
     assert "copying" in said
     assert any(re.match(r"copying, for .* so far", line) for line in said), said
     assert CliRunner().invoke(_works, ["--quiet"]).output == "\n"
+
+
+# -- registering -------------------------------------------------------------------------------
+
+
+def _many(folder: Path, count: int) -> Path:
+    path = folder / "many.xscl"
+    queries = (f"many-{n}: SELECT t FROM S//a[./t->t][./n = '{n}'];" for n in range(count))
+    path.write_text("\n".join(queries))
+    return path
+
+
+def test_registering_many_queries_shows_how_far_it_is(tmp_path: Path) -> None:
+    path, archive = _many(tmp_path, 4_000), archived(tmp_path, 3)
+    ended = typed(f"{BROKER} replay {archive} {path}", columns=250)
+    assert (ended.code, ended.lines) == (0, ["3 items, 0 matches"])
+    assert "queries, read" in ended.raw
+    assert re.search("[0-9],[0-9]{3} of 4,000 queries, checked", ended.raw)
+    assert "1,000 of 4,000 queries, registered" in ended.raw
+
+
+def test_registering_that_is_stopped_says_how_far_it_got(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, state = read_queries([_many(tmp_path, 4_000)]), tmp_path / "state"
+    subscribe, calls = Engine.subscribe, count(1)
+
+    def stopped(*args: Any) -> Any:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return subscribe(*args)
+
+    monkeypatch.setattr(Engine, "subscribe", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        open_broker(state, 0, files)
+    said = "2,000 of 4,000 queries were registered in"
+    assert f"{said} {state}; the same command goes on with the others" in capsys.readouterr().err
+    with Broker(state) as broker:
+        assert len(broker.subscriptions) == 2_000
+    with open_broker(state, 0, files) as broker:
+        assert len(broker.subscriptions) == 4_000
+
+
+def test_history_is_looked_at_with_its_share(tmp_path: Path) -> None:
+    documents, queries, state = tmp_path / "d.jsonl", tmp_path / "q.xscl", tmp_path / "state"
+    text = "first: S//a[./t->t] FOLLOWED BY {t = u, 1 day} S//a[./t->u];"
+    queries.write_text(f"{text} second: SELECT t FROM S//a[./t->t];")
+    with Broker(state) as broker:
+        broker.subscribe(text)
+        broker.process(
+            Document(id=f"{n}", timestamp=float(n), xml=f"<a><t>{n}</t></a>") for n in range(1_500)
+        )
+    documents.write_text('{"id": "last", "xml": "<a><t>last</t></a>"}\n')
+    run = f"--documents {documents} --state {state} --once --out {tmp_path / 'out'}"
+    ended = typed(f"{BROKER} run {queries} {run} --backfill INFINITY")
+    assert "history: 1,500 documents, 1,500 matches" in ended.lines
+    assert re.search(r"of 1,500 documents, of history", ended.raw)

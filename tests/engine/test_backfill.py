@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from broker import Broker, Document
+from broker.cli.opening import open_broker
 from broker.cli.query_files import read_queries
-from broker.cli.shared import open_broker
 from tests.engine.test_state import item
 from tests.oracle.generate import Batch, Subscribe, steady
 from tests.properties.harness import _document

@@ -8,7 +8,7 @@ search for cycles in `cycles`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -68,9 +68,12 @@ class _Checked:
     streams: set[str]
 
 
-def check(files: Sequence[ast.File]) -> Program:
-    """Resolve and check the queries of `files`. Raises `XsclError` with the errors found,
-    the first twenty in the order of the text."""
+def check(
+    files: Sequence[ast.File],
+    on_statement: Callable[[ast.Statement], object] = lambda statement: None,
+) -> Program:
+    """Resolve and check the queries of `files`; `on_statement` hears of each statement that is
+    done. Raises `XsclError` with the errors found, the first twenty in the order of the text."""
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     queries: list[ResolvedQuery] = []
@@ -87,6 +90,7 @@ def check(files: Sequence[ast.File]) -> Program:
                     resolved, streams = scope.query(statement)
                     queries.append(resolved)
                     checked.append(_Checked(resolved.id, resolved.query, streams))
+                on_statement(statement)
     errors += _duplicates(checked)
     errors += _cycles(checked)
     if errors:

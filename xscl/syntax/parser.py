@@ -9,6 +9,8 @@ statements.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xscl import ast
 from xscl.errors import Source, Span, XsclError
 from xscl.growth import growing
@@ -33,8 +35,13 @@ _TRAILING = {
 _AFTER_BLOCK = ("JOIN", "FOLLOWED", "WHERE", "WITHIN", "PUBLISH")
 
 
-def parse(text: str, name: str = "<query>") -> ast.File:
-    """Parse the statements of `text`; `name` stands for it in diagnostics.
+def parse(
+    text: str,
+    name: str = "<query>",
+    on_statement: Callable[[ast.Statement], object] = lambda statement: None,
+) -> ast.File:
+    """Parse the statements of `text`; `name` stands for it in diagnostics. `on_statement` hears of
+    each as it is read.
 
     Raises `XsclError` with every error found (at most twenty).
     """
@@ -42,11 +49,11 @@ def parse(text: str, name: str = "<query>") -> ast.File:
     if wrong := not_xml(source):
         raise XsclError(wrong)
     with growing(text.count(";")):
-        return _Parser(source).file()
+        return _Parser(source).file(on_statement)
 
 
 class _Parser(QueryParser):
-    def file(self) -> ast.File:
+    def file(self, on_statement: Callable[[ast.Statement], object]) -> ast.File:
         statements: list[ast.Statement] = []
         self.advance()
         while self.kind != "end":
@@ -58,6 +65,7 @@ class _Parser(QueryParser):
                 statements.append(self._statement())
                 if self.kind != ";" and self.kind != "end":
                     self._trailing(statements[-1])
+                on_statement(statements[-1])
             except Failure as failure:
                 self.note(failure.diagnostic)
                 self.skip_statement()

@@ -14,7 +14,7 @@ import httpx
 
 import xscl
 from broker.cli.progress import Work, quiet_option
-from broker.cli.query_files import QUERY_PATH, read_queries
+from broker.cli.query_files import QUERY_PATH, check_queries, read_queries
 from broker.cli.remote.client import (
     Service,
     echo_json,
@@ -69,7 +69,7 @@ class PeriodType(click.ParamType[dict[str, Any]]):
 def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> list[xscl.ast.File]:
     """Parse the files before any request is sent. Raises XsclError."""
     files = read_queries(paths)
-    program = xscl.check(files)
+    program = check_queries(files)
     for warning in program.warnings:
         say(warning.render())
     if not program.queries:

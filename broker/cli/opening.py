@@ -1,0 +1,121 @@
+"""A broker whose subscriptions are those of query files, as `run`, `replay` and `demo` have it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import xscl
+from broker.cli.progress import Work
+from broker.cli.query_files import MANY, check_queries
+from broker.cli.shared import Failed, console, plural
+
+if TYPE_CHECKING:
+    # DuckDB and Arrow take half a second to import; most commands need neither.
+    from broker.broker import Broker
+    from broker.model import Revisions
+    from broker.query.prepared import Compiled
+
+_SINGLY = 50
+"""Queries of which each is told on a line of its own."""
+
+
+def open_broker(
+    state: Path | None,
+    lateness: int,
+    files: Sequence[xscl.ast.File],
+    backfill: int | None = None,
+    revisions: Revisions = "replace",
+) -> Broker:
+    """A broker whose subscriptions are exactly those of the query files.
+
+    With `backfill`, new ones begin that long (in microseconds) before the newest stored document.
+    """
+    from broker.broker import Broker
+    from broker.state.store import StateError
+
+    if state is not None and (state / "mailbox.sqlite").exists():
+        # Its subscriptions would go, and what is found here would never come to its channels.
+        raise Failed(
+            f"{state}: the state of a service; give this command a directory of its own, or use "
+            f"broker serve --state {state}, broker subscribe and broker publish"
+        )
+    program = check_queries(files)
+    for warning in program.warnings:
+        console.print(warning.render(), markup=False)
+    if not program.queries:
+        raise Failed("the query files hold no query")
+    try:
+        broker = Broker(state, timedelta(microseconds=lateness), revisions=revisions)
+    except StateError as error:
+        raise Failed(str(error)) from None
+    try:
+        before = broker.subscriptions
+        # First out, then in: a query under a new label may publish the stream of the old one.
+        gone = before.keys() - {query.id for query in program.queries}
+        broker.engine.unsubscribe(*gone)
+        _tell([f"unsubscribed {id}: it is in none of the query files" for id in gone])
+        if backfill is not None:
+            _backfill(broker, files, backfill)
+        else:
+            _register(broker, program, state)
+    except BaseException:
+        broker.close()
+        raise
+    changed = [id for id, text in broker.subscriptions.items() if before.get(id, text) != text]
+    _tell([f"{id} has changed: it starts anew" for id in changed])
+    return broker
+
+
+def _backfill(broker: Broker, files: Sequence[xscl.ast.File], duration: int) -> None:
+    newest = broker.engine.newest() or 0
+    with Work("document", note="of history") as work:
+
+        def on_documents(count: int, total: int) -> None:
+            work.expect(total)
+            work.advance(count)
+
+        told = broker.backfill_files(files, newest - duration, on_documents)
+    found = plural(len(told.matches), "match", "matches")
+    console.print(f"history: {plural(told.documents, 'document')}, {found}")
+
+
+def _register(broker: Broker, program: xscl.Program, state: Path | None) -> None:
+    """All at once, or where they are many, some at a time: stopped, it goes on with the others."""
+    from broker.query.prepared import compile_query
+
+    total, done = len(program.queries), 0
+    if total < MANY:
+        broker.engine.subscribe([compile_query(query) for query in program.queries])
+        return
+    with Work("query", many="queries", total=total, note="registered") as work:
+        try:
+            for part in _parts(program, broker.engine.catalog.published):
+                compiled: list[Compiled] = [compile_query(query) for query in part]
+                broker.engine.subscribe(compiled)
+                done += len(part)
+                work.advance(len(part))
+        except KeyboardInterrupt:
+            said = f"{done:,} of {plural(total, 'query', 'queries')} were registered"
+            on = f" in {state}; the same command goes on with the others" if state else ""
+            console.print(f"{said}{on}", markup=False)
+            raise
+
+
+def _parts(program: xscl.Program, published: Collection[str]) -> Iterator[list[xscl.ResolvedQuery]]:
+    """A thousand at a time; where queries publish streams all at once, for who publishes what and
+    who reads it must change together."""
+    linked = bool(published) or any(query.query.publish for query in program.queries)
+    rest = iter(program.queries)
+    while part := list(islice(rest, None if linked else MANY)):
+        yield part
+
+
+def _tell(lines: list[str]) -> None:
+    for line in lines[:_SINGLY]:
+        console.print(line, markup=False)
+    if len(lines) > _SINGLY:
+        console.print(f"and {len(lines) - _SINGLY:,} more")
