@@ -158,9 +158,16 @@ def listed_in(
 
 
 def address_of(typed: str) -> str:
-    """What the user typed as an address: a path becomes a file: URL."""
+    """What the user typed as an address: a path becomes a file: URL.
+
+    A path that goes up (`../feeds/a.xml`) is made straight, so that a file has one address. What is
+    a URL already stays: it may be how a feed is known from before.
+    """
     path = local_path(typed)
-    return typed if path is None else path.absolute().as_uri()
+    if path is None:
+        return typed
+    straight = ".." in path.parts and not typed.lower().startswith("file:")
+    return (path.resolve() if straight else path.absolute()).as_uri()
 
 
 def must_be_fetchable(typed: str) -> None:

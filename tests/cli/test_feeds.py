@@ -64,6 +64,20 @@ def test_add_list_and_remove(mine: Broker, site: Site) -> None:
     assert [feed["url"] for feed in mine.listed()] == [url]
 
 
+def test_a_file_has_one_address_whichever_way_it_is_named(
+    mine: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    feed = tmp_path / "b.rss"
+    feed.write_bytes(NEWS)
+    monkeypatch.chdir(tmp_path / "a")
+    assert mine("add", "../b.rss").stderr == f"added: {feed.as_uri()}\n"
+    assert mine("add", "../a/../b.rss").stderr == f"already there: {feed.as_uri()}\n"
+    known = f"{tmp_path.as_uri()}/a/../b.rss"
+    assert mine("add", known).stderr == f"added: {known}\n", "as it was named before"
+    assert mine("remove", known, "../b.rss").returncode == 0
+
+
 def test_as_a_process_of_its_own(mine: Broker, site: Site) -> None:
     state = ("--state", mine.state)
     assert process("feeds", "add", "--allow-private", site.url("/news.rss"), *state).returncode == 0
