@@ -36,7 +36,7 @@ from broker.cli.shared import (
     for_each,
     plural,
 )
-from broker.cli.tables import table
+from broker.cli.tables import csv_table, table
 from broker.model import UNBOUNDED
 from broker.service.books import Books, address_of, listed_in
 from broker.text.printable import visible, visible_lines
@@ -74,7 +74,12 @@ since_option = click.option(
     "published. Its items of this last while are news all the same; INFINITY: all of them.",
 )
 format_option = click.option(
-    "--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["text", "table", "jsonl", "csv"]),
+    default="text",
+    show_default=True,
+    help="A table for people (text and table are one), a line of JSON each, or CSV with a header.",
 )
 
 
@@ -253,6 +258,12 @@ def _must_be_watched(typed: str, there: bool) -> None:
         raise Failed(f"{typed}: not watched (see broker feeds list)")
 
 
+_CSV = (
+    *("url", "title", "folder", "status", "last_success", "next_fetch", "errors"),
+    *("items_per_day", "interval", "problem"),
+)
+
+
 @feeds.command("list")
 @state_option
 @format_option
@@ -264,6 +275,9 @@ def list_feeds(state: Path, form: str) -> None:
     if form == "jsonl":
         for entry in watched:
             click.echo(json.dumps(entry.to_json(), ensure_ascii=False))
+        return
+    if form == "csv":
+        csv_table(_CSV, [entry.to_json() for entry in watched])
         return
     now = now_in_microseconds()
     if not sys.stdout.isatty():

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from broker.cli.match_formats import HEADERS, MATCH_FORMATS
 from broker.cli.on_terminal import Screen, is_terminal
 from broker.model import Match
 from broker.state.append import append, at_end
-from broker.text.formats import FORMATS, ReaderGone
+from broker.text.formats import ReaderGone
 
 
 class Output:
@@ -25,7 +26,8 @@ class Output:
     """
 
     def __init__(self, path: str, form: str, headings: Mapping[str, str] | None = None) -> None:
-        self._format = FORMATS[form]
+        self._format = MATCH_FORMATS[form]
+        self._header = HEADERS.get(form)
         if path == "-" and form == "text" and is_terminal(sys.stdout):
             self._format = Screen(headings or {})
         self._path = Path(path)
@@ -34,20 +36,28 @@ class Output:
         self.written = 0
         if path == "-":
             self._stream = sys.stdout
+            if self._header is not None:
+                _put(self._stream, [self._header + "\n"])
+                self._header = None
         elif self._path.exists() and not self._path.is_file():
             self._stream = self._path.open("a", encoding="utf-8")
         else:
             self._state = at_end(self._path)
+            if self._path.exists() and self._path.stat().st_size:
+                self._header = None  # what is there has one
 
     def write(self, matches: Sequence[Match]) -> None:
         if not matches:
             return
         lines = [self._format(match) + "\n" for match in matches]
+        if self._header is not None:
+            lines.insert(0, self._header + "\n")
         if self._stream is None:
             encoded = [line.encode("utf-8", "backslashreplace") for line in lines]
             _, self._state = append(self._path, encoded, self._state)
         else:
             _put(self._stream, lines)
+        self._header = None
         self.written += len(matches)
 
     def close(self) -> None:

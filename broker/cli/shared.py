@@ -10,9 +10,10 @@ import click
 from rich.console import Console
 
 import xscl
+from broker.cli.match_formats import MATCH_FORMATS
 from broker.cli.on_terminal import headings
 from broker.cli.output import Output
-from broker.text.formats import FORMATS, output_is_closed
+from broker.text.formats import output_is_closed
 from broker.text.printable import visible_lines
 from broker.text.units import parse_duration, parse_size
 
@@ -150,7 +151,12 @@ revisions_option = click.option(
     "flows as a document of its own, which never matches other versions of itself.",
 )
 format_option = click.option(
-    "--format", "form", type=click.Choice(list(FORMATS)), default="jsonl", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(list(MATCH_FORMATS)),
+    default="jsonl",
+    show_default=True,
+    help="JSON lines, result documents, for people, CSV with a header, or a line of a table each.",
 )
 out_option = click.option(
     "--out",

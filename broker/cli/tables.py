@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 
 import click
 
+from broker.text.columns import csv_line
 from broker.text.printable import visible
 from broker.text.units import rough_duration
 
@@ -26,6 +27,18 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     left = (row.format(*cells).rstrip() for cells in lines)
     while some := list(islice(left, _AT_ONCE)):
         click.echo("\n".join(some if room is None else [_cut(line, room) for line in some]))
+
+
+def csv_table(columns: Sequence[str], found: Iterable[Mapping[str, object]]) -> None:
+    """Print fields of JSON objects as CSV, with a header row."""
+    click.echo(csv_line(columns))
+    for each in found:
+        click.echo(csv_line([each.get(column) for column in columns]))
+
+
+def fitted(line: str) -> str:
+    """A line of a table, cut to the width of the terminal if there is one."""
+    return _cut(line, shutil.get_terminal_size().columns) if sys.stdout.isatty() else line
 
 
 def _cut(line: str, room: int) -> str:

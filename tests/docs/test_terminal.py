@@ -60,6 +60,8 @@ ENDS: dict[str, tuple[int, str]] = {
     "channels test desk": (0, "desk: arrived in .* s"),
     "publish S book.xml post.xml": (0, "2 documents accepted"),
     "matches pair": (0, r"\d match(es)?; what comes later: --after \d+"),
+    "matches pair --format csv": (0, r"\d match(es)?; what comes later: --after \d+"),
+    "channels list --format csv": (0, "same-page.webhook,.*"),
     "channels list": (0, "same-page.webhook .*"),
     "backup /var/backups/broker/monday": (0, r".*monday.*: . files, .*, as of .{10}T\d\d:\d\d:\d\dZ"),
     "restore /var/backups/broker/monday --state broker-state": (

@@ -18,7 +18,7 @@ from broker.cli.remote.client import (
     with_service,
 )
 from broker.cli.shared import DURATION, SIZE, Failed, console, for_each
-from broker.cli.tables import ago, moment, table, waiting
+from broker.cli.tables import ago, csv_table, moment, table, waiting
 from broker.delivery.messages import FORMS
 from broker.text.formats import FORMATS
 
@@ -219,6 +219,12 @@ def _target(channel: dict[str, Any]) -> str:
     return f"{channel['kind']} {where}" if where else str(channel["kind"])
 
 
+_CSV = (
+    *("name", "kind", "status", "subscription", "delivered", "waiting", "last_success"),
+    *("attempts", "next_try", "last_error", "reason"),
+)
+
+
 @channels.command("list")
 @format_option
 @with_service
@@ -228,6 +234,9 @@ def list_channels(service: Service, form: str) -> None:
     if form == "jsonl":
         for channel in found:
             echo_json(channel)
+        return
+    if form == "csv":
+        csv_table(_CSV, found)
         return
     if not found:
         console.print("no channels; make one with broker channels add")

@@ -385,10 +385,10 @@ def patience_option(default: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 format_option = click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "jsonl"]),
+    type=click.Choice(["text", "table", "jsonl", "csv"]),
     default="text",
     show_default=True,
-    help="A table for people, or a line of JSON each.",
+    help="A table for people (text and table are one), a line of JSON each, or CSV with a header.",
 )
 
 

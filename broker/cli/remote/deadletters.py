@@ -12,7 +12,7 @@ import click
 
 from broker.cli.remote.client import Service, echo_json, format_option, object_of, say, with_service
 from broker.cli.shared import Failed, console, for_each, plural
-from broker.cli.tables import moment, table
+from broker.cli.tables import csv_table, moment, table
 
 _PAGE = 1_000
 _PATHS = {"documents": "/v1/dead-letters", "deliveries": "/v1/deliveries/dead"}
@@ -31,6 +31,21 @@ def deadletters() -> None:
     documents are those that were not well-formed, came too late, or at which the engine failed.
     deliveries are matches that a receiver did not take, however often it was tried.
     """
+
+
+_CSV = {
+    "deliveries": (
+        "number",
+        "at",
+        "channel",
+        "subscription",
+        "n",
+        "match_id",
+        "attempts",
+        "reason",
+    ),
+    "documents": ("number", "at", "source", "id", "place", "timestamp", "streams", "reason"),
+}
 
 
 @deadletters.command("list")
@@ -53,6 +68,11 @@ def list_letters(service: Service, kind: str | None, channel: str | None, form: 
         if form == "jsonl":
             for letter in found:
                 echo_json({"kind": each, **letter} if kind is None else letter)
+            continue
+        if form == "csv":
+            if kind is None:
+                raise click.UsageError("one table is of one kind: deliveries or documents")
+            csv_table(_CSV[each], found)
             continue
         rows = [_row(each, letter) for letter in found]
         if not rows:

@@ -9,7 +9,7 @@ import click
 
 from broker.cli.remote.client import Service, echo_json, format_option, with_service
 from broker.cli.shared import console
-from broker.cli.tables import moment, table
+from broker.cli.tables import csv_table, moment, table
 
 _PAGE = 1_000
 
@@ -32,6 +32,9 @@ def events(service: Service, after: int, form: str) -> None:
     if form == "jsonl":
         for event in found:
             echo_json(event)
+        return
+    if form == "csv":
+        csv_table(("number", "at", "kind", "channel", "subscription", "text"), found)
         return
     rows = [
         (str(e["number"]), moment(e["at"]), e["kind"], e["channel"] or e["subscription"], e["text"])

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import httpx
 
+from broker.cli.match_formats import HEADERS, MATCH_FORMATS
 from broker.cli.remote.client import (
     Refused,
     Service,
@@ -24,7 +25,6 @@ from broker.cli.remote.client import (
 )
 from broker.cli.shared import Failed, plural
 from broker.model import DocumentRef, Match, to_microseconds
-from broker.text.formats import FORMATS
 
 _PAGE = 1_000
 _LONGEST_PAUSE = 30.0
@@ -36,10 +36,11 @@ id_argument = click.argument("id", required=False)
 format_option = click.option(
     "--format",
     "form",
-    type=click.Choice(list(FORMATS)),
+    type=click.Choice(list(MATCH_FORMATS)),
     default="text",
     show_default=True,
-    help="For people, result documents, or JSON lines as the API has them.",
+    help="For people, result documents, JSON lines as the API has them, CSV with a header, or a "
+    "line of a table each.",
 )
 
 
@@ -223,7 +224,9 @@ def _lines(response: httpx.Response) -> Iterator[str]:
 
 def writer(form: str) -> Writer:
     """Writes matches to standard output, each at once."""
-    shown = FORMATS[form]
+    shown = MATCH_FORMATS[form]
+    if form in HEADERS:
+        click.echo(HEADERS[form])
 
     def write(match: dict[str, Any]) -> None:
         text = json.dumps(match, ensure_ascii=False) if form == "jsonl" else shown(as_match(match))

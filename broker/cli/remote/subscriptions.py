@@ -27,7 +27,7 @@ from broker.cli.remote.client import (
     with_service,
 )
 from broker.cli.shared import DURATION, Wrong, console, plural
-from broker.cli.tables import moment, table
+from broker.cli.tables import csv_table, moment, table
 from broker.text.units import format_duration, parse_duration
 
 _LONGEST = 900_000
@@ -293,6 +293,9 @@ def list_command(service: Service, prefix: str, status: str | None, form: str) -
                 click.echo("\n".join(lines))
             return
         found = (line_of(response, line) for lines in lines_in(response) for line in lines)
+        if form == "csv":
+            csv_table(("id", "status", "reason", "since", "first_doc", "gaps", "text"), found)
+            return
         _show(prefix, status, found)
 
 
