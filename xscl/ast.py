@@ -40,7 +40,7 @@ Axis = Choice[
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """What a step asks of a node.
+    """The node test of a step.
 
     `kind` is "element" (`name`, or any where it is None), "attribute" (likewise), "text" or
     "self" (the step `.`). `prefix` is the namespace prefix as written, None for any namespace.

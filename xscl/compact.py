@@ -1,4 +1,5 @@
-"""Collections for very many of which most hold one: counts of uses, and one item or a dictionary.
+"""Compact collections for very many entries that mostly hold one item: reference counts, and one
+item or a dictionary.
 
 A million subscriptions have some millions of edges, constants and variables, of which nearly all
 are used once. A counter of each, or a dictionary with one entry, would cost more than the thing
@@ -15,8 +16,8 @@ T = TypeVar("T")
 
 
 class Uses(Generic[K]):
-    """By how many each thing is used. Only what is used more than once is written down, so who asks
-    knows by other means whether a thing is there."""
+    """Reference counts. Only counts above one are stored, so the caller must know by other means
+    whether a thing is used at all."""
 
     __slots__ = ("_several",)
 
@@ -24,11 +25,11 @@ class Uses(Generic[K]):
         self._several: dict[K, int] = {}
 
     def add(self, key: K) -> None:
-        """One more use of something that is used."""
+        """Count one more use of a thing that is used already."""
         self._several[key] = self._several.get(key, 1) + 1
 
     def remove(self, key: K) -> bool:
-        """One use less; whether that was the last."""
+        """Count one use less; returns whether it was the last."""
         left = self._several.pop(key, 1) - 1
         if left > 1:
             self._several[key] = left
@@ -36,10 +37,10 @@ class Uses(Generic[K]):
 
 
 class OneOrMany(Generic[K, T]):
-    """How items are held of which there mostly is one: `None`, the item itself, or a dictionary of
-    several by their keys, in the order in which they came. Items are no dictionaries.
+    """A representation of zero, one or several items: `None`, the item itself, or a dictionary of
+    several by their keys, in order of insertion. Items are not dictionaries.
 
-    The holder keeps what `add` and `remove` return; `key` says by what items are told apart.
+    The holder stores what `add` and `remove` return; `key` returns the key of an item.
     """
 
     __slots__ = ("key",)
@@ -48,7 +49,7 @@ class OneOrMany(Generic[K, T]):
         self.key = key
 
     def add(self, held: T | dict[K, T] | None, item: T) -> T | dict[K, T]:
-        """With an item, which takes the place of the one of its key."""
+        """The collection with an item, which replaces the one with the same key."""
         if held is None:
             return item
         own = self.key(item)
@@ -59,7 +60,7 @@ class OneOrMany(Generic[K, T]):
         return item if there == own else {there: held, own: item}
 
     def remove(self, held: T | dict[K, T] | None, item: T) -> T | dict[K, T] | None:
-        """Without the item of the key that this one has."""
+        """The collection without the item that has the same key as this one."""
         if isinstance(held, dict):
             held.pop(self.key(item), None)
             return held or None

@@ -1,4 +1,4 @@
-"""Located diagnostics: the one way in which the language says that something is wrong.
+"""Located diagnostics: the one form in which the language reports errors and warnings.
 
 A `Diagnostic` is data (code, message, place, hint); `XsclError` carries one or several of them.
 Rendering to text with a caret lives here too, so that the library and the command show the same.

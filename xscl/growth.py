@@ -1,5 +1,4 @@
-"""Making very many objects that stay, without Python's collector looking through them all the
-time."""
+"""Creating very many long-lived objects without the cost of Python's cyclic garbage collector."""
 
 from __future__ import annotations
 
@@ -13,8 +12,9 @@ _LARGE = 1_000
 
 @contextmanager
 def growing(queries: int) -> Iterator[None]:
-    """Around work on so many queries. Trees and what is made of them have no cycles: looking for
-    them again and again while very many grow costs three times as much as making them."""
+    """A block that works on so many queries, without garbage collection if they are many. Syntax
+    trees and compiled queries have no cycles, and collecting repeatedly while their number grows
+    costs three times as much as making them."""
     if queries < _LARGE or not gc.isenabled():
         yield
         return

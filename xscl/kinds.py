@@ -1,4 +1,4 @@
-"""What kind of value an expression of a filter gives, and what it takes to work it out.
+"""The kind of value that an expression of a filter gives, and which evaluator it needs.
 
 XPath 1.0 tells by the form of an expression whether it gives nodes, a string, a number or a
 boolean, and so whether a filter asks for a position. Most of the language is decided by the
@@ -15,7 +15,8 @@ from xscl.functions.nodes import NODE_FUNCTIONS, Kind
 from xscl.functions.table import FUNCTIONS
 
 DESCENTS = 2
-"""With more `//` in filters of each other, a node is asked once and not for each way to it."""
+"""With more nested `//` in filters, a filter is evaluated once per node and not for each way that
+leads to it."""
 
 _CONTEXT = ("position", "last")
 

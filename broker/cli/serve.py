@@ -163,7 +163,7 @@ def _started(settings: Settings, stack: ExitStack) -> Service:
 
 @contextmanager
 def _serving(service: Service, listening: socket.socket, stop: threading.Event) -> Iterator[None]:
-    """The HTTP API, which answers when the block begins; a service that nobody can ask is none."""
+    """The HTTP API, which answers when the block begins. If it fails, the service stops."""
     from broker.service.api.app import Api
     from broker.service.api.server import ServerError, answering
 

@@ -37,9 +37,9 @@ class Which:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What became of them, or would: the ids of those that changed, how many were so already, which
-    ids nobody has, and how many of the prefix are `left` behind the `last`. It holds from document
-    number `first_doc` on."""
+    """The result of a bulk change, or of its dry run: the ids that changed, how many were unchanged
+    because they had the status already, which ids are unknown, and how many of the prefix are
+    `left` after the `last`. The change holds from document number `first_doc` on."""
 
     changed: list[str]
     unchanged: int

@@ -68,13 +68,13 @@ class Channels:
         return self.get(name)
 
     def pull(self, name: str, limit: int = 1_000) -> list[Delivered]:
-        """What a consumer that pulls has not acknowledged yet."""
+        """The matches that the consumer of a pull channel has not acknowledged."""
         with _found("channel", name):
             return self._mailbox.pull(name, limit)
 
     def ack(self, name: str, n: int) -> Channel:
-        """All matches up to this number have reached the consumer. A channel whose subscription was
-        dropped goes with the last of them, and is told as it was."""
+        """Acknowledge all matches up to a number. A channel whose subscription was dropped is
+        removed with the last of them; it is returned as it was."""
         with _found("channel", name):
             before = self._mailbox.channel(name)
             cursor = self._mailbox.ack(name, n)

@@ -84,10 +84,10 @@ class Maintenance(Background):
             self.core.engine.tick(self.core.now())
 
     def retain(self) -> None:
-        """Let go of what the settings say is too old."""
+        """Delete what is older than the settings allow."""
         core, kept = self.core, self.core.settings.retention
         with core.lock:
-            # Of a clock that jumps ahead nobody may lose what is young.
+            # The corrected time: a clock that jumps ahead must not make young data expire.
             now = core.engine.wall.correct(core.now())
             core.engine.retain(kept.documents, kept.identities)
             if kept.dead_letters is not None:

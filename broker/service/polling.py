@@ -76,9 +76,9 @@ class Polling(Background, AbstractContextManager["Polling"]):
 
     `interval` is the time between two fetches of a feed, in microseconds; None: 15 minutes, or as
     much longer as a feed brings little or asks for. With `push`, feeds that name a WebSub hub are
-    pushed by it; `proxies` are those of the environment, none by default. `tell` is told of each
-    round that did something, `none_left` when no feed is left to fetch; while `ready` says no, none
-    is fetched. Raises ValueError for a proxy or an address that cannot be used.
+    pushed by it; `proxies` are those of the environment, none by default. `tell` is called with
+    each round that did something, `none_left` when no feed is left to fetch; while `ready` returns
+    False, none is fetched. Raises ValueError for a proxy or an address that cannot be used.
     """
 
     def __init__(

@@ -265,7 +265,7 @@ class Service:
     # -- figures ---------------------------------------------------------------------------------
 
     def figures(self) -> ServiceFigures:
-        """The service at a glance; it waits for nobody."""
+        """The figures of the service; does not wait for a busy engine."""
         core = self.core
         now = core.now()
         engine, suspended, at = self._glance(now)

@@ -163,10 +163,10 @@ class Subscriptions:
         return History(past.documents, past.matches, past.suspended)
 
     def drop(self, id: str, pending: Pending = "deliver") -> None:
-        """Remove a subscription. What it has found and not delivered is delivered, or dropped too.
+        """Remove a subscription. Its undelivered matches are still delivered, or dropped too.
 
-        What one of the same id had found that was dropped before, to be delivered, is delivered in
-        any case; who no longer wants that removes the channel. Raises NotFound.
+        Pending matches of an earlier subscription of the same id, which was removed with "deliver",
+        are delivered in any case; removing the channel ends that. Raises NotFound.
         """
         core = self._core
         with core.lock:
@@ -216,8 +216,8 @@ class Subscriptions:
         after: str = "",
         limit: int = 1_000,
     ) -> list[Registered]:
-        """By id, those after one, whose ids begin with `prefix`, of a status. Nobody who reads
-        waits for the engine, or it for them."""
+        """At most `limit` subscriptions of a status whose ids begin with `prefix` and come after
+        `after`, by id. Neither the caller nor the engine waits for the other."""
         return self._core.engine.registered(status=status, prefix=prefix, after=after, limit=limit)
 
 

@@ -122,12 +122,12 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
 
     `on_matches` gets the matches of each batch that has any, after the batch is committed;
     `on_progress` is called soon after each batch. Both may not raise: what they raise ends the run.
-    `trigger_interval`: seconds between two looks for new documents (default: the sources' longest
+    `trigger_interval`: seconds between two checks for new documents (default: the sources' longest
     `poll`). `stop`: the batch in flight is finished first (see `stop_on_signals`). `lock` is held
-    while the engine is used; who changes subscriptions in another thread holds it too. A batch
-    whose spec changed meanwhile is matched again, so no document passes a subscription by; the
-    second time the lock is held throughout, so that who subscribes all the time holds up nothing.
-    Documents with a number are all of one log: the engine is told how far of it a batch goes.
+    while the engine is used; a thread that changes subscriptions must hold it too. A batch whose
+    spec changed meanwhile is matched again, so that no subscription misses a document; the second
+    time the lock is held throughout, so that frequent changes cannot delay a batch forever.
+    Documents with a number are all of one log: the engine gets the log's position with each batch.
 
     Raises `PipelineError` with the reason in one line, and the Python exception as its cause where
     it is one.
@@ -162,9 +162,9 @@ class Stop(threading.Event):
 
 @contextmanager
 def stop_on_signals() -> Iterator[Stop]:
-    """What SIGINT and SIGTERM set, for `run_pipeline(stop=...)`. Main thread only.
+    """A `Stop` that SIGINT and SIGTERM set, for `run_pipeline(stop=...)`. Main thread only.
 
-    A second signal does what it does outside, so that nobody need wait for a long batch to end.
+    A second signal has its usual effect, so that one can end the process during a long batch.
     """
     stop = Stop()
     before: dict[signal.Signals, Any] = {}

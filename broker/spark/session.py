@@ -246,8 +246,8 @@ _SCRATCH_PREFIX = "xml-stream-broker-spark-"
 
 def _claim_scratch() -> tuple[Path, int]:
     """A new directory, and a descriptor that locks it while any process has it open: this one, and
-    the JVM that it is handed to. So the JVM of a process that was killed keeps its files until it
-    has ended too, also one that was just starting. Directories that nobody locks are removed.
+    the JVM that inherits it. So the JVM of a process that was killed keeps its files until it has
+    ended too, also one that was just starting. Directories without a lock are removed.
 
     In the machine's temporary directory: a state directory may be far from the root, too far for
     the address of a socket, or on a file system that has no sockets.

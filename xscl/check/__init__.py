@@ -1,1 +1,1 @@
-"""Names, kinds, ids and streams of queries: what is resolved, or every static error."""
+"""Static checks: names, kinds, ids and streams of queries are resolved, or all errors reported."""

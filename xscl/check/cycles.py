@@ -9,8 +9,8 @@ def find_cycles(reads: Mapping[str, Collection[str]]) -> list[tuple[str, ...]]:
     """The cycles that a depth-first search closes, each as the streams along it.
 
     `reads` maps a derived stream to the streams that its query reads; names that are no key are
-    base streams. Each stream is told of in at most one cycle, and where there is none the result
-    is empty. Linear in the number of streams and readings, and without recursion.
+    base streams. Each stream is in at most one of the cycles returned; without cycles the result is
+    empty. Linear in the number of streams and readings, and without recursion.
     """
     done: set[str] = set()
     cycles: list[tuple[str, ...]] = []

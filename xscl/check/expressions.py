@@ -1,7 +1,7 @@
-"""Static checks of steps and expressions: what binds, what is a condition and what a value.
+"""Static checks of steps and expressions: bindings, conditions and values.
 
-`Walk` goes over the tree of one query and notes what it finds; `check_query` adds the parts of a
-query that hold steps and expressions, and looks the variables up at the end.
+`Walk` traverses the tree of one query and collects findings; `check_query` calls it for the parts
+of a query that hold steps and expressions, and looks the variables up at the end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DOWN = ("element", "attribute", "text", "self")
 
 @dataclass(slots=True)
 class Findings:
-    """What one query, without those nested in it, turned out to be.
+    """The findings about one query, without those nested in it.
 
     `owner` maps each variable to the index of the block that binds it, in pattern order; `joins`
     are (join, first block of its left side, first of its right side, end); `conjuncts` are the
@@ -172,7 +172,7 @@ class Walk:
     def prefix(
         self, prefix: str, span: Span, known: Collection[str], *, made: bool = False
     ) -> None:
-        """A use of a prefix where `known` are in scope; one that is not is told of once.
+        """Check a use of a prefix where `known` are in scope; an undefined one is reported once.
         `made`: in a constructor, where a name without prefix is in no namespace."""
         if prefix in self.known_prefixes:
             self.found.prefixes.add(prefix)

@@ -1,7 +1,7 @@
 """Warnings about joins: sides that no value join connects, and patterns joined with themselves.
 
-Goes in: the `Findings` of a query. Comes out: warnings. Neither is an error, as a cross product
-within a short window and a symmetric pair can be what is wanted, but seldom are.
+In: the `Findings` of a query. Out: warnings. Neither is an error, as a cross product within a short
+window and a symmetric pair can be what is wanted, but seldom are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def join_warnings(found: Findings) -> list[Diagnostic]:
 
 
 def _unconnected(found: Findings) -> list[Diagnostic]:
-    """Joins none of whose pairs of blocks hang together, directly or through other blocks."""
+    """Joins whose two sides no value join connects, directly or through other blocks."""
     parent = list(range(found.joins[-1][3]))
 
     def root(block: int) -> int:
@@ -63,7 +63,7 @@ def _unconnected(found: Findings) -> list[Diagnostic]:
 
 
 def _sides(owner: Mapping[str, int], low: int, middle: int, high: int) -> str:
-    """What there is on either side for a value join."""
+    """A hint that names the variables of either side, of which a value join can be made."""
     left, right = (
         [name for name, block in owner.items() if start <= block < end]
         for start, end in ((low, middle), (middle, high))

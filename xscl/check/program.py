@@ -1,6 +1,6 @@
 """Syntax trees to a program: names resolved, ids given, everything static checked.
 
-Goes in: the parsed files, which share one namespace of ids and streams. Comes out: a `Program` of
+In: the parsed files, which share one namespace of ids and streams. Out: a `Program` of
 resolved queries and warnings, or an `XsclError` with all errors found. Cost is linear in the text.
 The checks of one query are in `check_query`, the warnings about its joins in `check_joins`, the
 search for cycles in `cycles`.
@@ -34,7 +34,7 @@ _HASH_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class ResolvedQuery:
-    """A query that stands for itself.
+    """A query that no longer depends on the rest of its file.
 
     `id` is its label, else its PUBLISH name, else "q" and a hash of its canonical text without
     label. In `query` every duration is a number of microseconds (None: INFINITY) and has no name.
@@ -265,7 +265,7 @@ def _duplicates(queries: list[_Checked]) -> list[Diagnostic]:
                     also=(("the other is here:", published.publish_span or published.span),),
                 )
             )
-        # Two queries known by the stream that both publish are told of once.
+        # Two queries whose id is the stream that both publish are reported once.
         if first is not query and (published is query or query.label or first.label):
             errors.append(_same_id(each.id, query, first))
     return errors

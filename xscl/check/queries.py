@@ -1,7 +1,7 @@
 """Static checks of one query: its pattern, its SELECT, and where each variable comes from.
 
-Goes in: an `ast.Query` and the prefixes of its file. Comes out: a `Findings` with the errors and
-warnings, and what later passes ask for: which block binds a variable, the joins, the conjuncts.
+In: an `ast.Query` and the prefixes of its file. Out: a `Findings` with the errors and warnings, and
+the facts that later passes need: which block binds a variable, the joins, the conjuncts.
 """
 
 from __future__ import annotations

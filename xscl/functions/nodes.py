@@ -1,6 +1,6 @@
-"""The functions that only filters have, since they ask for nodes, for a position, or give a truth.
+"""The functions that only filters have: of nodes, of a position, or with a boolean result.
 
-A table of names and of what goes in and comes out; the evaluators of stage 1 know what they do.
+A table of names, arities and kinds; the evaluators of stage 1 implement them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The functions of the language: one table of names, arities and kinds, and what they compute.
+"""The functions of the language: one table of names, arities and kinds, and their implementations.
 
-Goes in and comes out: `str`, `float` and `bool`, already converted; nodes are someone else's
-business. Strings and numbers are XPath 1.0's: a string converts by `to_number`, a number by
-`to_string`, and what is no number is NaN.
+Arguments and results are `str`, `float` and `bool`, already converted; callers turn nodes into
+them. Strings and numbers are XPath 1.0's: a string converts by `to_number`, a number by
+`to_string`, and a text that is not a number converts to NaN.
 """
 
 from __future__ import annotations

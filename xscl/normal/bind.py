@@ -1,7 +1,7 @@
-"""Constants in the place of parameters.
+"""Binding: constants in the place of parameters.
 
-What a tree with parameters is with other literals is asked a million times, so a tree is made into
-a function once: of the literals of a query, as they are written, in the order of its text.
+A tree with parameters is bound to the literals of very many queries. So it is compiled once into a
+function of a query's literals, which are given as they are written, in the order of its text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one order in which the filters of a step stand, whatever order they were written in."""
+"""The canonical order of a step's filters, independent of the order in which they were written."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The intermediate form: what stands in tree patterns, predicates and SELECT once names are
-resolved.
+"""The intermediate form of tree patterns, predicates and SELECT, after names are resolved.
 
 It has no places and no prefixes, and no variable but where a path begins at one. A literal of the
 query is a `Parameter`: queries that differ in literals only have one tree. `bind` puts constants in
@@ -59,7 +58,7 @@ class Calculation(_Symbol):
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """What a step asks of a node; `name` and `namespace` are None where any will do."""
+    """The node test of a step; `name` and `namespace` are None if any matches."""
 
     kind: Choice["element", "attribute", "text", "self"]
     name: str | None = None
@@ -107,13 +106,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The nodes that steps lead to from the node that is looked at; no steps: that node."""
+    """The nodes that steps lead to from the context node; without steps, the context node."""
 
     steps: tuple[Step, ...] = ()
 
 
 HERE = Path()
-"""The node that is looked at."""
+"""The context node."""
 
 Written = tuple[str | Parameter, ...]
 """Text, with parameters for the literals in it."""

@@ -1,8 +1,8 @@
 """Value-join normal form (dissertation, section 6.3): a query as tree patterns and value joins.
 
-In comes a checked query; out comes a `NormalQuery`, in which every predicate has found its place:
+In: a checked query. Out: a `NormalQuery`, in which each predicate has one of three places:
 
-- what speaks of one node only is pushed into the filters of that node;
+- a predicate over one node only is pushed into the filters of that node;
 - an equality between values of two nodes is a value join;
 - a path in a predicate (`x1/author`) has become a binding of its block.
 """

@@ -1,6 +1,7 @@
-"""Tree patterns: what a block asks of one document, as a tree of nodes with canonical definitions.
+"""Tree patterns: the condition of a block on one document, as a tree of nodes with canonical
+definitions.
 
-In comes a `Block` of the syntax tree; out comes a list of `PatternNode`s, each below its parent.
+In: a `Block` of the syntax tree. Out: a list of `PatternNode`s, each below its parent.
 Bindings become nodes of their own. Everything that only filters (comparisons, existence, and
 bindings that nobody names) is folded into the filters of the step that it constrains, so that a
 node's `Definition` says exactly which document nodes can stand for it. Two nodes of equal

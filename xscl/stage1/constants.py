@@ -75,7 +75,7 @@ class Atom:
     constant: str | float
 
     def selectivity(self) -> tuple[int, int]:
-        """Smaller is better as the one filter that decides whether the others are looked at."""
+        """A rank: the atom of the smallest rank decides whether the other filters are evaluated."""
         length = len(self.constant) if isinstance(self.constant, str) else 0
         return (_PREFERENCE.index(self.test), -length)
 

@@ -1,4 +1,4 @@
-"""How commands talk to a running service: where it is, who they are, and what its answers mean.
+"""The client by which commands use a running service: its address, the token, its responses.
 
 In: an address or a state directory, requests. Out: answers, or Failed with what to do about it.
 """
@@ -365,7 +365,7 @@ def _seconds(patience: int, where: str | Path | None) -> float:
     asked = click.get_current_context().get_parameter_source("patience")
     if asked is ParameterSource.DEFAULT and not isinstance(where, str):
         state = where or Path(DEFAULT_STATE)
-        # Unlike Path.exists it raises nothing where nobody may look.
+        # Unlike Path.exists it does not raise if permission is denied.
         if not os.path.exists(state / "broker.duckdb"):
             return 0.0
     return patience / 1_000_000

@@ -153,7 +153,7 @@ async def _begin(
         Header(ge=0, le=LARGEST, description="the last that was received, when a stream goes on"),
     ] = None,
 ) -> int:
-    """Where a stream begins: what it is told of is checked before it is one."""
+    """The number after which a stream begins; parameters are checked before it is opened."""
     begin = after if last_event_id is None else last_event_id
     if subscription is not None and not begin:
         last = await api.read(partial(api.service.mailbox.latest, subscription, 1))

@@ -62,7 +62,7 @@ class Waiting:
         self._stop = mailbox.watch(self._heard)
 
     def drain(self) -> None:
-        """From now on nobody waits. From any thread, any number of times."""
+        """End all waiting, now and later. May be called from any thread, any number of times."""
         self.draining = True
         self._call(self._wake_all)
 

@@ -1,4 +1,4 @@
-"""What goes into the service's operations and comes out of them.
+"""The arguments and results of the service's operations.
 
 Times and durations are integers of microseconds, times since 1970 in UTC.
 """
@@ -170,8 +170,8 @@ class FeedFigures:
 class ServiceFigures:
     """The service at a glance.
 
-    `engine` is as it was `engine_age` microseconds ago: while the engine is busy with something
-    long (history, a backup) nobody waits for it. `maintenance` names the tasks that fail, with the
+    `engine` are its figures of `engine_age` microseconds ago: while the engine is busy for long
+    (history, a backup) older figures are returned at once. `maintenance` maps failing tasks to the
     reason. `sizes` are those of the files in bytes.
     """
 

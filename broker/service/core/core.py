@@ -197,16 +197,17 @@ class Core:
             yield
 
     def hand_over(self, matches: Sequence[Match]) -> None:
-        """From the outbox into the mailbox, and what else the engine has to tell to its owners.
+        """Move matches from the outbox into the mailbox, and record suspensions as events.
 
-        For who has held the lock since these matches were committed: if a subscription were dropped
-        in between, they would come into the mailbox after it had let go of them.
+        The caller must have held the lock since the matches were committed. Otherwise a
+        subscription could be dropped in between, and its matches would enter the mailbox after the
+        mailbox had dropped it.
         """
         with self.lock:
             if matches:
                 self.mailbox.take(matches, self.now())
                 self.engine.acknowledge(match.id for match in matches)
-            # Who asks has reported those of the last time.
+            # The call confirms the suspensions of the last call, which were recorded below.
             for suspension in self.engine.take_suspensions():
                 _log.warning("subscription.suspended", id=suspension.id, reason=suspension.reason)
                 text = f"{suspension.id} is suspended: {suspension.reason}"
@@ -216,7 +217,7 @@ class Core:
                 self.on_suspension(suspension.id, suspension.reason)
 
     def empty_outbox(self) -> None:
-        """Hand over what was found and is not in the mailbox yet."""
+        """Hand over all matches that are in the outbox."""
         left = True
         while left:
             with self.lock:
@@ -227,8 +228,8 @@ class Core:
     # -- after a failure -----------------------------------------------------------------------
 
     def mend(self) -> None:
-        """Make sure that the engine in memory is that of the file: of a commit that failed nobody
-        can tell whether it is there."""
+        """Reopen the engine if its memory differs from the file: after a failed commit it is
+        unknown whether the file has the batch."""
         with self.lock:
             engine = self.engine
             try:

@@ -37,7 +37,7 @@ class Observer(Protocol):
 
 
 class Watch:
-    """What a pipeline tells while it runs, and its figures."""
+    """Receives a pipeline's reports while it runs, and has its figures."""
 
     def __init__(self, kind: str, core: Core, observer: Observer) -> None:
         self._core = core
