@@ -96,15 +96,25 @@ def reasons(match: Match) -> list[tuple[str, str]]:
 
 
 def others(match: Match) -> Iterator[tuple[str, str]]:
-    """The variables that join nothing, with their values; without repeated values and without those
-    that are in a headline."""
+    """The variables that join nothing, with their values; without repeated values, without those
+    that are in a headline, and without whole items, whose texts are run together."""
     joins = {name for names in match.joined for name in names}
     seen = {tuple(match.values.get(name, ())) for name in joins}
     said = {text for d in match.documents for text in (d.title, d.feed, d.link)}
     for name, texts in match.values.items():
-        if name not in joins and tuple(texts) not in seen and not said.issuperset(texts):
+        if name in joins or tuple(texts) in seen or said.issuperset(texts):
+            continue
+        if not any(_is_whole(text, match) for text in texts):
             seen.add(tuple(texts))
             yield name, _listed(texts)
+
+
+def _is_whole(text: str, match: Match) -> bool:
+    """Whether a value is that of a whole item: its title, its link and the rest in one."""
+    blanks = " ".join(text.split())
+    return any(
+        d.title and d.link and d.title in blanks and d.link in blanks for d in match.documents
+    )
 
 
 def headline(match: Match) -> str:

@@ -59,6 +59,18 @@ story  2026-10-05 08:15 UTC
     )
 
 
+def test_a_whole_item_is_no_value_to_read() -> None:
+    """Bound to ask what is in it, it would be told as all its texts in one."""
+    match = found(
+        Document("a", timestamp=TIME, xml="<advisory><cve>CVE-1</cve><of>kelp</of></advisory>"),
+        Document("b", timestamp=TIME, xml=item("kelp", "Fixes\n CVE-1")),
+        query="S//advisory[./cve->cve][./of->of]"
+        " JOIN {of = site AND contains(notes, cve)} S//item->notes[./channel_title->site]",
+    )
+    assert "https://c.example/1" in match.values["notes"][0]
+    assert [name for name, _ in others(match)] == ["cve"]
+
+
 def test_values_have_the_names_of_select_too() -> None:
     match = story()
     assert match.values["paper"] == match.values["site"] == ["City"]
