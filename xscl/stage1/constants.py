@@ -1,4 +1,4 @@
-"""Filters with constants, indexed: which of very many constants does a value satisfy?
+"""Filters with constants, indexed: finds which of very many constants a value satisfies.
 
 Most subscriptions narrow a block by a constant: this author, that keyword, a price above. Trying
 each subscription's filter on each document would cost as much as there are subscriptions. An
@@ -59,7 +59,7 @@ _PREFERENCE: tuple[Test, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is compared with constants: an expression over a node, of all nodes or of the first."""
+    """The expression over a node that is compared with constants, of all nodes or of the first."""
 
     expr: ir.Expr
     first: bool
@@ -81,7 +81,7 @@ class Atom:
 
 
 def atom_of(part: ir.Expr) -> Atom | None:
-    """The atom that a filter is, or None where it is none that an index serves."""
+    """The filter as an atom, None if no index serves it."""
     if ir.looks_around(part):
         return None
     match part:
@@ -150,7 +150,7 @@ _HOLDS: dict[Test, Callable[[Any, Any], bool]] = {
 
 
 def holds(check: Check, values: Sequence[str | float]) -> bool:
-    """Whether an atom holds for what its subject is at a node."""
+    """Whether an atom holds for its subject's values at a node."""
     test, constant = _HOLDS[check.test], check.constant
     return any(test(value, constant) for value in values)
 
@@ -233,7 +233,7 @@ class ConstantIndex:
         return number
 
     def remove(self, test: Test, constant: str | float) -> int:
-        """Take back one `add`; the number that it gave."""
+        """Undo one `add`; returns the number that it gave."""
         number = self._numbers[test][constant]
         if not self._uses.remove(number):
             return number

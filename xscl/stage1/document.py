@@ -56,7 +56,7 @@ _PARSER = _parser()
 
 
 def parse_document(xml: bytes) -> etree._Element:
-    """The root element. Raises `DocumentError` for what is no well-formed, self-contained
+    """The root element. Raises `DocumentError` unless the bytes are a well-formed, self-contained
     document."""
     try:
         return etree.fromstring(xml, _PARSER)
@@ -67,7 +67,8 @@ def parse_document(xml: bytes) -> etree._Element:
 
 
 def encode_text(text: str) -> bytes:
-    """A document held as text in bytes; its declaration no longer says how it is encoded."""
+    """A document held as text, in UTF-8. Its XML declaration, whose encoding is no longer true, is
+    removed."""
     text = text.removeprefix("\ufeff")
     if text.startswith("<?xml") and text[5:6] in " \t\r\n":
         end = text.find("?>")

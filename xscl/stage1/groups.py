@@ -39,7 +39,7 @@ Tests = tuple[tuple[int, Tried | Check], ...]
 
 
 class Entry:
-    """What is kept of an edge: variables, its group, and the filters that the group does not
+    """An edge in the automaton: its variables, its group, and the filters that the group does not
     decide. `atom` is the constant by which the group finds it."""
 
     __slots__ = ("atom", "group", "id", "tests", "var1", "var2")
@@ -56,7 +56,7 @@ class Entry:
 
 
 ENTRIES: OneOrMany[int, Entry] = OneOrMany(attrgetter("id"))
-"""How the edges of one constant are held: most constants are those of one."""
+"""The edges of one constant: most constants have a single edge."""
 
 
 class Group:

@@ -1,7 +1,7 @@
 """Stage 1: documents to witnesses (dissertation, section 6.3).
 
-A `Matcher` holds the structural edges that the registered queries need, all in one shared NFA. In
-goes one parsed document with its streams; out comes its `Witness`: the rows of the paper's RbinW
+A `Matcher` holds the structural edges that the registered queries need, all in one shared NFA. In:
+one parsed document with its streams. Out: its `Witness`, the rows of the paper's RbinW
 (var1, var2, node1, node2), with the coded value of node2 (the paper's RdocW) beside each row.
 
 An edge relates a variable to one above it in the same tree pattern: the pairs of document nodes
@@ -38,7 +38,8 @@ class Matcher:
             self.add(edge)
 
     def add(self, edge: Edge) -> None:
-        """From the next document on, match an edge too. Costs the same however many there are."""
+        """Match an edge from the next document on. The cost does not depend on how many there
+        are."""
         definition = edge.definition
         steps = definition.steps
         filters = [(i, f, atom_of(f)) for i, step in enumerate(steps) for f in step.filters]
@@ -73,7 +74,7 @@ class Matcher:
             self.automaton.tell(state, lambda here: here.simple.update({entry.id: row}))
 
     def change(self, edges: Iterable[tuple[int, Edge | None]]) -> None:
-        """From the next document on, match these edges as they are here, None for not at all."""
+        """Add or replace these edges from the next document on; those that are None are removed."""
         for edge_id, edge in edges:
             if edge_id in self.edges:
                 self.remove(edge_id)
@@ -81,7 +82,7 @@ class Matcher:
                 self.add(edge)
 
     def remove(self, edge_id: int) -> None:
-        """From the next document on, match an edge no longer."""
+        """Remove an edge from the next document on."""
         entry = self.edges.pop(edge_id)
         group = entry.group
         if entry.atom is not None and group.trigger is not None:

@@ -6,8 +6,8 @@ any element makes. Documents are read by the DFA of this NFA: a `StateSet` is th
 after a label path, and its moves are found when they are first needed. A move that was made before
 costs one dictionary look-up, however many patterns are registered.
 
-A pattern that comes or goes changes only the state sets that hold the state where its path leaves
-those of the others. What is remembered is bounded: when it is full, all of it is forgotten.
+Adding or removing a pattern changes only the state sets that hold the state where its path leaves
+those of the others. The cached DFA is bounded: when it is full, all of it is dropped.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from xscl.normal import ir
 from xscl.stage1.states import Accept, State, StateSet, label_keys, moves_of
 
 _PATCHED = 1_000
-"""With more state sets than this, a change forgets them instead of looking at each."""
+"""With more state sets than this, a change drops them all instead of patching each."""
 
 _FEW = 4
-"""States of which each is asked sooner than whether any state knows a name."""
+"""With fewer active states than this, trying each is faster than looking the name up first."""
 
 
 class Automaton:
     """The NFA of all registered paths, one start state per stream, and its DFA.
 
-    `limit` bounds what is remembered of the DFA: its moves, and the states in its state sets.
+    `limit` bounds the cached DFA: its moves, and the states in its state sets.
     """
 
     def __init__(self, limit: int = 50_000) -> None:
@@ -43,7 +43,7 @@ class Automaton:
     # -- patterns ----------------------------------------------------------------------------
 
     def reach(self, stream: str, steps: Iterable[ir.Step]) -> State:
-        """The state after a path, made where it is new."""
+        """The state after a path; made if it is new."""
         state = self.starts.get(stream)
         if state is None:
             state = self.starts[stream] = State()
@@ -63,14 +63,14 @@ class Automaton:
         return state
 
     def accept(self, state: State, key: Hashable, accept: Accept) -> None:
-        """From now on this is done in the nodes of a state."""
+        """Add an action at the nodes of a state."""
         if state.accepts is None:
             state.accepts = {}
         state.accepts[key] = accept
         self.tell(state, accept.enter)
 
     def refuse(self, state: State, key: Hashable) -> None:
-        """Take back `accept`, with the states that nothing else needs."""
+        """Undo `accept`, and remove states that nothing else needs."""
         assert state.accepts is not None
         accept = state.accepts.pop(key)
         self.tell(state, accept.leave)
@@ -89,7 +89,7 @@ class Automaton:
             state = origin
 
     def tell(self, state: State, change: Callable[[StateSet], object]) -> None:
-        """Change what is done in the nodes of a state, in all state sets that hold it."""
+        """Change the actions of a state, in all state sets that hold it."""
         if len(self._sets) > _PATCHED:
             self.forget()
             return
@@ -204,7 +204,8 @@ class Automaton:
         self.remembered += more
 
     def forget(self) -> None:
-        """Drop the DFA: it is found again, for the NFA as it now is. Walks under way may go on."""
+        """Drop the DFA, which is then determinised again from the current NFA. Walks under way may
+        go on."""
         for held in self._sets.values():
             held.forget()
         self._sets.clear()

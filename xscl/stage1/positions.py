@@ -1,4 +1,4 @@
-"""Where the steps of a path may stand on a label path."""
+"""The positions that the steps of a path may have on a label path."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _FACTOR = 8
 _LONGEST = 1 << 17
 """Words in one automaton at most: that of a million takes seconds to build."""
 _WORTH = 5
-"""To put a word into an automaton costs as much as so many searches in one."""
+"""The cost of adding a word to an automaton, in searches of one automaton."""
 
 
 class Bounds:
@@ -63,7 +63,7 @@ class Bounds:
 
 
 class Keywords:
-    """Words that are searched for in texts. `numbers` says which are there, and their numbers.
+    """Words that are searched for in texts. `numbers` are the current words with their numbers.
 
     A run is at least `factor` times as long as the next, unless it has `longest` words or more."""
 
@@ -90,7 +90,7 @@ class Keywords:
         """Searches in the runs after the first of those that would fit into one."""
 
     def add(self, word: str) -> None:
-        """A word that `numbers` has now."""
+        """Add a word, which `numbers` has now."""
         runs = self._runs
         runs.append([word])
         self._automata.append(None)
@@ -100,8 +100,8 @@ class Keywords:
             self._automata[-2:] = [None]
 
     def remove(self) -> None:
-        """A word that `numbers` has no longer. It is still found, until half of all words are
-        so."""
+        """Remove a word, which `numbers` has no longer. The runs still contain it, until half of
+        their words are removed ones."""
         self._dead += 1
         if self._dead > len(self._numbers):
             words = [str(word) for word in self._numbers]
@@ -123,7 +123,7 @@ class Keywords:
                     found.add(number)
 
     def _merge(self) -> None:
-        """Make the last runs one, when searching them all has cost as much as that does."""
+        """Merge the last runs, when searching them all has cost as much as merging does."""
         start, total = len(self._runs), 0
         while start and total + len(self._runs[start - 1]) <= self._longest:
             start -= 1

@@ -13,7 +13,8 @@ var2, and whether the string value of the node is coded."""
 
 
 class Accept(Protocol):
-    """What is done in a node where paths end. It enters and leaves the state sets of such nodes."""
+    """An action at nodes where paths end. It adds itself to the state sets of such nodes, and
+    removes itself from them."""
 
     def enter(self, here: StateSet) -> None: ...
     def leave(self, here: StateSet) -> None: ...
@@ -80,7 +81,7 @@ class State:
 
 
 def moves_of(step: ir.Step) -> Iterator[tuple[str, str]]:
-    """The moves that a step is: kind and key."""
+    """The moves of a step: kind and key."""
     if step.axis == "//":
         yield "loop", ""
     match step.test.kind:
@@ -138,7 +139,7 @@ class StateSet:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look again at what the active states want."""
+        """Recompute the `wants_` flags from the active states."""
         self.wants_attributes = self.wants_texts = self.wants_below = False
         for state in () if self.leaf else self.active:
             loop = state.kind == "loop"

@@ -1,6 +1,6 @@
-"""A document as numbered nodes in document order: what filters that go in any direction walk on.
+"""A document as numbered nodes in document order, for filters that go in any direction.
 
-Goes in: an lxml element. Comes out: a `Tree` of the whole document that it stands in. A node is an
+In: an lxml element. Out: a `Tree` of the whole document that contains it. A node is an
 index: 0 is the document, an element comes before its attributes and these before its children, so
 document order is that of the numbers, and what lies below node i are the nodes from i + 1 up to
 `ends[i]`. Namespaces are no nodes here.
@@ -41,7 +41,7 @@ class Tree:
         self.numbers: list[int] = []
         """By the number of an element, comment or processing instruction in the document."""
         self.known: dict[object, dict[int, Any]] = {}
-        """What parts of filters gave at nodes, by the part."""
+        """Cached values of parts of filters at nodes, by the part."""
         self._build(root)
 
     def _build(self, root: etree._Element) -> None:
@@ -229,7 +229,7 @@ def tree_of(element: etree._Element) -> Tree:
 
 
 def forget_tree() -> None:
-    """The document is done with, and may change or go."""
+    """Drop the cached tree, because its document may now be changed or freed."""
     _LAST.tree = None
 
 

@@ -38,7 +38,7 @@ _NO_VALUE: Sequence[tuple[int, str | None, float]] = ((0, None, math.nan),)
 
 
 STANDING = 10_000
-"""Label paths for which it is remembered where a variable stands."""
+"""Label paths for which the positions of variables are cached."""
 
 Standing = dict[tuple[Group, tuple[str, ...]], tuple[int, ...]]
 """Where a variable stands among the open nodes, by its group and their labels."""
@@ -69,13 +69,13 @@ class Walk:
         # has a `label`.
         self.open: list[Open] = [(DOCUMENT_NODE % 2**64, None, start, 0)]
         self.label = ""
-        # What is known of nodes by their numbers, so that nothing is computed twice.
+        # Caches by the nodes' numbers, so that nothing is computed twice.
         self.passed: dict[tuple[Tried, int], bool] = {}
         self.values: dict[tuple[ConstantIndex, int], Sequence[str | float]] = {}
         self.satisfied: dict[tuple[ConstantIndex, int], set[int]] = {}
 
     def document(self, root: etree._Element) -> None:
-        """Witness all nodes. The loop is what every element costs, so it calls nothing of ours."""
+        """Witness all nodes. Each element passes this loop, so it calls no function of ours."""
         opened = self.open
         _, _, above, left = opened[0]
         flat, digest = self.witness.flat, xxh3_64_intdigest
@@ -159,7 +159,7 @@ class Walk:
         self.open.pop()
 
     def _labels(self) -> tuple[str, ...]:
-        """The labels from the root down to the node that is looked at."""
+        """The labels from the root down to the current node."""
         tags = [node.tag for _, node, _, _ in self.open if isinstance(node, etree._Element)]
         labels = [tag if isinstance(tag, str) else "#other" for tag in tags]
         return (*labels, self.label) if self.label else (*labels,)
@@ -269,7 +269,7 @@ class Walk:
         return test.around(tree, tree.at(number), 1, 1)
 
     def _values(self, index: ConstantIndex, depth: int) -> Sequence[str | float]:
-        """What a subject is at an open node."""
+        """The values of a subject at an open node."""
         number, context, _, _ = self.open[depth]
         key = (index, number)
         values = self.values.get(key)

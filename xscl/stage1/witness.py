@@ -1,5 +1,4 @@
-"""What stage 1 is asked for, and what it finds: edges of tree patterns, and the witness of a
-document."""
+"""The input and the output of stage 1: edges of tree patterns, and the witness of a document."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ class Witness:
     """Rows of one document: var1, var2, node1, node2 and value, `WIDTH` unsigned integers of 64
     bits, one after the other. So the document's own node, -1, is 2**64 - 1.
 
-    The value is the code of node2's value, 0 where nobody joins it or where it is NaN, which equals
+    The value is the code of node2's value, 0 if no query joins it or if it is NaN, which equals
     nothing. `text` and `num` are the value itself and its number, by the row's number, where
     predicates read them; NaN is left out. Rows are flat since a list for each column costs more to
     fill than all else that a row costs.

@@ -1,8 +1,8 @@
 """Expressions of filters over a numbered document: all of XPath 1.0, in any direction.
 
-Goes in: an expression. Comes out: a function of a `Tree`, a node, and the node's position and the
-number of nodes among which it stands (XPath 1.0, section 1). Here goes what plain steps downwards
-(`xscl/stage1/filters.py`) cannot say.
+In: an expression. Out: a function of a `Tree`, a node, and the node's position and the number of
+nodes among which it stands (XPath 1.0, section 1). Expressions of plain downward steps are compiled
+by `xscl/stage1/filters.py` instead.
 
 No document makes this explode: a part that asks for no position is worked out once for a node
 however often it is asked (the tables of Gottlob, Koch and Pichler, VLDB 2002), and the nodes on the
