@@ -35,6 +35,9 @@ CASES = {
     "S//a WITHIN 24 -- unit\n hours": "S//a\nWITHIN 1 day; -- unit",
     ";; -- nothing\n; S//a;; -- why\n;": "-- nothing\nS//a;\n-- why",
     "-- only comments": "-- only comments",
+    "S//a->x WHERE x = (';'\n-- c\n) AND x = 1": (
+        "S//a->x\nWHERE x = ';'\n    -- c\n    AND x = 1;"
+    ),
 }
 
 

@@ -124,7 +124,8 @@ def _read(text: str, at: int, into: _Statement) -> int:
     word = token[0]
     if word == ";" and not into.tokens:
         return token.end()  # a statement of nothing
-    key = word[1:-1] if word[0] in "'\"" and len(word) > 1 else word.upper()
+    # Either quote makes the same text, which is not the same as a word or a `;`.
+    key = f"'{word[1:-1]}" if word[0] in "'\"" and len(word) > 1 else word.upper()
     into.tokens.append(_Token(at, token.end(), _SAME.get(key, key)))
     return token.end()
 
