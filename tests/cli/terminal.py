@@ -91,11 +91,16 @@ class Terminal:
             assert self._read(0.5), f"ended before {words}:\n{self.text}"
         return self.raw.decode("utf-8", "replace")
 
-    def ended(self) -> Ended:
-        """Wait for the end, of all that holds the terminal."""
+    def ended(self, pressing: str = "") -> Ended:
+        """Wait for the end, of all that holds the terminal. A key may be pressed again meanwhile, as
+        people do: a signal between a prompt and the read behind it is noticed with the next key."""
         end = time.monotonic() + PATIENCE
+        before = len(self.raw)
         while self._read(0.5):
             assert time.monotonic() < end, f"did not end:\n{self.text}"
+            if pressing and len(self.raw) == before:
+                self.type(pressing)
+            before = len(self.raw)
         code = self.process.wait(timeout=PATIENCE)
         return Ended(code, self.lines, self.raw.decode("utf-8", "replace"))
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -106,44 +105,3 @@ def test_reading_twice_gives_the_same(spool: Spool) -> None:
 def test_options(options: dict[str, str], reason: str) -> None:
     with pytest.raises(SpoolError, match=reason):
         FeedSpool(options).streamReader(None)
-
-
-def test_in_spark(spool: Spool, tmp_path: Path) -> None:
-    """Bounded, in small batches, and on from the checkpoint; every row once and in order."""
-    from broker.spark.session import start_session, stop_session
-
-    fill(spool, 120)
-    session: Any = start_session("local[2]", state_dir=tmp_path / "spark")
-    try:
-        session.dataSource.register(FeedSpool)
-        bounded = session.read.format("feed_spool").option("path", str(spool.path)).load()
-        table = bounded.toArrow()
-        assert table.column("seq").to_pylist() == list(range(1, 121))
-        assert table.column("xml").to_pylist()[0] == next(spool.read(0, 1)).xml
-        assert table.schema.names == DOCUMENTS.names
-
-        batches: list[list[int]] = []
-
-        def take(frame: Any, _number: int) -> None:
-            batches.append(frame.toArrow().column("seq").to_pylist())
-
-        def run() -> None:
-            rows = (
-                session.readStream.format("feed_spool")
-                .option("path", str(spool.path))
-                .option("rows_per_batch", "50")
-                .option("rows_per_partition", "10")
-                .load()
-            )
-            writer = rows.writeStream.foreachBatch(take).trigger(availableNow=True)
-            query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-            assert query.awaitTermination(60)
-
-        run()
-        assert [len(batch) for batch in batches] == [50, 50, 20]
-        spool.trim(100)
-        fill(spool, 5, "http://b.example/")
-        run()
-        assert [seq for batch in batches for seq in batch] == list(range(1, 126))
-    finally:
-        stop_session(session)

@@ -105,13 +105,19 @@ def _subscribe(maker: Maker, ids: tuple[str, ...]) -> Subscribe:
     return Subscribe(PREAMBLE + ";\n".join(maker.query(i) for i in ids), ids)
 
 
-def steady(r: Random, level: Level = "core", queries: int = 4, derived: bool = False) -> Case:
+def steady(
+    r: Random,
+    level: Level = "core",
+    queries: int = 4,
+    derived: bool = False,
+    make: type[Maker] = Maker,
+) -> Case:
     """Queries first, then distinct documents, none of them late: the ground of the laws.
 
-    `derived`: whether queries read other queries' results.
+    `derived`: whether queries read other queries' results. `make` draws them.
     """
     fresh = documents(r, level, r.randint(2, 7))
-    maker = Maker(r, level, fresh, derived)
+    maker = make(r, level, fresh, derived)
     first = _subscribe(maker, tuple(f"q{k + 1}" for k in range(queries)))
     cuts = cut(r, fresh)
     return Case(WEEK, (first, *cuts), r.choice((2, 3, 8)), r.choice((1, 2, 4, 1_000_000)))

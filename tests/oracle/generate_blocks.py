@@ -37,10 +37,16 @@ class Shape:
 class Blocks:
     """Blocks over some documents."""
 
+    whole_xpath = True
+    """Whether filters look around a node, and functions are drawn that XPath 2.0 has otherwise."""
+
     def __init__(self, r: Random, level: Level, documents: Sequence[Arrival]) -> None:
         self.r = r
         self.level = level
         self.documents = [(d, etree.fromstring(d.xml)) for d in documents]
+
+    def beyond(self, percent: int) -> bool:
+        return self.whole_xpath and self.level == "full" and self.chance(percent)
 
     def chance(self, percent: int) -> bool:
         # Written so that 0, where a failing example shrinks to, is the plain case.
@@ -149,7 +155,7 @@ class Blocks:
         """Like `steps`, binding nothing."""
         if self.level == "full" and self.chance(15):
             inner = f"[{self.condition(chain[-1], 0)}]"
-        elif self.level == "full" and self.chance(8):
+        elif self.beyond(8):
             inner = f"[{self.r.choice(POSITIONS)}]"
         else:
             inner = ""
@@ -160,7 +166,7 @@ class Blocks:
 
     def filter(self, shape: Shape, element: etree._Element, nested: int) -> str:
         """What may bind: a path, or a conjunction of paths and conditions."""
-        if self.level == "full" and self.chance(8):
+        if self.beyond(8):
             return self.r.choice(POSITIONS)
         dice = self.r.randint(0, 9)
         if dice < 6:
@@ -173,7 +179,7 @@ class Blocks:
 
     def condition(self, element: etree._Element, depth: int) -> str:
         """What binds nothing: comparisons, existence, functions, and, or, not."""
-        if self.level == "full" and self.chance(12):
+        if self.beyond(12):
             return self.around(element)
         dice = self.r.randint(0, 9)
         if depth > 0 and dice >= 7:
@@ -188,7 +194,7 @@ class Blocks:
             return self.boolean(self.relative(None, element, 0)[0])
         path, near = self.relative(None, element, 0)
         left = self.applied(path) if self.level == "full" and self.chance(30) else path
-        if self.level == "full" and self.chance(8):
+        if self.beyond(8):
             left = self.tokens(left)
         if dice < 3:
             constant = (near.text or "") if self.chance(60) else self.r.choice(TEXTS[self.level])
@@ -227,11 +233,14 @@ class Blocks:
 
     def applied(self, operand: str) -> str:
         """A function of an operand: string or number, as it comes."""
-        name = self.r.choice((
+        names = [
             "lower-case", "upper-case", "normalize-space", "string-length", "number", "concat",
-            "substring", "date", "url", "words", "substring-before", "substring-after",
-            "translate", "string", "round", "floor", "ceiling",
-        ))  # fmt: skip
+            "substring", "date", "url", "words",
+        ]  # fmt: skip
+        if self.whole_xpath:
+            names += ["substring-before", "substring-after", "translate", "string"]
+            names += ["round", "floor", "ceiling"]
+        name = self.r.choice(names)
         if name == "concat":
             return f"concat({operand}, {self.r.choice((quoted('x'), '1', operand))})"
         if name == "substring":

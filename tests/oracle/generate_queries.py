@@ -272,7 +272,7 @@ class Maker(Blocks):
                 return self.narrowed(self.path(self.r.choice(left)))
             return self.boolean(self.narrowed(self.expression(left, 1)))
         one, other = (self.narrowed(self.expression(names, 1)) for names in (left, right))
-        if self.chance(8):
+        if self.beyond(8):
             one = self.tokens(one) if one[-1] != ")" and " " not in one else one
         if self.chance(15):
             other = self.r.choice((*NUMBERS, quoted("x"), quoted("1")))
@@ -293,9 +293,9 @@ class Maker(Blocks):
     def narrowed(self, expression: str) -> str:
         """A path, at times with a filter that looks around its last step."""
         if expression[-1] not in ")]" and "/" in expression and " " not in expression:
-            if self.chance(20):
+            if self.beyond(20):
                 return f"{expression}[{self.r.choice(POSITIONS)}]"
-            if self.chance(10):
+            if self.beyond(10):
                 return f"{expression}[../{self.r.choice(('a', 'b', '*'))}]"
         return expression
 

@@ -90,7 +90,7 @@ def _verdict(counts: Counter[str], original: Original, self: Signatures, *args: 
     return found
 
 
-def _heated(counts: Counter[str], original: Original, *args: Any) -> Any:
+def _made_hot(counts: Counter[str], original: Original, *args: Any) -> Any:
     counts["hot: a value becomes hot"] += 1
     return original(*args)
 
@@ -115,12 +115,12 @@ def _reached(counts: Counter[str], original: Original, self: Joiner, needed: Any
     return recalled
 
 
-def _left(counts: Counter[str], original: Original, *args: Any) -> Any:
+def _deferred(counts: Counter[str], original: Original, *args: Any) -> Any:
     counts["slice: a pair"] += 1
     return original(*args)
 
 
-def _let_go(counts: Counter[str], original: Original, self: History, *args: Any) -> Any:
+def _evicted(counts: Counter[str], original: Original, self: History, *args: Any) -> Any:
     counts["history: let go"] += len(args[0])
     counts["history: let go, out of order"] += args[1] < self.floor
     return original(self, *args)
@@ -148,15 +148,15 @@ _WATCHED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (Templates, "_run", _ran),
     (HotLists, "met", _met),
     (HotLists, "_shorten", _shortened),
-    (HotLists, "heat", _heated),
+    (HotLists, "make_hot", _made_hot),
     (HotLists, "_list_together", _listed),
     (Signatures, "verdict", _verdict),
     (Joiner, "_recall", _recalled),
     (Joiner, "_reach", _reached),
-    (Joiner, "_leave", _left),
+    (Joiner, "_defer", _deferred),
     (Joiner, "replace", _replaced),
     (Joiner, "_load", _loaded),
-    (History, "let_go", _let_go),
+    (History, "evict", _evicted),
     (results, "admits", _within),
 )
 

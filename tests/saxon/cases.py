@@ -9,7 +9,7 @@ from tests.oracle.generate import WEEK, Batch, Case, Subscribe, steady
 from tests.oracle.generate_documents import documents
 from tests.oracle.generate_queries import PREAMBLE
 from tests.oracle.oracle import Arrival
-from tests.saxon.wild import Wild, respelled
+from tests.saxon.wild import Plain, Wild, respelled
 
 Kind = Literal["flat", "derived", "wild"]
 
@@ -18,7 +18,7 @@ def make(r: Random, kind: Kind) -> Case:
     """Queries first, then distinct documents, none of them late."""
     if kind == "wild":
         return wild(r)
-    of = steady(r, "full", 8, derived=kind == "derived")
+    of = steady(r, "full", 8, derived=kind == "derived", make=Plain)
     subscriptions = [event for event in of.events if isinstance(event, Subscribe)]
     fresh = [d for event in of.events if isinstance(event, Batch) for d in event.documents]
     return Case(of.lateness, (*subscriptions, *_halves(r, fresh)))
