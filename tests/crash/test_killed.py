@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -45,7 +46,15 @@ def test_killed_in_this_process(tmp_path: Path) -> None:
     missed = [str(each.kill) for each in struck if not each.reached]
     assert not missed, f"these points are not passed any more: {missed}"
     few = {"suspended"}  # killed there, and then dropped or replaced
-    assert not [name for name, count in found.items() if not count and name not in few], found
+    seen = Counter(found)
+    # How far the service gets between two kills depends on the machine, and with that whether, say, a
+    # throttle leaves a match out: so it lives on until everything has been seen.
+    for more in range(1, 5):
+        if all(seen[name] for name in found if name not in few):
+            break
+        _, again = live(tmp_path / f"again-{more}", SEED + more, [Kill(None, 0.4)])
+        seen.update(again)
+    assert not [name for name in found if not seen[name] and name not in few], seen
 
 
 @pytest.mark.spark
