@@ -138,7 +138,7 @@ def test_registering_many_queries_shows_how_far_it_is(tmp_path: Path) -> None:
     assert (ended.code, ended.lines) == (0, ["3 items, 0 matches"])
     assert "queries, read" in ended.raw
     assert re.search("[0-9],[0-9]{3} of 4,000 queries, checked", ended.raw)
-    assert "1,000 of 4,000 queries, registered" in ended.raw
+    assert re.search("[0-9],000 of 4,000 queries, registered", ended.raw)
 
 
 def test_registering_that_is_stopped_says_how_far_it_got(
