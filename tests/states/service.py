@@ -257,7 +257,7 @@ def _leave(own: Service) -> None:
 
 
 def _grow(own: Service) -> None:
-    own.call("POST", "/v1/feeds", json={"url": GANNET})
+    own.call("POST", "/v1/feeds", json={"url": GANNET, "allow_private": True})
     own.subscribe("first.xscl")
     own.subscribe(
         "limited: SELECT l FROM S//order[./isbn->l]", limit={"matches": 3, "period": "36500 days"}
