@@ -8,7 +8,7 @@
       | check.program.check                 names, kinds, ids, streams; all static errors at once
       v
     Program of ResolvedQuery
-      | normal.normalize.normalize          a tree pattern a block, value joins, residuals;
+      | normal.normalize.normalize          a tree pattern per block, value joins, residuals;
       |                                     literals are parameters from here on (`normal.ir`)
       v
     NormalQuery
@@ -17,18 +17,18 @@
     JoinGraph
       | normal.template.template            canonical numbering; constants, windows: parameters
       v
-    Template, Fitted                        stage 2 goes on with these: `broker.query`
+    Template, Fitted                        the input of stage 2: `broker.query`
 
     document
-      | stage1.document.parse_document      bounded, no network, no entities from outside
+      | stage1.document.parse_document      bounded, no network, no external entities
       v
     element tree
       | stage1.matcher.Matcher.match        one automaton for the patterns of all queries
       v
     Witness                                 rows (var1, var2, node1, node2, value)
 
-One public function per arrow. Whatever is wrong with a text is an `XsclError`, whose diagnostics
-have a code (`CODES`), a message, a place and often a hint, and render themselves.
+One public function per arrow. Every error in a text is reported as an `XsclError`, whose
+diagnostics have a code (`CODES`), a message, a place and often a hint, and can be rendered.
 """
 
 from __future__ import annotations

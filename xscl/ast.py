@@ -1,9 +1,9 @@
-"""The syntax tree of XSCL: frozen dataclasses, equal when the text means the same token by token.
+"""The syntax tree of XSCL: frozen dataclasses, equal if their texts are equal token by token.
 
-Spans are kept out of equality, so that printing and parsing again compares equal. One family of
-expressions (`Expr`) serves the filters of blocks and the predicates of joins alike: in a filter a
-`Path` starts at the filtered step (`variable` is None) or at the document, in a predicate at a
-variable.
+Spans are excluded from equality, so that a tree that is printed and parsed again is equal to the
+first. Filters of blocks and predicates of joins share one family of expressions (`Expr`): in a
+filter a `Path` starts at the filtered step (`variable` is None) or at the document, in a predicate
+at a variable.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Axis = Choice[
 class Test:
     """The node test of a step.
 
-    `kind` is "element" (`name`, or any where it is None), "attribute" (likewise), "text" or
-    "self" (the step `.`). `prefix` is the namespace prefix as written, None for any namespace.
+    `kind` is "element" (of this `name`; None: of any), "attribute" (likewise), "text" or "self"
+    (the step `.`). `prefix` is the namespace prefix as written, None for any namespace.
 
-    In filters there are also the kinds "node", "comment", "processing-instruction" (of that `name`)
-    and "root" (the document, with which an absolute path begins), and the axes of XPath that the
-    slash before the step does not say: there, `axis` is not None.
+    Filters also have the kinds "node", "comment", "processing-instruction" (of that `name`) and
+    "root" (the document, at which an absolute path begins), and all axes of XPath: `axis` is None
+    if the slash before the step determines the axis.
     """
 
     kind: Choice[
@@ -82,7 +82,7 @@ class String:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Number:
-    """A number; -0 is another than 0, as it is in a division."""
+    """A number. -0 and 0 are not equal, since division by them gives different results."""
 
     value: float
     span: Span = _span()
@@ -98,7 +98,7 @@ class Number:
 class Path:
     """`variable` and then `steps`. `x1` has no steps; `.` has neither; `./a//b` has no variable.
 
-    Alone as a filter it asks for existence, and its steps may bind variables.
+    As a whole filter it tests for existence, and its steps may bind variables.
     """
 
     variable: str | None
@@ -153,7 +153,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """`a | b`: the nodes of two or more parts; no part is itself a `Union`. In filters."""
+    """`a | b`: the nodes of two or more parts; no part is itself a `Union`. In filters only."""
 
     parts: tuple[Expr, ...]
     span: Span = _span()
@@ -161,8 +161,8 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """`(nodes)[filter]/steps`: of all nodes of `part` those that pass, and a path from them. In
-    filters."""
+    """`(nodes)[filter]/steps`: the nodes of `part` that pass all filters, and a path from them. In
+    filters only."""
 
     part: Expr
     filters: tuple[Expr, ...]
@@ -172,8 +172,8 @@ class Filtered:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """That a node is one of those that `step` selects from its parent. In normal form, where it
-    stands for a filter that asks for a position, with the filters before it."""
+    """The condition that a node is one of those that `step` selects from its parent. It occurs in
+    normal form only, where it replaces a positional filter and the filters before it."""
 
     step: Step
     span: Span = _span()
@@ -200,7 +200,7 @@ Expr = (
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """`microseconds` (None: INFINITY) as written with a number, or the `name` of a LET."""
+    """A window: `microseconds` (None: INFINITY) if written as a number, or the `name` of a LET."""
 
     microseconds: int | None
     name: str | None = None
@@ -209,7 +209,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One document's tree pattern. `stream` is "S" where none was written."""
+    """The tree pattern of one document. `stream` is "S" if none was written."""
 
     stream: str
     steps: tuple[Step, ...]

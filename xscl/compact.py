@@ -67,7 +67,7 @@ class OneOrMany(Generic[K, T]):
         return None if held is None or self.key(held) == self.key(item) else held
 
     def get(self, held: T | dict[K, T] | None, key: K) -> T | None:
-        """The item of a key, None where there is none."""
+        """The item with the key, None if there is none."""
         if isinstance(held, dict):
             return held.get(key)
         return held if held is not None and self.key(held) == key else None

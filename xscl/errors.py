@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-# Of a line longer than this, in characters, a part is shown, with so much before the place.
+# Of a line with more than `_WIDEST` characters a part is shown, which begins `_LEAD` characters
+# before the place of the error.
 _WIDEST = 160
 _LEAD = 60
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
@@ -63,7 +64,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. `severity` is "error" or "warning"; `also` names further places it is about."""
+    """One finding. `severity` is "error" or "warning"; `also` are further places, with a label."""
 
     code: str
     message: str
@@ -93,7 +94,7 @@ class XsclError(Exception):
         super().__init__("\n\n".join(d.render() for d in self.diagnostics))
 
     def __reduce__(self) -> tuple[type[XsclError], tuple[tuple[Diagnostic, ...]]]:
-        # As it was made: what is pickled of an exception is its message otherwise.
+        # By default an exception is unpickled from its message, not from the diagnostics.
         return type(self), (self.diagnostics,)
 
 
@@ -119,13 +120,13 @@ def _excerpt(span: Span) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """What may be sent to a terminal, character for character."""
+    """The text with control characters replaced, character by character, so that columns stay."""
     return _CONTROL.sub("\ufffd", text.replace("\t", " "))
 
 
 def _cells(text: str) -> int:
-    """Columns of a terminal: two for what is wide in East Asia and for emoji, none for marks that
-    combine with the character before them (Unicode Standard Annex 11)."""
+    """The width of a text in terminal columns: two for East Asian wide characters and emoji, none
+    for combining marks (Unicode Standard Annex 11)."""
     if text.isascii():
         return len(text)
     return sum(

@@ -1,22 +1,23 @@
 """The kind of value that an expression of a filter gives, and which evaluator it needs.
 
-XPath 1.0 tells by the form of an expression whether it gives nodes, a string, a number or a
-boolean, and so whether a filter asks for a position. Most of the language is decided by the
-automaton, the index of constants and plain steps downwards; what goes *beyond* these needs the
-numbered nodes of the document (`xscl/stage1/tree.py`).
+In XPath 1.0 the form of an expression determines whether its value is nodes, a string, a number or
+a boolean, and so whether a filter selects by position. The automaton, the index of constants and
+plain steps downwards evaluate most filters; those *beyond* them are evaluated on the numbered nodes
+of the document (`xscl/stage1/tree.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 
 from xscl import ast
 from xscl.functions.nodes import NODE_FUNCTIONS, Kind
 from xscl.functions.table import FUNCTIONS
 
 DESCENTS = 2
-"""With more nested `//` in filters, a filter is evaluated once per node and not for each way that
-leads to it."""
+"""If more `//` are nested in filters of each other, a filter is evaluated once per node and not for
+each path that leads to it."""
 
 _CONTEXT = ("position", "last")
 
@@ -24,7 +25,7 @@ _PLAIN = ("element", "attribute", "text", "self")
 
 
 def kind_of(expr: ast.Expr) -> Kind:
-    """The kind of an expression's value; a function that does not exist counts as a boolean one."""
+    """The kind of an expression's value; an unknown function counts as a boolean one."""
     match expr:
         case ast.String():
             return "string"
@@ -39,11 +40,14 @@ def kind_of(expr: ast.Expr) -> Kind:
 
 
 def parts(expr: ast.Expr) -> Iterable[ast.Expr]:
-    """The expressions that an expression is directly made of, without the filters of its steps."""
+    """The direct operands of an expression, without the filters of its steps."""
     match expr:
-        case ast.Call(args=found) | ast.And(parts=found) | ast.Or(parts=found):
-            return found
-        case ast.Union(parts=found):
+        case (
+            ast.Call(args=found)
+            | ast.And(parts=found)
+            | ast.Or(parts=found)
+            | ast.Union(parts=found)
+        ):
             return found
         case ast.Comparison(left=left, right=right) | ast.Arithmetic(left=left, right=right):
             return (left, right)
@@ -52,93 +56,92 @@ def parts(expr: ast.Expr) -> Iterable[ast.Expr]:
     return ()
 
 
-def _steps(expr: ast.Expr) -> tuple[ast.Step, ...]:
-    if isinstance(expr, ast.Path | ast.Filtered):
-        return expr.steps
-    return ()
+def _nested(expr: ast.Expr) -> Iterator[ast.Expr]:
+    """The expression and its operands at every depth, without the filters of their steps."""
+    yield expr
+    for part in parts(expr):
+        yield from _nested(part)
 
 
 def asks_position(expr: ast.Expr) -> bool:
-    """Whether the value depends on where the node stands among those that the step selects."""
-    if isinstance(expr, ast.Call) and expr.name in _CONTEXT:
-        return True
-    return any(asks_position(part) for part in parts(expr))
+    """Whether the value depends on the position of the context node."""
+    return any(isinstance(part, ast.Call) and part.name in _CONTEXT for part in _nested(expr))
 
 
-def positional(part: ast.Expr) -> bool:
-    """Whether a filter asks for a position: it is a number, or holds position() or last()."""
-    return kind_of(part) == "number" or asks_position(part)
+def positional(filter_: ast.Expr) -> bool:
+    """Whether a filter selects by position: it is a number, or holds position() or last()."""
+    return kind_of(filter_) == "number" or asks_position(filter_)
 
 
-def is_costly(part: ast.Expr) -> bool:
-    """Whether a filter is worked out on the numbered nodes, for each node that reaches it."""
-    if _is_simple(part):
-        return False
-    return positional(part) or goes_beyond(part) or _descents(part) > DESCENTS
+def is_costly(filter_: ast.Expr) -> bool:
+    """Whether a filter is evaluated on the numbered nodes, for each node that reaches it."""
+    return not _is_simple(filter_) and _filter_descents(filter_) > DESCENTS
 
 
-def _is_simple(part: ast.Expr) -> bool:
-    """A quick yes for what nearly all filters are: a path without filters, one that is compared
-    with a literal, or a function of the language that says whether such values are so."""
-    match part:
+def goes_beyond(expr: ast.Expr) -> bool:
+    """Whether an expression of a filter cannot be evaluated by plain steps downwards."""
+    return not _is_simple(expr) and _descents(expr) == math.inf
+
+
+def _is_simple(filter_: ast.Expr) -> bool:
+    """A quick test that nearly all filters pass: a path without filters, such a path compared with
+    a literal, or a boolean function of the language applied to them."""
+    match filter_:
         case ast.Path(steps=steps):
             return _are_simple(steps)
         case ast.Comparison(left=left, right=right):
             return _is_operand(left) and _is_operand(right)
-        case ast.Call(name=name, args=args) if kind_of(part) == "boolean":
+        case ast.Call(name=name, args=args) if kind_of(filter_) == "boolean":
             return name not in NODE_FUNCTIONS and all(map(_is_operand, args))
     return False
 
 
-def _is_operand(part: ast.Expr) -> bool:
-    if isinstance(part, ast.String | ast.Number):
+def _is_operand(expr: ast.Expr) -> bool:
+    if isinstance(expr, ast.String | ast.Number):
         return True
-    return isinstance(part, ast.Path) and _are_simple(part.steps)
+    return isinstance(expr, ast.Path) and _are_simple(expr.steps)
 
 
 def _are_simple(steps: tuple[ast.Step, ...]) -> bool:
-    for step in steps:
-        test = step.test
-        if step.filters or test.axis is not None or test.kind not in _PLAIN:
-            return False
-    return True
+    return not any(step.filters or _is_beyond_step(step) for step in steps)
 
 
-def goes_beyond(expr: ast.Expr) -> bool:
-    """Whether plain steps downwards cannot say what an expression of a filter does."""
-    if _is_simple(expr):
-        return False
+def _descents(expr: ast.Expr) -> float:
+    """The number of `//` nested in filters of each other, infinite beyond plain steps downwards."""
+    return max(map(_own_descents, _nested(expr)))
+
+
+def _own_descents(expr: ast.Expr) -> float:
+    """`_descents` without the operands."""
+    if _is_beyond(expr):
+        return math.inf
+    steps = expr.steps if isinstance(expr, ast.Path) else ()
+    return max(map(_step_descents, steps), default=0)
+
+
+def _step_descents(step: ast.Step) -> float:
+    if _is_beyond_step(step):
+        return math.inf
+    return (step.axis == "//") + max(map(_filter_descents, step.filters), default=0)
+
+
+def _filter_descents(filter_: ast.Expr) -> float:
+    """`_descents`; a number as a filter is a position, which plain steps cannot count."""
+    return math.inf if kind_of(filter_) == "number" else _descents(filter_)
+
+
+def _is_beyond(expr: ast.Expr) -> bool:
     match expr:
         case ast.Union() | ast.Filtered() | ast.Selected():
             return True
         case ast.Call(name=name) if name in NODE_FUNCTIONS:
             return True
         case ast.Call() | ast.Comparison() | ast.Arithmetic():
-            if any(kind_of(part) == "boolean" for part in parts(expr)):
-                return True
+            return any(kind_of(part) == "boolean" for part in parts(expr))
         case ast.And() | ast.Or() | ast.Not():
-            if any(kind_of(part) == "number" for part in parts(expr)):
-                return True
-    return _lead_beyond(_steps(expr)) or any(goes_beyond(part) for part in parts(expr))
+            return any(kind_of(part) == "number" for part in parts(expr))
+    return False
 
 
-def _lead_beyond(steps: Iterable[ast.Step]) -> bool:
-    return any(
-        step.test.axis is not None
-        or step.test.kind not in _PLAIN
-        or any(positional(part) or goes_beyond(part) for part in step.filters)
-        for step in steps
-    )
-
-
-def _descents(expr: ast.Expr) -> int:
-    """How many `//` stand in filters of each other."""
-    inner = max(map(_descents, parts(expr)), default=0)
-    return max(inner, _descents_of(_steps(expr)))
-
-
-def _descents_of(steps: Iterable[ast.Step]) -> int:
-    return max(
-        ((step.axis == "//") + max(map(_descents, step.filters), default=0) for step in steps),
-        default=0,
-    )
+def _is_beyond_step(step: ast.Step) -> bool:
+    return step.test.axis is not None or step.test.kind not in _PLAIN

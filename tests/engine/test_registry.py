@@ -33,7 +33,7 @@ from xscl.normal.text import plain
 from xscl.normal.treepattern import Definition
 from xscl.stage1.document import parse_document
 from xscl.stage1.matcher import Matcher
-from xscl.syntax.printer import cut_query, format_duration, format_expression
+from xscl.syntax.printer import format_duration, format_expression, split_query
 
 STRINGS = ("'a'", "'b'", '"it\'s"', "'50 %s'", "''", "' 5 '", "'x [7 s]'", "'(3'", "'z'")
 NUMBERS = ("0", "1", "-1", "2.5", "-0", "100000000000000000000", "0.0001")
@@ -88,7 +88,7 @@ def varied(r: Random, text: str) -> str:
     """The text with other literals."""
     choices = {"s": STRINGS, "n": NUMBERS, "w": WINDOWS}
     (query,) = checked(text)
-    body, form, literals = cut_query(query.query)
+    body, form, literals = split_query(query.query)
     kinds, *pieces = form.split("\0")
     out = pieces[0]
     for kind, old, piece in zip(kinds, literals, pieces[1:], strict=True):

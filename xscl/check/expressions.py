@@ -26,10 +26,10 @@ EXTENSION_FUNCTIONS = frozenset(
     ["avg", "count", "duration", "first", "last", "max", "min", "prev", "sum"]
 )
 
-#: After so many errors none will be shown, so none needs a hint, which costs a search.
+#: Errors beyond this number are never shown, so they get no hints, which cost a search.
 HINTED = 100
 
-#: Why nothing can be bound here, None where it can.
+#: Why a step may not bind a variable here, None if it may.
 Blocked = Literal["or", "not", "operand", "predicate", "sideways"] | None
 _Context = Literal["element", "attribute", "text", "document", "any"]
 _DOWN = ("element", "attribute", "text", "self")
@@ -54,7 +54,7 @@ class Findings:
 
 
 class Walk:
-    """The walk over one query. `context` is the kind of node that the filter in hand filters."""
+    """The walk over one query. `context` is the kind of node that the current filter filters."""
 
     def __init__(self, prefixes: Collection[str], hints: bool = True) -> None:
         self.known_prefixes = prefixes
@@ -62,8 +62,9 @@ class Walk:
         self.found = Findings([], [])
         self.places: dict[str, Span] = {}
         self.kinds: dict[str, _Context] = {}
-        """Of the nodes that variables stand for."""
-        self.elements: dict[str, str | None] = {}  # what a variable's nodes are called
+        """By variable, the kind of its nodes."""
+        self.elements: dict[str, str | None] = {}
+        """By variable, the name of its nodes."""
         self.unbound: list[tuple[str, str, Span]] = []
         self.missing: set[str] = set()
         self.uses: list[ast.Path] = []
@@ -195,7 +196,7 @@ class Walk:
     # -- expressions -------------------------------------------------------------------------
 
     def condition(self, part: ast.Expr, in_filter: bool, blocked: Blocked) -> None:
-        """`part` stands where something must hold or not."""
+        """Check an expression that is used as a condition."""
         if isinstance(part, ast.Comparison):
             self.comparison(part, in_filter)
         elif isinstance(part, ast.And | ast.Or):
@@ -223,7 +224,7 @@ class Walk:
             self.no_condition(part, f"{what.get(type(part), 'arithmetic')} is a value", example)
 
     def called(self, call: ast.Call, in_filter: bool) -> None:
-        """A call as a condition; in a filter strings and numbers have a truth as well."""
+        """Check a call that is used as a condition; in filters strings and numbers count as one."""
         function = self.call(call, in_filter)
         if function is None:
             return
@@ -256,7 +257,7 @@ class Walk:
         )
 
     def value(self, part: ast.Expr, in_filter: bool) -> None:
-        """`part` stands where a string, a number or a node is needed."""
+        """Check an expression that is used as a string, a number or a node."""
         if isinstance(part, ast.Path):
             if part.variable is not None:
                 self.uses.append(part)
@@ -290,7 +291,7 @@ class Walk:
         self.steps(part.steps, "operand", "any")
 
     def selected(self, part: ast.Expr) -> None:
-        """`part` is what SELECT names. Of an attribute or a text a match knows its value alone."""
+        """Check an item of SELECT. Of an attribute or a text a match has only the value."""
         known = len(self.uses)
         self.value(part, False)
         for path in self.uses[known:]:
@@ -306,14 +307,14 @@ class Walk:
                 )
 
     def nodes(self, part: ast.Expr, what: str) -> None:
-        """`part` stands in a filter where nodes are needed, for `what`."""
+        """Check an operand of a filter that must be nodes, for `what`."""
         self.value(part, True)
         if kind_of(part) != "nodes":
             hint = "nodes are what a path selects: ./a, .//b, @c"
             self.error("not-nodes", f"{what} needs nodes, not a {kind_of(part)}", part.span, hint)
 
     def written_date(self, part: ast.Arithmetic) -> None:
-        """2026-10-05 is the number 2011, and surely meant as a date."""
+        """Warn about a date without quotation marks: 2026-10-05 is the number 2011."""
         match part:
             case ast.Arithmetic(
                 op="-",
@@ -334,7 +335,7 @@ class Walk:
             self.warn("date-arithmetic", warning[0], part.span, warning[1])
 
     def named(self, path: ast.Path) -> str | None:
-        """What the nodes that a path leads to are called, None where that is unknown."""
+        """The name of the nodes that a path selects, None if unknown."""
         if path.steps:
             return path.steps[-1].test.name
         return None if path.variable is None else self.elements.get(path.variable)
@@ -344,7 +345,7 @@ class Walk:
         self.error("not-a-value", f"{message}, and a value is needed here", part.span, hint)
 
     def single(self, part: ast.Expr) -> None:
-        """`part` stands where one value is needed and not several."""
+        """Check an expression that must give one value, not several."""
         if gives_several(part):
             self.error(
                 "not-a-value",
@@ -386,7 +387,7 @@ class Walk:
         return function
 
     def pattern_of(self, call: ast.Call) -> None:
-        """The regular expression of a call, where it is written out."""
+        """Check the regular expression of a call, if it is a literal."""
         written = call.args[1]
         if not isinstance(written, ast.String):
             return

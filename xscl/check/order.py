@@ -1,7 +1,7 @@
-"""Warnings about order and arithmetic, which know numbers alone: texts and dates never hold there.
+"""Warnings about `<` and arithmetic on texts and dates, which are not numbers and never compare.
 
-Goes in: a comparison or a calculation, and how the nodes of its paths are called. Comes out: the
-message and the hint of a warning, or None.
+In: a comparison or a calculation, and the names of the nodes of its paths. Out: the message and the
+hint of a warning, or None.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xscl.functions.table import to_number
 from xscl.syntax.printer import format_expression
 
 Named = Callable[[ast.Path], str | None]
-"""The name of the element or attribute that a path ends at, None where that is unknown."""
+"""The name of the element or attribute at which a path ends, None if unknown."""
 
 _RELATIONAL = ("<", "<=", ">", ">=")
 _HOLD_DATES = frozenset(
@@ -24,11 +24,11 @@ _HOLD_DATES = frozenset(
         *("created", "modified", "issued", "datetime"),
     ]
 )
-"""What elements that hold dates are called, in feeds and elsewhere, in small letters."""
+"""The usual names of elements that hold dates, in lower case."""
 
 
 def order_warning(part: ast.Comparison, in_filter: bool, named: Named) -> tuple[str, str] | None:
-    """For `<` and its like between what has no order."""
+    """The warning for `<`, `<=`, `>` or `>=` between texts or dates."""
     if part.op not in _RELATIONAL:
         return None
     sides = part.left, part.right
@@ -47,7 +47,7 @@ def order_warning(part: ast.Comparison, in_filter: bool, named: Named) -> tuple[
 def calculation_warning(
     part: ast.Arithmetic, in_filter: bool, named: Named
 ) -> tuple[str, str] | None:
-    """For dates in a calculation."""
+    """The warning for dates in a calculation."""
     if part.op not in ("+", "-"):
         return None
     if any(_holds_dates(side, named) for side in (part.left, part.right)):
@@ -62,7 +62,7 @@ def _holds_dates(part: ast.Expr, named: Named) -> bool:
 
 
 def _dated(part: ast.Comparison | ast.Arithmetic, in_filter: bool) -> str:
-    """The same between dates as numbers of seconds."""
+    """The same expression with dates converted to seconds by date()."""
     left, right = (
         format_expression(
             ast.Call("date", (side,), span=side.span)

@@ -1,9 +1,9 @@
-"""Syntax trees to a program: names resolved, ids given, everything static checked.
+"""Syntax trees to a program: names resolved, ids assigned, all static checks.
 
 In: the parsed files, which share one namespace of ids and streams. Out: a `Program` of
 resolved queries and warnings, or an `XsclError` with all errors found. Cost is linear in the text.
-The checks of one query are in `check_query`, the warnings about its joins in `check_joins`, the
-search for cycles in `cycles`.
+The checks of one query are in `queries` and `expressions`, the warnings about its joins in `joins`,
+the search for cycles in `cycles`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from xscl.syntax.durations import UNITS
 from xscl.syntax.foreign import NO_NUMBER
 from xscl.syntax.lexer import capped
 from xscl.syntax.nearest import known_names
-from xscl.syntax.printer import cut_query, quoted
+from xscl.syntax.printer import quoted, split_query
 
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 
-#: Hexadecimal digits of the id of a query without a name: 48 bits, so that a million of them
-#: differ from each other but for one chance in 500.
+#: Hexadecimal digits of the id of a query without a name: 48 bits, so that among a million of them
+#: two are equal with a probability of 1 in 500.
 _HASH_DIGITS = 12
 
 
@@ -72,8 +72,8 @@ def check(
     files: Sequence[ast.File],
     on_statement: Callable[[ast.Statement], object] = lambda statement: None,
 ) -> Program:
-    """Resolve and check the queries of `files`; `on_statement` hears of each statement that is
-    done. Raises `XsclError` with the errors found, the first twenty in the order of the text."""
+    """Resolve and check the queries of `files`; `on_statement` is called with each statement that
+    is done. Raises `XsclError` with the errors found, the first twenty in the order of the text."""
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     queries: list[ResolvedQuery] = []
@@ -104,7 +104,7 @@ def check(
 
 
 class _File:
-    """The LETs of a file so far, and the queries resolved by them."""
+    """One file: its LET definitions so far, by which its queries are resolved."""
 
     def __init__(
         self, file: ast.File, errors: list[Diagnostic], warnings: list[Diagnostic]
@@ -152,7 +152,7 @@ class _File:
             for prefix, uri in scope.items()
             if prefix != "xml"
         )
-        body, form, literals = cut_query(query)
+        body, form, literals = split_query(query)
         form = text + form
         if query.publish is not None:
             body += f" PUBLISH {query.publish}"
@@ -165,8 +165,8 @@ class _File:
         return resolved, top.streams
 
     def scope(self, prefixes: set[str]) -> Mapping[str, str]:
-        """The namespaces of these prefixes and of `xml`, in order: what a query means may not
-        depend on what else stands in its file. Most queries share one."""
+        """The namespaces of these prefixes and of `xml`, in order. The meaning of a query must not
+        depend on the rest of its file. Most queries share one such mapping."""
         used = tuple(sorted({"xml", *prefixes} & self.namespaces.keys()))
         scope = self.scopes.get(used)
         if scope is None:

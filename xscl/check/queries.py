@@ -123,7 +123,7 @@ class _Walk(Walk):
                 self.selected(child)
 
     def variables(self) -> None:
-        """Look every use up, now that all bindings are known."""
+        """Check each use of a variable, once all bindings are known."""
         places = self.places
         unknown: dict[str, Span] = {}
         for use in self.uses:

@@ -32,7 +32,7 @@ _MONTHS = {
     "jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6,
     "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11, "dec": 12,
 }  # fmt: skip
-#: RFC 822, section 5. RFC 2822 takes back the military letters but Z, they mean nothing certain.
+#: RFC 822, section 5, without the military letters but Z, which RFC 2822 declares meaningless.
 _ZONES = {
     "UT": 0, "UTC": 0, "GMT": 0, "Z": 0,
     "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,

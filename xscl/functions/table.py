@@ -35,8 +35,9 @@ class Function:
 
     It takes `least` to `most` arguments (`most` is None where there is no limit), the nth of the
     kind `parameters[n]` (the last kind repeats), and gives a `result`. The kind "any" takes a
-    string or a number as it is. `call` expects its arguments converted. One that gives `several`
-    strings gives a list: a comparison holds if it holds of some, and no function takes it.
+    string or a number as it is. `call` expects its arguments converted. With `several` the result
+    is a list of strings: a comparison holds if it holds for one of them, and no function accepts
+    the list as an argument.
     """
 
     name: str
@@ -85,7 +86,7 @@ def to_string(value: str | float) -> str:
 
 
 def convert(value: str | float, kind: Literal["string", "number", "any"]) -> str | float:
-    """The value as a parameter of that kind takes it."""
+    """The value converted to the kind of a parameter."""
     if kind == "string":
         return to_string(value)
     return to_number(value) if kind == "number" else value
@@ -131,7 +132,7 @@ def _ends_with(text: str, part: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> re2._Regexp:
-    """The RE2 pattern, compiled once. Raises `re2.error` where RE2 does not accept it."""
+    """The RE2 pattern, compiled once. Raises `re2.error` if RE2 rejects it."""
     options = re2.Options()
     options.log_errors = False
     return re2.compile(pattern, options)
@@ -146,9 +147,9 @@ def _matches(text: str, pattern: str) -> bool:
 
 
 def _tokenize(text: str, separators: str) -> list[str]:
-    """The parts of the text between what the RE2 pattern finds, without blanks around them and
-    without empty ones. A pattern that RE2 rejects gives none, and one that finds the empty text
-    parts nothing."""
+    """The parts of the text between matches of the RE2 pattern, stripped, without empty ones. The
+    result is empty for a pattern that RE2 rejects, and a match of the empty text separates nothing.
+    """
     try:
         pattern = compile_pattern(separators)
     except re2.error:
@@ -183,7 +184,7 @@ def _round(value: float) -> float:
 
 
 def _signed(whole: int, value: float) -> float:
-    """An integer as a number; a zero keeps the sign of what was rounded to it."""
+    """The result of rounding as a number; a zero keeps the sign of `value`."""
     return float(whole) if whole else math.copysign(0.0, value)
 
 
@@ -217,7 +218,7 @@ def _substring_after(text: str, part: str) -> str:
 
 
 def _translate(text: str, old: str, new: str) -> str:
-    """XPath 1.0, section 4.2: of a character that stands in `old` twice, the first place counts."""
+    """XPath 1.0, section 4.2: the first occurrence of a character in `old` decides."""
     table = {
         ord(each): new[at] if at < len(new) else None for at, each in reversed([*enumerate(old)])
     }

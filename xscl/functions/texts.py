@@ -1,4 +1,4 @@
-"""The two normal forms of text that news is joined on: `url` and `words`."""
+"""The two normal forms of texts for joining news items: `url` and `words`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ _URL = re.compile(
 )
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
-# Parameters that say how a reader came to a page and never which page it is. Whole families by
-# prefix, others by name; short names that some site uses for content (ref, s, r) are not among
-# them.
+# Parameters that say how a reader came to a page and never identify the page: families by prefix,
+# others by name. Short names that some sites use for content (ref, s, r) are not among them.
 _TRACKING_PREFIXES = (
     *("utm_", "mtm_", "pk_", "piwik_", "matomo_", "hsa_", "vero_", "oly_"),
     *("at_medium", "at_campaign", "at_custom", "at_link_", "at_bbc_", "at_ptr_", "at_format"),
@@ -36,8 +35,8 @@ def url(text: str) -> str:
     """The URL without tracking parameters, fragment, default port and trailing slashes, its scheme
     and host in lower case; the other parameters stay as they are, in their order.
 
-    What is no absolute URL, or has blanks in it, comes back without the blanks around it. Applying
-    it twice changes nothing more.
+    A text that is no absolute URL, or contains blanks, is only stripped. The function is
+    idempotent.
     """
     text = text.strip()
     found = _URL.fullmatch(text)
@@ -58,7 +57,7 @@ def _is_tracking(parameter: str) -> bool:
 
 
 class _Folding(dict[int, str | int]):
-    """A table for `str.translate`, filled as characters come: punctuation and blanks to a blank."""
+    """A table for `str.translate`, filled on demand: punctuation and blanks become a blank."""
 
     def __missing__(self, code: int) -> str | int:
         blank = unicodedata.category(chr(code))[0] in "PZC"
@@ -71,9 +70,9 @@ _FOLDING = _Folding()
 
 
 def words(text: str) -> str:
-    """The text folded to lower case, its words parted by one blank, without punctuation.
+    """The text folded to lower case, its words separated by one blank, without punctuation.
 
-    Punctuation is what Unicode calls so (categories P), so symbols such as $ and + stay, and
-    "don't" is two words. Case is folded as Unicode folds it, so that STRASSE and Straße agree.
+    Punctuation are the characters of Unicode's categories P, so symbols such as $ and + stay, and
+    "don't" is two words. Case is folded by Unicode's rules, so that STRASSE and Straße are equal.
     """
     return " ".join(text.casefold().translate(_FOLDING).split())

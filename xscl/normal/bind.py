@@ -22,13 +22,13 @@ Bind = Callable[[Literals], Any]
 
 
 def string_of(literal: str) -> str:
-    """The value of a string as it is written."""
+    """The value of a string literal."""
     return literal[1:-1]
 
 
 @lru_cache(maxsize=4_096)
 def window_of(literal: str) -> int:
-    """The microseconds of a window with its unit."""
+    """The length in microseconds of a window literal."""
     digits, unit = literal.split(" ")
     value = microseconds(digits, unit)
     assert value is not None  # it was printed
@@ -36,8 +36,8 @@ def window_of(literal: str) -> int:
 
 
 def binder(node: Any) -> Bind | None:
-    """The function that makes a part of the intermediate form for literals; None where it has no
-    parameters, so that it is as it stands for all."""
+    """The function from literals to a part of the intermediate form without parameters; None if the
+    part has none, so that it is the same for all literals."""
     if isinstance(node, ir.Parameter):
         index = node.index
         if node.numeric:
@@ -60,7 +60,8 @@ def binder(node: Any) -> Bind | None:
 
 
 def _step(step: ir.Step) -> Bind | None:
-    """Of a step; where literals decide how its filters stand, they are brought into order again."""
+    """The binder of a step. If the canonical order of its filters depends on the literals, they are
+    sorted again."""
     binds = [binder(part) for part in step.filters]
     if not any(binds):
         return None

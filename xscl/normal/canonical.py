@@ -10,7 +10,7 @@ from xscl.normal.text import plain, written
 
 
 def canonical_filters(filters: Iterable[ir.Expr]) -> tuple[ir.Expr, ...]:
-    """A conjunction has no order and no repetition: filters stand in the order of their texts."""
+    """The filters sorted by their texts, without duplicates, since they form a conjunction."""
     distinct = set(filters)
     if len(distinct) < 2:
         return tuple(distinct)
@@ -18,8 +18,8 @@ def canonical_filters(filters: Iterable[ir.Expr]) -> tuple[ir.Expr, ...]:
 
 
 def settled(filters: Sequence[ir.Expr]) -> bool:
-    """Whether filters in canonical order stand in it whatever their literals are, and are as many:
-    where their texts differ before the first parameter of either."""
+    """Whether the order and number of canonical filters is the same for all literals: the texts of
+    neighbours differ before the first parameter of either."""
     heads = []
     for part in filters:
         head, *rest = (*written(part), "")
@@ -33,7 +33,7 @@ def settled(filters: Sequence[ir.Expr]) -> bool:
 
 
 def settled_throughout(steps: Iterable[ir.Step]) -> bool:
-    """Whether that holds of all steps, those in filters too."""
+    """Whether the filters of all steps are `settled`, those of steps in filters included."""
     return all(
         settled(step.filters)
         and all(

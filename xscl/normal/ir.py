@@ -1,13 +1,14 @@
 """The intermediate form of tree patterns, predicates and SELECT, after names are resolved.
 
-It has no places and no prefixes, and no variable but where a path begins at one. A literal of the
-query is a `Parameter`: queries that differ in literals only have one tree. `bind` puts constants in
-the place of parameters; only what stage 1 evaluates and what a result is made of is ever bound.
+It has no spans and no prefixes, and variables only at the beginning of paths. A literal of the
+query is a `Parameter`, so that queries that differ in literals only have one tree. `bind` puts
+constants in the place of parameters; it is applied to expressions that stage 1 evaluates and to
+those from which results are constructed.
 
-A predicate over several nodes speaks of them by `NodeValue` and `SomeNode`. Their number is what
-the pass that owns the tree counts: operands after `normalize`, nodes of the join graph after
-`join_graph`, positions after `template`. What a later language says of a node (the one before, a
-sum over a group) is a node class beside these.
+A predicate over several nodes refers to them by `NodeValue` and `SomeNode`. Their numbers depend on
+the pass: those of operands after `normalize`, of nodes of the join graph after `join_graph`, of
+positions after `template`. New properties of nodes (the previous one, a sum over a group) become
+classes beside these.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from xscl.kinds import DESCENTS
 
 
 class _Symbol(Enum):
-    __hash__ = object.__hash__  # members are single, and are keys where documents are matched
+    __hash__ = object.__hash__  # faster; members are singletons, and keys while matching documents
 
 
 class Comparator(_Symbol):
-    """How two values are compared; the value of a member is its symbol in the language."""
+    """A comparison operator; the value of a member is its symbol in the language."""
 
     EQUAL = "="
     UNEQUAL = "!="
@@ -39,12 +40,12 @@ class Comparator(_Symbol):
 
     @property
     def relational(self) -> bool:
-        """Whether both sides are numbers, whatever they are written as."""
+        """Whether the comparison converts both sides to numbers."""
         return self not in (Comparator.EQUAL, Comparator.UNEQUAL)
 
 
 class Calculation(_Symbol):
-    """What arithmetic does; the value of a member is its symbol in the language."""
+    """An arithmetic operator; the value of a member is its symbol in the language."""
 
     PLUS = "+"
     MINUS = "-"
@@ -85,7 +86,7 @@ class String:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Number:
-    """A number; -0 is another than 0, as it is in a division."""
+    """A number. -0 and 0 are not equal, since division by them gives different results."""
 
     value: float
 
@@ -98,7 +99,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A literal, by its number among those of the query; `numeric`, or else a string."""
+    """A literal, by its index among those of the query; `numeric`, else a string."""
 
     index: int
     numeric: bool
@@ -120,8 +121,8 @@ Written = tuple[str | Parameter, ...]
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """A filter that plain steps downwards cannot say: `form` is it as a syntax tree with namespace
-    names for prefixes, in which an empty string or a zero stands for each of the `literals`."""
+    """A filter that plain steps downwards cannot evaluate: its `form` is a syntax tree with
+    namespace names for prefixes, which has an empty string or a zero for each of the `literals`."""
 
     form: ast.Expr
     literals: tuple[Expr, ...]
@@ -138,7 +139,7 @@ class VariablePath:
 
 @dataclass(frozen=True, slots=True)
 class NodeValue:
-    """The value at a node. `numeric`: computed and a number, so that comparisons are of numbers."""
+    """The value of a node. `numeric`: it is computed and a number, so it is compared as one."""
 
     node: int
     numeric: bool = False
@@ -146,8 +147,7 @@ class NodeValue:
 
 @dataclass(frozen=True, slots=True)
 class SomeNode:
-    """The value of a node that a path under NOT or OR leads to: there is some for which it
-    holds."""
+    """The value of a node at the end of a path under NOT or OR, existentially quantified."""
 
     path: int
     numeric: bool = False
@@ -206,7 +206,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An XML element of a constructor; names in it have prefixes as they were written."""
+    """An XML element of a constructor; its names have prefixes as written."""
 
     name: str
     attributes: tuple[tuple[str, tuple[str | Expr, ...]], ...]
@@ -262,22 +262,22 @@ def variable_paths(expr: Expr) -> list[VariablePath]:
 
 
 def looks_around(expr: Expr) -> bool:
-    """Whether an expression at a node is worked out on the numbered document: where plain steps
-    downwards cannot say it, or would ask nodes anew for each way that leads to them."""
+    """Whether an expression is evaluated on the numbered document, because plain steps downwards
+    cannot evaluate it, or would do so again for each path that leads to a node."""
     return _descents(expr) > DESCENTS
 
 
 def _descents(expr: Expr) -> float:
-    """How many `//` stand in filters of each other; infinitely many beyond plain steps."""
-    found: float = 0
+    """The number of `//` nested in filters of each other, infinite beyond plain steps downwards."""
+    most: float = 0
     for leaf in leaves(expr):
         if isinstance(leaf, Beyond):
             return math.inf
         if isinstance(leaf, Path | VariablePath):
             for step in leaf.steps:
                 inner = max(map(_descents, step.filters), default=0)
-                found = max(found, (step.axis == "//") + inner)
-    return found
+                most = max(most, (step.axis == "//") + inner)
+    return most
 
 
 def conjuncts(expr: Expr) -> list[Expr]:

@@ -1,9 +1,9 @@
 """Join graphs and their minors (dissertation, section 6.4).
 
 The join graph of a query has the nodes of its tree patterns, the structural edges between them and
-the value-join edges across. Its minor keeps only what stage 2 must decide: the *terminals* (nodes
-that a value join or SELECT names) and the lowest common ancestors that tie them together. A
-shortened edge stands for the pairs of document nodes that the pattern itself relates.
+the value-join edges between them. Its minor keeps only the nodes that stage 2 needs: the
+*terminals* (nodes that a value join or SELECT names) and their lowest common ancestors. An edge of
+the minor stands for the pairs of document nodes that the pattern itself relates.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def _by_index(leaf: ir.Leaf, query: NormalQuery, index: dict[int, int]) -> ir.Le
 
 
 def _standing_on(node: PatternNode, index: dict[int, int], query: NormalQuery) -> int:
-    """The graph node whose nodes a match lists for a reported one: the node itself where it is
-    compared or nothing else is, or a value computed of it, which stands on the same node."""
+    """The graph node whose document nodes a match lists for a reported pattern node: the node
+    itself if it is in the graph, else a value computed from it, which has the same nodes."""
     compared = {id(n) for pair in query.joins for n in pair} | {id(n) for n in query.operands}
     computed = (
         other

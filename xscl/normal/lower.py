@@ -18,26 +18,26 @@ _COMPARATORS = {each.value: each for each in ir.Comparator}
 _CALCULATIONS = {each.value: each for each in ir.Calculation}
 
 NOWHERE = Span(Source("", ""), 0, 0)
-"""The place of what has none any more."""
+"""The span of nodes that are no longer part of a text."""
 
 Literal = ast.String | ast.Number | ast.Duration
 
 
 class Lowering:
-    """Makes intermediate form of the parts of one query.
+    """Converts parts of one query to the intermediate form.
 
-    `namespaces` maps prefixes to namespace names. Literals that `query` has become parameters;
-    without a query they stay constants.
+    `namespaces` maps prefixes to namespace names. Literals of `query` become parameters; without a
+    query they stay constants.
     """
 
     def __init__(self, namespaces: Mapping[str, str], query: ast.Query | None = None) -> None:
         self._namespaces = namespaces
         found = () if query is None else literals_of(query)
-        # By identity: what is equal may stand in several places.
+        # By identity, since equal literals occur in several places.
         self._numbers = {id(literal): index for index, literal in enumerate(found)}
 
     def window(self, duration: ast.Duration | None) -> int | None:
-        """The number of a window among the literals; None: no bound."""
+        """The index of a window among the literals; None: no bound."""
         return None if duration is None else self._numbers.get(id(duration))
 
     def test(self, test: ast.Test) -> ir.Test:
@@ -46,7 +46,7 @@ class Lowering:
         return ir.Test(test.kind, test.name, namespace)
 
     def steps(self, steps: Sequence[ast.Step]) -> tuple[ir.Step, ...]:
-        """Steps that bind nothing."""
+        """Steps without variables."""
         return tuple([ir.Step(s.axis, self.test(s.test), self._filters(s)) for s in steps])
 
     def _filters(self, step: ast.Step) -> tuple[ir.Expr, ...]:
@@ -59,7 +59,7 @@ class Lowering:
         return self.beyond(part) if goes_beyond(part) else self.expression(part)
 
     def expression(self, expr: ast.Expr) -> ir.Expr:
-        """A predicate, what SELECT names, or a filter that plain steps downwards can say."""
+        """A predicate, an item of SELECT, or a filter that plain steps downwards can evaluate."""
         match expr:
             case ast.String() | ast.Number():
                 return self._literal(expr)
@@ -83,7 +83,7 @@ class Lowering:
                 raise TypeError(f"{type(expr).__name__} goes beyond plain steps")
 
     def beyond(self, expr: ast.Expr) -> ir.Beyond:
-        """A filter as a whole, for the evaluator that looks around a node."""
+        """A whole filter, for the evaluator on numbered documents."""
         literals: list[ir.Expr] = []
 
         def placed(node: Any) -> Any:
@@ -119,7 +119,7 @@ class Lowering:
         return ir.VariablePath(path.variable, steps, self._written(path))
 
     def _written(self, path: ast.Path) -> ir.Written:
-        """A path as the printer writes it, which parts the text at literals."""
+        """The text of a path as the printer writes it, split at literals."""
         pieces: list[str | ir.Parameter] = [*marked_expression(path)]
         for place, literal in zip(range(1, len(pieces), 2), _expression(path), strict=True):
             lowered = self._literal(literal) if not isinstance(literal, ast.Duration) else None
@@ -154,8 +154,8 @@ class Lowering:
 
 
 def standing_filters(step: ast.Step) -> tuple[ast.Expr, ...]:
-    """The filters of a step so that their order no longer matters: one that asks for a position
-    becomes a `Selected`, which holds the filters before it."""
+    """The filters of a step in a form whose order no longer matters: a positional filter becomes a
+    `Selected`, which includes the filters before it."""
     if not any(positional(part) for part in step.filters):
         return step.filters
     found = list(step.filters)
@@ -169,8 +169,8 @@ def standing_filters(step: ast.Step) -> tuple[ast.Expr, ...]:
 
 
 def unbound(node: Any) -> Any:
-    """A part of a syntax tree without the variables that it binds; literals stay the objects that
-    they are, by which they are known."""
+    """A part of a syntax tree without the variables that it binds. Literals stay the same objects,
+    as they are identified by them."""
     if isinstance(node, ast.String | ast.Number):
         return node
     if isinstance(node, ast.Step):
@@ -179,7 +179,7 @@ def unbound(node: Any) -> Any:
 
 
 def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A part of a syntax tree made again of what `change` makes of its parts, without places."""
+    """A part of a syntax tree with `change` applied to its parts, without spans."""
     if isinstance(node, tuple):
         return tuple([change(part) for part in node])
     if not is_dataclass(node) or isinstance(node, ast.Test):
@@ -191,8 +191,8 @@ def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def complete(expr: ir.Expr) -> ast.Expr:
-    """A filter, in which no parameters are left, as a syntax tree with namespace names for
-    prefixes: what the evaluator reads that looks around a node."""
+    """A filter without parameters as a syntax tree with namespace names for prefixes, the input of
+    the evaluator on numbered documents."""
     match expr:
         case ir.String(value=text):
             return ast.String(text, span=NOWHERE)
@@ -219,7 +219,7 @@ def complete(expr: ir.Expr) -> ast.Expr:
 
 
 def complete_steps(steps: Sequence[ir.Step]) -> tuple[ast.Step, ...]:
-    """Steps as `complete` makes them."""
+    """Steps without parameters as those of a syntax tree, like `complete`."""
     return tuple(
         ast.Step(
             step.axis,
@@ -253,8 +253,8 @@ def _completed(beyond: ir.Beyond) -> ast.Expr:
 
 
 def literals_of(query: ast.Query) -> Iterator[Literal]:
-    """The literals of a query as its canonical text has them, but for those of queries in its FROM:
-    by these a stream is named."""
+    """The literals of a query in the order of its canonical text, without those of nested queries,
+    whose text identifies a stream."""
     if isinstance(query.select, ast.Element):
         yield from _constructor(query.select)
     for item in query.select or () if not isinstance(query.select, ast.Element) else ():

@@ -26,7 +26,7 @@ from xscl.normal.treepattern import (
     tree_pattern,
     without_self,
 )
-from xscl.syntax.printer import cut_query, format_query
+from xscl.syntax.printer import format_query, split_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Quantified:
 
 @dataclass(slots=True)
 class NormalQuery:
-    """`joins` are pairs of pattern nodes with equal values. `windows` bound how long the composite
-    of each of `operators_of` the tree lasts, and the last one the whole match: the numbers of
-    literals, None for no bound.
+    """A query in normal form. `joins` are pairs of pattern nodes with equal values. `windows` bound
+    the duration of the composite of each operator, in the order of `operators_of`, and the last one
+    that of the whole match: indexes of literals, None for no bound.
 
-    `joined` names the nodes whose values are compared as the query writes them (`x2`, `x1/author`).
+    `joined` names the nodes of value joins as the query writes them (`x2`, `x1/author`).
     `residuals` are the other predicates over several nodes: a `NodeValue` is one of `operands`, a
     `SomeNode` one of `quantified`.
     `nested` are the queries in FROM, whose results this one reads.
@@ -128,7 +128,7 @@ _OPERATORS: Mapping[str, type[Join] | type[FollowedBy]] = {
     "JOIN": Join,
     "FOLLOWED BY": FollowedBy,
 }
-"""By the word of the language."""
+"""The operators, by keyword."""
 
 
 def _flatten(
@@ -169,7 +169,7 @@ def _place(normal: NormalQuery, part: ir.Expr) -> None:
     if isinstance(part, ir.Comparison) and part.comparator is ir.Comparator.EQUAL:
         left, right = ir.variable_paths(part.left), ir.variable_paths(part.right)
         numeric = ir.is_number(part.left) or ir.is_number(part.right)
-        # What is computed at a node is one number, so several are left to the residual.
+        # The computed value of a node is a single one, so several strings are left to the residual.
         several = ir.is_several(part.left) or ir.is_several(part.right)
         if len(left) == len(right) == 1 and not (numeric and several):
             a = _value_node(normal, part.left, left[0], numeric)
@@ -180,8 +180,7 @@ def _place(normal: NormalQuery, part: ir.Expr) -> None:
 
 
 class _Residual:
-    """Gives the paths of a residual predicate their nodes: operands, or paths that are
-    quantified."""
+    """Replaces the paths of a residual predicate by operands, or by quantified paths."""
 
     def __init__(self, normal: NormalQuery) -> None:
         self.normal = normal
@@ -201,7 +200,8 @@ class _Residual:
                 return self.value(part, positive)
 
     def value(self, expr: ir.Expr, positive: bool) -> ir.Expr:
-        """What depends on one node alone is computed where the node is witnessed."""
+        """A value, of which each part that depends on one node only becomes a value of that node,
+        computed in stage 1."""
         used = ir.variable_paths(expr)
         if len(used) == 1 and not ir.is_condition(expr):
             return self.operand(expr, used[0], positive)
@@ -216,7 +216,7 @@ class _Residual:
 
     def operand(self, expr: ir.Expr, path: ir.VariablePath, positive: bool) -> ir.Expr:
         normal, numeric = self.normal, ir.is_number(expr)
-        # Of several strings, too, there is some such one, under NOT as well.
+        # Several strings are quantified existentially too, also under NOT.
         if positive or not (path.steps or ir.is_several(expr)):
             normal.operands.append(_value_node(normal, expr, path, False))
             return ir.NodeValue(len(normal.operands) - 1, numeric)
@@ -234,10 +234,10 @@ def _at_the_node(expr: ir.Expr) -> ir.Expr:
 
 
 def _local(part: ir.Expr) -> ir.Expr | None:
-    """A predicate over one variable as a filter of its node; None where a filter cannot say it.
+    """A predicate over one variable as a filter of its node; None if there is no such filter.
 
-    "Some such node" of a path becomes the existence of one that passes: `contains(x/a, 'b')` is
-    `./a[contains(., 'b')]`, also where XPath would look at the first `a` alone.
+    A path is quantified existentially: `contains(x/a, 'b')` is `./a[contains(., 'b')]`, although
+    XPath would take the first `a` only.
     """
     match part:
         case ir.And() | ir.Or():
@@ -264,7 +264,7 @@ def _local(part: ir.Expr) -> ir.Expr | None:
 def _value_node(
     normal: NormalQuery, expr: ir.Expr, path: ir.VariablePath, numeric: bool
 ) -> PatternNode:
-    """The node whose value one side of a value join is, perhaps computed."""
+    """The node for one side of a value join; for a computed value, a node of its own."""
     node = _bound(normal, path)
     normal.joined.append((path.written, node))
     value = _at_the_node(expr)
@@ -286,10 +286,10 @@ def _bound(normal: NormalQuery, path: ir.VariablePath) -> PatternNode:
 
 
 def nested_query(pattern: ast.Nested, namespaces: Mapping[str, str]) -> ResolvedQuery:
-    """The query in parentheses as one of its own. It publishes a stream that is named by what it
-    says, so that equal ones are one; no stream that a user can write has such a name."""
+    """The nested query as a query of its own. The name of the stream that it publishes is derived
+    from its text, so that equal queries share it; users cannot write such a name."""
     text = format_query(pattern.query)
-    _, form, literals = cut_query(pattern.query)
+    _, form, literals = split_query(pattern.query)
     used = sorted((p, u) for p, u in namespaces.items() if f"{p}:" in text)
     digest = hashlib.blake2b(repr((text, used)).encode("utf-8", "surrogatepass"), digest_size=8)
     name = f"~{digest.hexdigest()}"

@@ -1,7 +1,7 @@
-"""The join operators of a pattern: a tree over its blocks, which stand for themselves by number.
+"""The join operators of a pattern: a tree whose leaves are numbers of blocks.
 
-Each operator is a class of its own. What bounds it in time is no part of it: windows differ from
-subscription to subscription, and stand beside the tree in the order of `operators_of`.
+Each operator is a class of its own. Windows are not part of the tree, as they differ between
+subscriptions; they are kept in the order of `operators_of`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Query templates (dissertation, section 6.4): join graphs up to isomorphism.
 
 Queries whose reduced join graphs have one shape share one template, and so one conjunctive query;
-what distinguishes them (the variables at the nodes, the windows) is a row of parameters. In comes
-a `JoinGraph`; out come the `Template` and the position in it of each node of the graph.
+their differences (the variables at the nodes, the windows) are a row of parameters. In: a
+`JoinGraph`. Out: the `Template` and the position in it of each node of the graph.
 
 Two graphs of one shape get one canonical form: colours are refined until stable, ties are broken
-by trying each candidate, and the smallest outcome wins. The search is bounded; a graph so
-symmetrical that the bound is met may get a template of its own, which costs sharing and nothing
-else.
+by trying each candidate, and the smallest result is taken. The search is bounded; a graph so
+symmetrical that the search reaches the bound may get a template of its own, which then is not
+shared but correct.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Template:
     """`nodes` gives block and parent of each position, block by block, parents first.
 
     `joins` are pairs of positions whose values are equal. `operators` is the tree of join
-    operators over blocks. In `residuals` a `NodeValue` is one of a position, a `SomeNode` one of
-    some node below position `quantified[i]`, and a `Parameter` one of those that a row of RT holds,
-    like the variables.
+    operators over blocks. In `residuals` a `NodeValue` is the value at a position, a `SomeNode`
+    that of some node below position `quantified[i]`, and a `Parameter` one in a row of RT, like the
+    variables.
     """
 
     nodes: tuple[tuple[int, int | None], ...]
@@ -50,14 +50,14 @@ class Template:
 
     @property
     def windows(self) -> int:
-        """How many windows a query has: one for each operator, and one for the whole match."""
+        """The number of windows of a query: one per operator, and one for the whole match."""
         return self.blocks
 
     def block_positions(self, block: int) -> list[int]:
         return [i for i, (own, _) in enumerate(self.nodes) if own == block]
 
     def valued(self, position: int) -> bool:
-        """Whether the value at a position joins another."""
+        """Whether the value at a position is part of a value join."""
         return any(position in pair for pair in self.joins)
 
     def read(self, position: int) -> bool:
@@ -71,8 +71,8 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A graph in its template: for each of its nodes the position and the text of its definition,
-    and for each of the template's parameters the number of the literal that it is."""
+    """A graph fitted to its template: for each of its nodes the position and the text of its
+    definition, and for each of the template's parameters the index of the literal."""
 
     template: Template
     positions: tuple[int, ...]
@@ -83,8 +83,8 @@ class Fitted:
 def template(graph: JoinGraph) -> Fitted:
     """The template of a graph, and how the graph fits it.
 
-    Nodes that the shape alone cannot tell apart take their positions in the order of their
-    definitions, so that graphs that differ only in the order in which they are written fit alike.
+    Nodes that are symmetrical in the shape are ordered by their definitions, so that graphs that
+    differ only in the order of writing get equal rows.
     """
     texts = tuple([node.definition.written() for node in graph.nodes])
     order = _by_definition(graph, [*map(plain, texts)])
@@ -110,7 +110,7 @@ def template(graph: JoinGraph) -> Fitted:
 
 
 def _by_definition(graph: JoinGraph, texts: Sequence[str]) -> list[int]:
-    """The graph's nodes block by block, parents first, and else by their definitions."""
+    """The graph's nodes ordered by block, parents first, then by definition."""
     depth: list[int] = []
     for node in graph.nodes:
         depth.append(0 if node.parent is None else depth[node.parent] + 1)
@@ -191,7 +191,7 @@ def _refined(
     children: list[list[int]],
     partners: list[list[int]],
 ) -> list[int]:
-    """The coarsest stable colouring that is at least as fine: equal colours, equal neighbours."""
+    """The coarsest stable refinement: nodes of equal colours have neighbours of equal colours."""
     while True:
         signature = [
             (
@@ -210,7 +210,7 @@ def _refined(
 
 
 def _order(candidate: _Canonical) -> tuple[list[tuple[int, int]], tuple[tuple[int, int], ...]]:
-    """What the smallest candidate is the smallest by; no parent is less than any."""
+    """The key by which candidates are compared; a node without a parent comes first."""
     nodes, joins, _ = candidate
     return [(block, -1 if parent is None else parent) for block, parent in nodes], joins
 
@@ -220,7 +220,7 @@ def _numbered(
     joins: Sequence[tuple[int, int]],
     colours: Sequence[int],
 ) -> _Canonical:
-    """The graph renumbered by a discrete colouring, which sorts by block, then depth, first."""
+    """The graph renumbered by a discrete colouring, in which block and depth come first."""
     order = sorted(range(len(shape)), key=lambda node: colours[node])
     position = [0] * len(shape)
     for new, old in enumerate(order):

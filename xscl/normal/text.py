@@ -1,8 +1,8 @@
 """Canonical text of the intermediate form, with the parameters in it.
 
-It is written as the language is, but for namespace names where a query has prefixes. Equal text is
-an equal expression, so a definition is known by its text, in the state too: what is written here
-may not change without a migration of the states.
+It has the syntax of the language, with namespace names for prefixes. Equal texts are equal
+expressions, so definitions are identified by their texts, in the state too: a change of the form
+needs a migration of states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def written_steps(steps: Sequence[ir.Step]) -> ir.Written:
 
 
 def joined(pieces: Iterable[str | ir.Parameter]) -> ir.Written:
-    """The same text in as few pieces as there can be."""
+    """The text with neighbouring strings merged."""
     found: list[str | ir.Parameter] = []
     for piece in pieces:
         if isinstance(piece, str) and found and isinstance(found[-1], str):
@@ -41,7 +41,7 @@ def joined(pieces: Iterable[str | ir.Parameter]) -> ir.Written:
 
 
 def filled(text: ir.Written, literals: Sequence[str]) -> str:
-    """The text with literals, as they are written, in the places of parameters."""
+    """The text with parameters replaced by literals, as these are written."""
     return "".join([piece if isinstance(piece, str) else literals[piece.index] for piece in text])
 
 
@@ -80,7 +80,7 @@ def _step(step: ir.Step, out: Out) -> None:
 
 
 def _relative(steps: Sequence[ir.Step], out: Out) -> None:
-    """A path from the node; `.` with filters of its own stands alone."""
+    """A path from the node; a first step `.` with filters is written without another `.`."""
     if steps and steps[0].axis == "/" and steps[0].test.kind == "self" and steps[0].filters:
         _step(steps[0], out)
         steps = steps[1:]
@@ -90,7 +90,7 @@ def _relative(steps: Sequence[ir.Step], out: Out) -> None:
 
 
 def _expression(expr: ir.Expr, power: int, out: Out) -> None:
-    """In parentheses where it binds no tighter than `power`."""
+    """The expression, in parentheses if it binds no tighter than `power`."""
     own = _power(expr)
     if own <= power:
         out("(")

@@ -22,7 +22,7 @@ from xscl.normal.text import joined, plain, written, written_steps
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A variable's definition: stream, path with filters, and what is computed of the node.
+    """A variable's definition: stream, path with filters, and the value computed from the node.
 
     `value` is an expression over the node, or None for its string value. An empty path is the
     document node.
@@ -33,7 +33,7 @@ class Definition:
     value: ir.Expr | None = None
 
     def written(self) -> ir.Written:
-        """Its text, with parameters."""
+        """Canonical text, with parameters."""
         path = (self.stream, *written_steps(self.steps))
         return joined(path if self.value is None else (*path, " : ", *written(self.value)))
 
@@ -75,7 +75,7 @@ class TreePattern:
 
 
 def tree_pattern(stream: str, steps: Sequence[ast.Step], lowering: Lowering) -> TreePattern:
-    """The tree of a block's path, which the checks made sure does not select the document."""
+    """The tree of a block's path. The checks have excluded paths that select the document."""
     nodes: list[PatternNode] = []
     selected = _extend(nodes, None, steps, lowering)
     assert selected is not None
@@ -83,8 +83,7 @@ def tree_pattern(stream: str, steps: Sequence[ast.Step], lowering: Lowering) -> 
 
 
 def add_path(pattern: TreePattern, origin: PatternNode, steps: Sequence[ir.Step]) -> PatternNode:
-    """Hang a relative path below a node, as a predicate's `x1/author` does; the path's last
-    node."""
+    """Add a relative path below a node, such as `x1/author` in a predicate; returns its end."""
     node = origin
     for step in steps:
         if step.test.kind != "self" or step.axis == "//":
@@ -128,7 +127,7 @@ def _conjuncts(expr: ast.Expr) -> Iterator[ast.Expr]:
 
 
 def _binds(path: ast.Path) -> bool:
-    """Whether a path that filters binds a variable anywhere, which nothing else may."""
+    """Whether a path used as a filter binds a variable; no other expression can."""
     return any(
         step.variable is not None
         or any(isinstance(c, ast.Path) and _binds(c) for f in step.filters for c in _conjuncts(f))
@@ -139,8 +138,8 @@ def _binds(path: ast.Path) -> bool:
 def without_self(
     steps: Sequence[ir.Step],
 ) -> tuple[tuple[ir.Expr, ...], tuple[ir.Step, ...]]:
-    """A relative path without its `/.` steps: the filters that these put on the path's origin, and
-    the other steps, with the filters that they put on them."""
+    """A relative path without its `/.` steps: their filters on the path's origin, and the other
+    steps, to whose filters those of following `/.` steps are added."""
     origin: tuple[ir.Expr, ...] = ()
     kept: list[ir.Step] = []
     for step in steps:

@@ -1,12 +1,12 @@
 """Filters with constants, indexed: finds which of very many constants a value satisfies.
 
-Most subscriptions narrow a block by a constant: this author, that keyword, a price above. Trying
-each subscription's filter on each document would cost as much as there are subscriptions. An
+Most subscriptions narrow a block by a constant: an author, a keyword, a minimum price. Evaluating
+the filter of each subscription on each document would cost time linear in the subscriptions. An
 `Atom` is the indexable part of a filter: a comparison of a *subject* (a value computed at a node)
-with a constant. A `ConstantIndex` holds the constants that all filters compare one subject with,
-and answers for a value with a look-up each for equality and for every length of prefix and suffix,
-a bisection for ranges, and a pass or a few of Aho-Corasick automata for `contains`. A constant
-comes and goes at about the same cost however many there are.
+with a constant. A `ConstantIndex` holds all constants with which filters compare one subject. It
+finds those that a value satisfies by one look-up for equality and for each length of a prefix or
+suffix, by bisection for ranges, and by a few passes of Aho-Corasick automata for `contains`. The
+cost of adding and removing a constant hardly depends on their number.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from xscl.stage1.tree import Node
 
 
 class Search(Enum):
-    """Functions that look for a constant in a text; the value of a member is the function's
-    name."""
+    """Functions that search a text for a constant; the value of a member is the function's name."""
 
     CONTAINS = "contains"
     STARTS_WITH = "starts-with"
@@ -59,7 +58,7 @@ _PREFERENCE: tuple[Test, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The expression over a node that is compared with constants, of all nodes or of the first."""
+    """The expression over a node that is compared with constants; `first`: its first node only."""
 
     expr: ir.Expr
     first: bool
@@ -101,7 +100,7 @@ def atom_of(part: ir.Expr) -> Atom | None:
                 return None
             return Atom(Subject(subject, True, False), _SEARCHES[name], text)
         case ir.Path(steps=(*above, last)) if len(last.filters) == 1:
-            # ./author[. = 'X'] is an author that equals X; ./a[contains(., 'X')] any that contains.
+            # ./author[. = 'X'] is ./author = 'X', and likewise for contains().
             inner = atom_of(last.filters[0])
             if inner is None or not _only_here(inner.subject.expr):
                 return None
@@ -130,7 +129,7 @@ def _gives_number(expr: ir.Expr) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
-    """An atom that is tried by itself; `index` computes its subject."""
+    """An atom that is evaluated on its own; `index` computes its subject."""
 
     index: ConstantIndex
     test: Test
@@ -156,12 +155,12 @@ def holds(check: Check, values: Sequence[str | float]) -> bool:
 
 
 def reader(subject: Subject) -> Callable[[Node], Sequence[str | float]]:
-    """A function that says what a subject is at a node: strings, or numbers where it is numeric."""
+    """A function from a node to the values of a subject: strings, or numbers if it is numeric."""
     first, numeric = subject.first, subject.numeric
     compute = compile_value(subject.expr)
     match subject.expr:
         case ir.Path(steps=(ir.Step(axis="/", test=test, filters=()),)) if test.kind == "element":
-            # Most subjects are a child: a shorter way to the same.
+            # Most subjects are a child: a faster function for these.
             tag = element_tag(test)
 
             def child(node: Node) -> Sequence[str | float]:
@@ -191,7 +190,7 @@ def reader(subject: Subject) -> Callable[[Node], Sequence[str | float]]:
 
 
 class ConstantIndex:
-    """The constants that filters compare one subject with, each with a number of its own."""
+    """The constants with which filters compare one subject, each with a number of its own."""
 
     __slots__ = (
         *("__weakref__", "_bounds", "_keywords", "_lengths", "_next", "_numbers", "_uses"),
@@ -211,7 +210,7 @@ class ConstantIndex:
         self._keywords: Keywords | None = None
 
     def add(self, test: Test, constant: str | float) -> int:
-        """The number of a constant under a test."""
+        """Add a constant of a test, if it is new; returns its number."""
         numbers = self._numbers.setdefault(test, {})
         number = numbers.get(constant)
         if number is not None:
@@ -233,7 +232,7 @@ class ConstantIndex:
         return number
 
     def remove(self, test: Test, constant: str | float) -> int:
-        """Undo one `add`; returns the number that it gave."""
+        """Undo one `add`; returns the number of the constant."""
         number = self._numbers[test][constant]
         if not self._uses.remove(number):
             return number

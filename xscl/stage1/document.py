@@ -19,11 +19,11 @@ ELEMENT_BITS = 32
 ELEMENT_MASK = (1 << ELEMENT_BITS) - 1
 TEXT_NODE = 1 << 20
 DOCUMENT_NODE = -1
-"""The node above the root element, which only tree patterns of one node refer to."""
+"""The node above the root element, to which only tree patterns of one node refer."""
 
 
 class DocumentError(ValueError):
-    """The bytes are not a document that may be processed; the message says why and where."""
+    """The bytes are not a document that can be processed; the message has the reason and place."""
 
 
 class _NothingExternal(etree.Resolver):
@@ -36,9 +36,9 @@ class _NothingExternal(etree.Resolver):
 
 
 def _parser() -> etree.XMLParser:
-    # Of the document's own DTD entities are expanded ("internal") and defaults of attributes count;
-    # libxml2 bounds what both may amount to. External entities are an error, and an external subset
-    # is taken for empty: nothing outside the bytes is ever read.
+    # Entities and default attributes of the document's own DTD are expanded ("internal"), and
+    # libxml2 bounds the size of both. External entities are an error, and an external subset is
+    # replaced by an empty one: nothing outside the bytes is ever read.
     parser = etree.XMLParser(
         resolve_entities="internal",  # type: ignore[arg-type]  # newer than the stubs
         no_network=True,
@@ -67,13 +67,12 @@ def parse_document(xml: bytes) -> etree._Element:
 
 
 def encode_text(text: str) -> bytes:
-    """A document held as text, in UTF-8. Its XML declaration, whose encoding is no longer true, is
-    removed."""
+    """A document's text in UTF-8, without its XML declaration, whose encoding no longer holds."""
     text = text.removeprefix("\ufeff")
     if text.startswith("<?xml") and text[5:6] in " \t\r\n":
         end = text.find("?>")
         if end != -1:
-            # Keep the lines, so that a later error names the line that the author sees.
+            # Keep the line breaks, so that errors have the line numbers of the text.
             text = "\n" * text.count("\n", 0, end) + text[end + 2 :].lstrip(" \t")
     return text.encode("utf-8", "surrogatepass")
 
@@ -110,7 +109,7 @@ def node_text(root: etree._Element, node: int) -> str:
 
 
 def text_at(element: etree._Element, node: int) -> str:
-    """String value of a numbered node of which the element is known."""
+    """String value of a numbered node, given its element."""
     ordinal = node >> ELEMENT_BITS
     if ordinal == 0:
         return string_value(element) if isinstance(element.tag, str) else element.text or ""

@@ -1,10 +1,9 @@
 """Filters of tree patterns, compiled: from an expression over `.` to a Python function of a node.
 
 An expression over variables, as in SELECT, becomes a function of a mapping from each variable to
-its node. A node is an lxml element, or the plain string of an attribute or text node. XPath 1.0
-decides: a comparison holds if some node makes it hold, a function takes the first node in document
-order. Where language and XPath differ (a name without prefix matches in any namespace) the language
-does.
+its node. A node is an lxml element, or the plain string of an attribute or text node. The semantics
+are XPath 1.0's: a comparison holds if it holds for some node, a function takes the first node in
+document order. Unlike in XPath, a name without prefix matches in any namespace.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ _COMPARE: dict[ir.Comparator, Callable[[Any, Any], bool]] = {
 
 
 def compile_filter(expr: ir.Expr) -> Callable[[Node], bool]:
-    """A function that says whether a node passes a filter that does not look around. It never
+    """A function from a node to whether it passes a filter of plain steps downwards. It never
     raises.
 
-    What does look around is for `xscl/stage1/xpath.py`.
+    Other filters are compiled by `xscl/stage1/xpath.py`.
     """
     match expr:
         case ir.And(parts=parts):
@@ -99,8 +98,8 @@ def compile_value(expr: ir.Expr) -> Evaluator:
 
 
 def _around(steps: tuple[ir.Step, ...]) -> Callable[[Node], list[Node]]:
-    """A path that looks around, from an element; the checks refuse filters of attributes and texts
-    that do, and nothing is below those."""
+    """A path beyond plain steps downwards, from an element: the checks refuse such filters of
+    attributes and texts, and other paths from these select nothing."""
     nodes = xpath.compile_nodes(ast.Path(None, complete_steps(steps), span=NOWHERE))
 
     def reach(node: Node) -> list[Node]:
@@ -177,8 +176,8 @@ def _items(value: Value) -> Iterable[str | float]:
 
 
 def compile_path(steps: tuple[ir.Step, ...]) -> Callable[[Node], list[Node]]:
-    """A function from a node to the nodes its relative path reaches, in document order, no
-    twice."""
+    """A function from a node to the nodes that its relative path selects, in document order,
+    without duplicates."""
     moves = [(step, _step(step)) for step in steps]
     if len(moves) == 1:
         return moves[0][1]
@@ -207,7 +206,7 @@ def compile_path(steps: tuple[ir.Step, ...]) -> Callable[[Node], list[Node]]:
 
 
 def _in_document_order(nodes: list[Node]) -> list[Node]:
-    """Elements sorted, none twice. Attributes and texts, reached from sorted elements, are so."""
+    """Elements in document order without duplicates; attributes and texts already are."""
     elements = {node for node in nodes if not isinstance(node, str)}
     if not elements or (len(elements) < len(nodes) and any(isinstance(n, str) for n in nodes)):
         return nodes
@@ -216,7 +215,7 @@ def _in_document_order(nodes: list[Node]) -> list[Node]:
 
 
 def _topmost(nodes: list[Node]) -> list[Node]:
-    """The elements that are below none of the others; what is below those is below these."""
+    """The elements that are not descendants of others among them."""
     kept: set[etree._Element] = set()
     found: list[Node] = []
     for node in nodes:
@@ -227,7 +226,7 @@ def _topmost(nodes: list[Node]) -> list[Node]:
 
 
 def _texts(nodes: list[Node]) -> list[Node]:
-    """The text children of elements, in document order, in which those of nested elements mix."""
+    """The text children of elements, in document order, also if the elements are nested."""
     wanted = set(nodes)
     found: list[Node] = []
     for top in _topmost(nodes):
@@ -262,7 +261,7 @@ def _reach(step: ir.Step) -> Callable[[Node], list[Node]]:
             return lambda node: [] if isinstance(node, str) else [*node.iterdescendants(tag)]
         return lambda node: [] if isinstance(node, str) else [*node.iterchildren(tag)]
     if test.kind == "text" and below:
-        # In document order, which the texts of one element after the other are not.
+        # Texts must be in document order, in which those of nested elements are interleaved.
         return lambda node: (
             [] if isinstance(node, str) else [str(text) for text in node.itertext() if text]
         )

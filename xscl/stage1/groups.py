@@ -1,4 +1,4 @@
-"""Edges that are found together: one path, one value, one constant by which they are looked up."""
+"""Groups of edges that share their path, value, and the subject by which they are looked up."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from xscl.stage1.witness import Edge
 
 
 class Tried:
-    """A filter that no index serves. Equal ones are one object, so it is tried once a node.
+    """A filter that no index serves. Equal filters share one object, so it is evaluated once per
+    node.
 
-    It `holds` at a node, or, where it looks around, `around` the node's index in the numbered
-    document; one of the two is there.
+    It is evaluated by `holds` on a node or, beyond plain steps downwards, by `around` on a node of
+    the numbered document; the other one is None.
     """
 
     __slots__ = ("__weakref__", "around", "holds")
@@ -40,7 +41,7 @@ Tests = tuple[tuple[int, Tried | Check], ...]
 
 class Entry:
     """An edge in the automaton: its variables, its group, and the filters that the group does not
-    decide. `atom` is the constant by which the group finds it."""
+    evaluate. `atom` is the constant by which the group finds it."""
 
     __slots__ = ("atom", "group", "id", "tests", "var1", "var2")
 
@@ -60,15 +61,15 @@ ENTRIES: OneOrMany[int, Entry] = OneOrMany(attrgetter("id"))
 
 
 class Group:
-    """Edges with one path, one value and one way to be found, whatever their filters otherwise.
+    """Edges with the same path, value and trigger; their other filters may differ.
 
-    With a *trigger*, a step and the index of the constants with which filters there compare one
-    subject, only edges whose constant is satisfied are looked at, in `by_constant`. The others are
-    in `entries` and looked at each time.
+    A *trigger* is a step and the index of the constants with which filters of that step compare one
+    subject. Only edges whose constant is satisfied are then processed, from `by_constant`. Edges
+    without a trigger are in `entries` and processed each time.
 
-    `fixed`: var1, filters and trigger are followed by no `//`, so that they stand a known number of
-    nodes above the one where the path ends, which the automaton has found. For the others the
-    labels of the open nodes say where. `simple`: the automaton says all there is to say.
+    `fixed`: no `//` follows var1, filters and trigger, so that they are a known number of nodes
+    above the end of the path, which the automaton has found. Otherwise their positions are found
+    from the labels of the open nodes. `simple`: the automaton alone decides.
     """
 
     __slots__ = (
@@ -94,7 +95,7 @@ class Group:
         self.value = definition.value if edge.evaluated else False
         self.evaluate = _evaluator(edge)
         self.length = len(definition.steps)
-        # Filters and names: kept only where they are looked at again.
+        # The steps are needed again only if positions are not fixed.
         self.steps = () if fixed else definition.steps
         self.filtered = filtered
         self.fixed = fixed
@@ -105,8 +106,7 @@ class Group:
         self.by_constant: dict[int, Entry | dict[int, Entry]] = {}
 
     def at(self, depth: int) -> int:
-        """Where a place of a fixed group is among the open nodes, of which the path's end is
-        last."""
+        """The index, among the open nodes, of a step of a fixed group, which ends at the last."""
         return depth - self.length - 1 if depth else 0
 
     def row(self, entry: Entry) -> Row:

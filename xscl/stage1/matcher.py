@@ -31,15 +31,15 @@ class Matcher:
         self.automaton = Automaton(limit)
         self.edges: dict[int, Entry] = {}
         self.standing: Standing = {}
-        """Where var1 of a group that is not fixed stands on a label path; `Walk` fills it."""
+        """Cached positions of var1 on label paths, for groups that are not fixed; `Walk` fills it.
+        """
         self._tests: WeakValueDictionary[ir.Expr, Tried] = WeakValueDictionary()
         self._indexes: WeakValueDictionary[Subject, ConstantIndex] = WeakValueDictionary()
         for edge in edges:
             self.add(edge)
 
     def add(self, edge: Edge) -> None:
-        """Match an edge from the next document on. The cost does not depend on how many there
-        are."""
+        """Match an edge from the next document on. The cost does not grow with the other edges."""
         definition = edge.definition
         steps = definition.steps
         filters = [(i, f, atom_of(f)) for i, step in enumerate(steps) for f in step.filters]

@@ -38,12 +38,12 @@ class Automaton:
         self._roots: dict[tuple[str, ...], StateSet | None] = {}
         self._sets: dict[tuple[frozenset[State], bool], StateSet] = {}
         self._names: Counter[str] = Counter()
-        """The keys by which states move, with the number of states that do."""
+        """The keys of all moves, each with the number of its states."""
 
     # -- patterns ----------------------------------------------------------------------------
 
     def reach(self, stream: str, steps: Iterable[ir.Step]) -> State:
-        """The state after a path; made if it is new."""
+        """The state after a path, created if it is new."""
         state = self.starts.get(stream)
         if state is None:
             state = self.starts[stream] = State()
@@ -99,11 +99,11 @@ class Automaton:
                 held.refresh()
 
     def _change(self, state: State) -> None:
-        """A state was put below its origin, or taken away from there."""
+        """Update the DFA after a state was added below its origin, or removed."""
         if len(self._sets) > _PATCHED:
             self.forget()
             return
-        # Where the origin is active these are active with it, not after a move of their own.
+        # These states are active together with their origin, not after a move of their own.
         closed = state.kind in ("loop", "self_below")
         sets = self._sets
         self._sets = {
@@ -123,7 +123,7 @@ class Automaton:
     # -- documents ---------------------------------------------------------------------------
 
     def root(self, streams: tuple[str, ...]) -> StateSet | None:
-        """The state set of the document itself; None where no pattern reads these streams."""
+        """The state set of the document itself; None if no pattern reads these streams."""
         if streams in self._roots:
             return self._roots[streams]
         starts = [self.starts[stream] for stream in streams if stream in self.starts]
@@ -140,7 +140,7 @@ class Automaton:
             keys = label_keys(label)
             if any(key in (state.elements or ()) for state in here.active for key in keys[:-1]):
                 below = self._moved(here, keys)
-        # Names that no pattern knows here cost little: a document may invent thousands.
+        # A document may have thousands of names that no pattern has, so these must be cheap.
         elif len(here.active) < _FEW or label in self._names:
             for state in here.active:
                 if state.elements and label in state.elements:
@@ -155,7 +155,7 @@ class Automaton:
         return below
 
     def attribute(self, here: StateSet, label: str) -> StateSet | None:
-        """The state set of an attribute, by its name; None where no pattern ends in it."""
+        """The state set of an attribute, by its name; None if no pattern ends there."""
         keys = [key for key in label_keys(label) if key in self._names]
         moved = [
             state.attributes[key]
@@ -222,7 +222,7 @@ class Automaton:
 
 
 def _selves(here: StateSet) -> list[State]:
-    """The states after `//.`, which any node below makes."""
+    """The states after `//.`, to which any descendant moves."""
     return [s.self_below for s in here.active if s.kind == "loop" and s.self_below is not None]
 
 

@@ -19,11 +19,12 @@ def positions(
     depth: int,
     passes: Callable[[int, int], bool] = always,
 ) -> set[int]:
-    """Where step number `depth` may stand on a label path when the last step stands at its end.
+    """The possible positions of step number `depth` on a label path at whose end the last step is.
 
-    Depth 0 is the document, depth d the d-th label. `passes(i, d)` says whether the filters of the
-    i-th step (from 0) hold at depth d. Forwards the prefixes that embed, backwards those that also
-    reach the end: linear in path and labels, however often a tag recurs.
+    Position 0 is the document, position d the d-th label. `passes(i, d)` returns whether the
+    filters of the i-th step (from 0) hold at position d. A forward pass finds the positions that
+    prefixes of the steps can reach, a backward pass those from which the end can be reached: the
+    time is linear in steps and labels, also if tags recur.
     """
     end = len(labels)
     forward: list[set[int]] = [{0}]

@@ -1,9 +1,8 @@
 """Bounds and keywords in runs: large sets that are searched often and change a little at a time.
 
-A sorted list, or an Aho-Corasick automaton, is fast to search and slow to change. Here it is cut
-into runs, each much longer than the one after it: what is new goes into the last, and a run that
-has grown too long for its place is merged into the one before (the logarithmic method of Bentley
-and Saxe, 1980).
+A sorted list, or an Aho-Corasick automaton, is fast to search and slow to change. Here it is split
+into runs, each much longer than the next: additions go into the last, and a run that has grown too
+long is merged into the one before it (the logarithmic method of Bentley and Saxe, 1980).
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ _WORTH = 5
 
 
 class Bounds:
-    """Numbers with which values are compared by one comparator that is no equality, each with the
-    number of its constant."""
+    """The constants of one inequality comparator, sorted, each with its number."""
 
     __slots__ = ("_above", "_behind_equal", "_few", "_long", "_short")
 
@@ -51,7 +49,7 @@ class Bounds:
                 del run[at]
 
     def find(self, value: float, found: set[int]) -> None:
-        """Adds the constants to which a value compares so."""
+        """Add to `found` the numbers of the constants for which the comparison holds."""
         if value != value:
             return
         for run in (self._long, self._short):

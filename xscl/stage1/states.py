@@ -102,7 +102,7 @@ def name_key(test: ir.Test) -> str:
 
 
 def label_keys(label: str) -> tuple[str, ...]:
-    """The keys under which a name in Clark notation may be found."""
+    """The keys of moves that a name in Clark notation makes."""
     if label[0] != "{":
         return (label, "*")
     uri, _, local = label.rpartition("}")
@@ -113,10 +113,10 @@ class StateSet:
     """A state of the DFA: the NFA states that are active in a node.
 
     `children`, `attributes` and `texts` are the moves found so far; a tag that is no string is that
-    of a comment or processing instruction. `simple` and `general` are what is done in the node,
-    which whoever accepts there has put in; `rows` is the former again, and `coded` whether any of
-    them codes the node's value. The `wants_` flags say where a pattern may go on. `idle`: there is
-    nothing to do in the node itself.
+    of a comment or processing instruction. `simple` and `general` are the groups that accept here;
+    `rows` are the rows of the simple ones, and `coded` whether any of these needs the code of the
+    node's value. The `wants_` flags are the kinds of nodes at which a pattern may continue. `idle`:
+    nothing is to be done at the node itself.
     """
 
     __slots__ = (

@@ -1,9 +1,9 @@
-"""A document as numbered nodes in document order, for filters that go in any direction.
+"""A document as numbered nodes in document order, for filters with all axes of XPath.
 
 In: an lxml element. Out: a `Tree` of the whole document that contains it. A node is an
-index: 0 is the document, an element comes before its attributes and these before its children, so
-document order is that of the numbers, and what lies below node i are the nodes from i + 1 up to
-`ends[i]`. Namespaces are no nodes here.
+index: 0 is the document, an element comes before its attributes and these before its children. So
+document order is the order of the numbers, and the descendants and attributes of node i are the
+nodes from i + 1 up to, not including, `ends[i]`. Namespaces are not nodes here.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ Node = etree._Element | str
 
 
 class Tree:
-    """One document. `values` holds elements, comments and processing instructions as lxml has them,
-    and the strings of attributes and texts; `names` those of elements and attributes in Clark
-    notation."""
+    """One document. `values` holds the lxml nodes of elements, comments and processing
+    instructions, and the strings of attributes and texts; `names` are in Clark notation."""
 
     __slots__ = ("ends", "kinds", "known", "names", "numbers", "parents", "root", "values")
 
@@ -39,7 +38,7 @@ class Tree:
         self.ends: list[int] = []
         self.values: list[Node] = []
         self.numbers: list[int] = []
-        """By the number of an element, comment or processing instruction in the document."""
+        """The indexes of elements, comments and processing instructions, by preorder number."""
         self.known: dict[object, dict[int, Any]] = {}
         """Cached values of parts of filters at nodes, by the part."""
         self._build(root)
@@ -68,7 +67,7 @@ class Tree:
         return self._add(kind, "", parent, node)
 
     def _element(self, root: etree._Element) -> None:
-        """The root element and all below it, by the events of a walk."""
+        """Add the root element and its descendants."""
         parent, numbers, add = 0, self.numbers, self._add
         for event, node in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
             if event == "start":
@@ -113,7 +112,7 @@ class Tree:
         return string_value(value) if self.kinds[node] == ELEMENT else value.text or ""
 
     def node(self, node: int) -> Node:
-        """A node as lxml has it; the document is its root element, of the same string value."""
+        """The lxml node; for the document its root element, which has the same string value."""
         return self.root if node == 0 else self.values[node]
 
     # -- axes ----------------------------------------------------------------------------------
@@ -138,7 +137,7 @@ class Tree:
         return range(node + 1, at)
 
     def ancestors(self, node: int) -> Iterator[int]:
-        """Those of a node, the nearest first."""
+        """The ancestors of a node, the nearest first."""
         while node:
             node = self.parents[node]
             yield node
@@ -178,8 +177,8 @@ class Tree:
         return _AXES[axis](self, node)
 
     def reach_all(self, axis: Axis, nodes: Sequence[int]) -> list[int]:
-        """The nodes on an axis of any of the given nodes, which are in document order; in document
-        order too. Takes time linear in the document, for most axes of many nodes overlap."""
+        """The nodes on an axis of any of the given nodes, both in document order. The time is
+        linear in the document although the axes of many nodes overlap."""
         match axis:
             case "descendant" | "descendant-or-self":
                 return self._below(nodes, axis == "descendant-or-self")
@@ -187,7 +186,7 @@ class Tree:
                 return [*self._between(min(self.ends[node] for node in nodes), len(self.kinds))]
             case "preceding" if nodes:
                 return sorted(self.preceding(nodes[-1]))
-            case "following-sibling":  # of each parent, those of its first child among the nodes
+            case "following-sibling":  # per parent, those of its first child among the nodes
                 nodes = [*{self.parents[node]: node for node in reversed(nodes)}.values()]
             case "preceding-sibling":
                 nodes = [*{self.parents[node]: node for node in nodes}.values()]
@@ -221,7 +220,7 @@ _LAST = _Last()
 
 
 def tree_of(element: etree._Element) -> Tree:
-    """The tree of an element's document. The last one of a thread is kept until `forget_tree`."""
+    """The tree of an element's document; each thread caches its last one until `forget_tree`."""
     root = element.getroottree().getroot()
     if _LAST.tree is None or _LAST.tree.root is not root:
         _LAST.tree = Tree(root)
@@ -229,7 +228,7 @@ def tree_of(element: etree._Element) -> Tree:
 
 
 def forget_tree() -> None:
-    """Drop the cached tree, because its document may now be changed or freed."""
+    """Drop the cached tree, so that its document can be changed or freed."""
     _LAST.tree = None
 
 

@@ -1,4 +1,4 @@
-"""One pass over one document: nodes along label paths, witnesses out."""
+"""One pass over one document, from which its witness is made."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from xscl.stage1.tree import Node, tree_of
 from xscl.stage1.witness import Witness
 
 Open = tuple[int, Node | None, StateSet, int]
-"""A node that is open, as a number and as a context; and how to go on behind it, where anything may
-come there: the state set above it, and how many children the node above has left."""
+"""An open node: its number, its context, and, to continue behind it, the state set of its parent
+and the number of children that the parent has left."""
 
 Computed = dict[object, Sequence[tuple[int, str | None, float]]]
-"""Code, text and number of the values of one node, by what is computed of it."""
+"""Code, text and number of the values of one node, by the function that computes them."""
 _NO_VALUE: Sequence[tuple[int, str | None, float]] = ((0, None, math.nan),)
 
 
@@ -41,7 +41,7 @@ STANDING = 10_000
 """Label paths for which the positions of variables are cached."""
 
 Standing = dict[tuple[Group, tuple[str, ...]], tuple[int, ...]]
-"""Where a variable stands among the open nodes, by its group and their labels."""
+"""The positions of var1 among the open nodes, by its group and the labels of the nodes."""
 
 
 class Walk:
@@ -65,22 +65,22 @@ class Walk:
         self.automaton = automaton
         self.standing = standing
         self.witness = witness
-        # The open nodes from the document down, which are elements, but for the last one where that
-        # has a `label`.
+        # The open nodes from the document down: elements, except that the last one may be an
+        # attribute or text, which has a `label`.
         self.open: list[Open] = [(DOCUMENT_NODE % 2**64, None, start, 0)]
         self.label = ""
-        # Caches by the nodes' numbers, so that nothing is computed twice.
+        # Caches by node number, so that nothing is computed twice.
         self.passed: dict[tuple[Tried, int], bool] = {}
         self.values: dict[tuple[ConstantIndex, int], Sequence[str | float]] = {}
         self.satisfied: dict[tuple[ConstantIndex, int], set[int]] = {}
 
     def document(self, root: etree._Element) -> None:
-        """Witness all nodes. Each element passes this loop, so it calls no function of ours."""
+        """Witness all nodes. This loop runs for each element, so it calls no Python functions."""
         opened = self.open
         _, _, above, left = opened[0]
         flat, digest = self.witness.flat, xxh3_64_intdigest
         every = enumerate(root.iter())
-        # One iterator for all; the number of children `left` says where those of a node end.
+        # One iterator for all elements; a node ends when none of its children is `left`.
         known = above.children
         for index, element in every:
             try:
@@ -112,7 +112,7 @@ class Walk:
                 known = above.children
 
     def _leaf(self, here: StateSet, label: str, text: str, number: int) -> None:
-        """Witness an attribute or text, below the element that is the last open node."""
+        """Witness an attribute or text of the element that is the last open node."""
         flat, opened = self.witness.flat, self.open
         code = value_code(text) if here.rows else 0
         for back, var1, var2, valued in here.rows:
@@ -138,8 +138,8 @@ class Walk:
         self.open.pop()
 
     def _general(self, here: StateSet, context: Node, number: int, label: str = "") -> None:
-        """Witness a node for the edges that ask for more than its label path. A node that is no
-        element has a label of its own."""
+        """Witness a node for the edges whose conditions go beyond the label path. Only attributes
+        and texts are given a `label`."""
         self.open.append((number, context, here, 0))
         self.label = label
         computed: Computed = {}
@@ -188,7 +188,7 @@ class Walk:
         return list(found.values())
 
     def _depths(self, group: Group, entry: Entry) -> Sequence[int]:
-        """Where var1 of an edge stands when the last of the open nodes is var2."""
+        """The positions of var1 of an edge among the open nodes, of which the last is var2."""
         if group.fixed:
             for step, test in entry.tests:
                 if not self._passes(test, group.at(step + 1)):
@@ -235,8 +235,8 @@ class Walk:
                 witness.flat += (entry.var1, entry.var2, opened[depth][0], opened[-1][0], valued)
 
     def _value(self, evaluate: Callable[[Node], Value]) -> Sequence[tuple[int, str | None, float]]:
-        """Code, text and number of the current node's value, or of each of several; NaN equals
-        nothing, its code is 0."""
+        """Code, text and number of the value, or of each of several, at the current node. The code
+        of NaN is 0, as it equals nothing."""
         context = self.open[-1][1]
         assert context is not None
         value = evaluate(context)

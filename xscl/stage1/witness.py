@@ -39,9 +39,9 @@ class Witness:
     bits, one after the other. So the document's own node, -1, is 2**64 - 1.
 
     The value is the code of node2's value, 0 if no query joins it or if it is NaN, which equals
-    nothing. `text` and `num` are the value itself and its number, by the row's number, where
-    predicates read them; NaN is left out. Rows are flat since a list for each column costs more to
-    fill than all else that a row costs.
+    nothing. `text` and `num` map row numbers to the value itself and its number, if predicates read
+    them; NaN is left out. Rows are in one flat list, since filling a list per column would cost
+    more than all the rest.
     """
 
     flat: list[int] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Witness:
         return len(self.flat) // WIDTH
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        """The rows, a tuple each, with signed nodes."""
+        """The rows as tuples, with signed nodes."""
         for at in range(0, len(self.flat), WIDTH):
             var1, var2, node1, node2, value = self.flat[at : at + WIDTH]
             yield var1, var2, node1 if node1 < 2**63 else node1 - 2**64, node2, value

@@ -1,12 +1,12 @@
-"""Expressions of filters over a numbered document: all of XPath 1.0, in any direction.
+"""Expressions of filters over a numbered document: all of XPath 1.0.
 
-In: an expression. Out: a function of a `Tree`, a node, and the node's position and the number of
-nodes among which it stands (XPath 1.0, section 1). Expressions of plain downward steps are compiled
-by `xscl/stage1/filters.py` instead.
+In: an expression. Out: a function of a `Tree`, a node, its context position and the context size
+(XPath 1.0, section 1). Expressions of plain steps downwards are compiled by
+`xscl/stage1/filters.py` instead.
 
-No document makes this explode: a part that asks for no position is worked out once for a node
-however often it is asked (the tables of Gottlob, Koch and Pichler, VLDB 2002), and the nodes on the
-axes of many are found together, in time linear in the document.
+The time is polynomial in the document: a part that does not depend on the position is evaluated
+once per node (the context-value tables of Gottlob, Koch and Pichler, VLDB 2002), and an axis of
+many nodes is evaluated in time linear in the document.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from xscl.kinds import asks_position, kind_of, positional
 from xscl.stage1.tree import ATTRIBUTE, COMMENT, ELEMENT, INSTRUCTION, TEXT, Tree
 
 Value = str | float | bool | list[int] | tuple[str, ...]
-"""A tuple is of the strings of a function that gives several: a comparison takes some of them."""
+"""A tuple holds the strings of a function that gives several; a comparison holds if one does."""
 Evaluator = Callable[[Tree, int, int, int], Any]
-"""From the document, a node, its position and the last position to a `Value`."""
+"""A function of the document, a node, its position and the context size that gives a `Value`."""
 Truth = Callable[[Tree, int, int, int], bool]
 Nodes = Callable[[Tree, int, int, int], list[int]]
 
@@ -60,7 +60,7 @@ def compile_truth(expr: ast.Expr) -> Truth:
 
 
 def compile_value(expr: ast.Expr) -> Evaluator:
-    """An expression as a string, number, boolean or the nodes in document order."""
+    """An expression that gives a string, number, boolean, or nodes in document order."""
     match expr:
         case ast.String(value=constant) | ast.Number(value=constant):
             return lambda t, n, p, s: constant
@@ -94,7 +94,7 @@ def compile_nodes(expr: ast.Expr) -> Nodes:
 
 
 def _once(expr: ast.Expr, evaluate: Evaluator) -> Evaluator:
-    """The same, worked out once for each node, where a position makes no difference."""
+    """The function with a cache per node, unless the value depends on the position."""
     if asks_position(expr):
         return evaluate
     key = object()
@@ -125,7 +125,7 @@ def _text(tree: Tree, value: Value) -> str:
 
 
 def _single(value: Value) -> str | float | bool:
-    """What is neither nodes nor several strings, which the checks keep from where one is needed."""
+    """The value, which the checks guarantee to be neither nodes nor several strings."""
     assert not isinstance(value, list | tuple)
     return value
 
@@ -170,7 +170,7 @@ def _comparison(expr: ast.Comparison) -> Truth:
 
 
 def _truths(op: str, a: Evaluator, b: Evaluator) -> Truth:
-    """A comparison with a boolean: nodes count as whether there are any."""
+    """A comparison with a boolean: nodes are converted to whether there are any."""
     order = _ORDER.get(op)
 
     def holds(tree: Tree, node: int, position: int, size: int) -> bool:
@@ -258,7 +258,7 @@ def _sum(tree: Tree, value: Value) -> float:
 
 
 def _ids(tree: Tree, value: Value) -> list[int]:
-    """The elements that the document's type declaration, or xml:id, gives these ids."""
+    """The elements with these ids by the document's DTD or by xml:id."""
     texts = map(tree.text, value) if isinstance(value, list) else [_text(tree, value)]
     find = cast(Callable[..., list[etree._Element]], tree.root.getroottree().xpath)
     found = {element for text in texts for element in find("id($ids)", ids=text)}
@@ -266,7 +266,7 @@ def _ids(tree: Tree, value: Value) -> list[int]:
 
 
 def _lang(tree: Tree, node: int, value: Value) -> bool:
-    """Section 4.3: the language of the nearest xml:lang, or a part of it before a hyphen."""
+    """Section 4.3: whether the nearest xml:lang is that language or a sublanguage of it."""
     wanted = _text(tree, value).lower()
     for above in (node, *tree.ancestors(node)):
         for attribute in tree.attributes(above) if tree.kinds[above] == ELEMENT else ():
@@ -300,7 +300,7 @@ def _follow(tree: Tree, moves: Sequence[_Move], nodes: list[int]) -> list[int]:
 
 
 def _from_document(steps: Sequence[ast.Step]) -> Nodes:
-    """A path that starts at the document gives the same nodes everywhere."""
+    """A path from the document, which selects the same nodes for every context node."""
     moves, key = [_move(step) for step in steps], object()
 
     def nodes(tree: Tree, _node: int, _position: int, _size: int) -> list[int]:
@@ -319,7 +319,7 @@ def _axis(test: ast.Test) -> ast.Axis:
 
 
 def _move(step: ast.Step) -> _Move:
-    """From nodes in document order to those that a step selects from them, in document order."""
+    """A step as a function from nodes to the nodes it selects, both in document order."""
     axis, matches, deep = _axis(step.test), _matches(step.test), step.axis == "//"
     if any(positional(part) for part in step.filters):
         each = _each(step)
@@ -341,11 +341,11 @@ def _move(step: ast.Step) -> _Move:
 
 
 def _each(step: ast.Step) -> Callable[[Tree, int], list[int]]:
-    """The nodes that a step selects from one, without the `//` before it."""
+    """The nodes that a step selects from one node, without the `//` before it."""
     axis, matches = _axis(step.test), _matches(step.test)
     first, rest = step.filters[0], step.filters[1:]
     if isinstance(first, ast.Number):
-        # Most positions are a number, and need not look behind it.
+        # Most positional filters are a number, and need no search behind that position.
         at, after = first.value, _filters(rest)
 
         def one(tree: Tree, node: int) -> list[int]:
@@ -360,7 +360,7 @@ def _each(step: ast.Step) -> Callable[[Tree, int], list[int]]:
 
 
 def _filters(filters: Sequence[ast.Expr]) -> Callable[[Tree, list[int]], list[int]]:
-    """The nodes that pass all filters; they come in the order in which positions count them."""
+    """A function from nodes, in the order of their positions, to those that pass all filters."""
     tests = [_passes(part) for part in filters]
 
     def keep(tree: Tree, nodes: list[int]) -> list[int]:

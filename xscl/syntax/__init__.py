@@ -1,2 +1,1 @@
-"""From text to a syntax tree and back: lexer, parser, printer, and hints for those who come from
-elsewhere."""
+"""Text to syntax tree and back: lexer, parser, printer, hints for habits from other languages."""

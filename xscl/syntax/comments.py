@@ -1,10 +1,10 @@
-"""Comments through the formatter: each stays at the token at which it stood.
+"""Formatting with comments: each comment stays at the token at which it was written.
 
-Goes in: a file as it was read. Comes out: its canonical text with its comments. One on a line of
-its own stands above the token that followed it, one at the end of a line behind the token before
-it. The tokens of the text as written and of the canonical text are laid beside each other, a
-statement at a time; a comment at a token that the canonical text does not have goes to the nearest
-one that it does. What has been formatted once is not changed by formatting it again.
+In: a parsed file. Out: its canonical text with its comments. A comment on a line of its own is
+printed above the token that followed it, a comment at the end of a line behind the token before it.
+The tokens of the original and of the canonical text are aligned, one statement at a time; a comment
+at a token that the canonical text lacks goes to the nearest token that it has. Formatting is
+idempotent.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _IN_ELEMENT = re.compile(
 _EMPTY_LINE = re.compile(r"[ \t\r]*\n[ \t\r]*\n")
 _SAME = {"AS": "->"}
 _STEP = 4
-"""Blanks by which the rest of a line is indented that a comment breaks."""
+"""Blanks by which the rest of a line is indented after a comment breaks it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """Where it stands, and what it counts as beside another one."""
+    """A token's place, and the key by which tokens of both texts are compared."""
 
     start: int
     end: int
@@ -48,15 +48,15 @@ class _Token:
 
 @dataclass(frozen=True, slots=True)
 class _Comment:
-    """`before` is the number of the token behind it. `alone`: on a line of its own. `parted` and
-    `spaced`: an empty line is above it, and below. An `inline` one is XML's, and needs no line's
-    end."""
+    """A comment. `before` is the index of the token that follows it. `alone`: on a line of its own.
+    `empty_above`, `empty_below`: an empty line is above it, or below it. An `inline` comment is one
+    of XML, which does not end with its line."""
 
     text: str
     before: int
     alone: bool
-    parted: bool
-    spaced: bool
+    empty_above: bool
+    empty_below: bool
     inline: bool
 
 
@@ -69,17 +69,17 @@ class _Statement:
 
 
 def format_with_comments(file: ast.File) -> str:
-    """The file in canonical form, with the comments of its text; `file` is as `parse` made it."""
+    """The file in canonical form, with the comments of its text; `file` is a result of `parse`."""
     canonical = format_file(file)
-    written = _statements(file)
-    if not any(statement.comments for statement in written):
+    old_statements = _statements(file)
+    if not any(statement.comments for statement in old_statements):
         return canonical
-    printed = _statements(parse(canonical))
+    new_statements = _statements(parse(canonical))
     pieces: list[str] = []
     at = 0
-    for old, new in zip(written, [*printed, _Statement()], strict=False):
+    for old, new in zip(old_statements, [*new_statements, _Statement()], strict=False):
         end = new.tokens[-1].end if new.tokens else len(canonical)
-        pieces.append(_joined(canonical, at, end, old, new))
+        pieces.append(_with_comments(canonical, at, end, old, new))
         at = end
     return "".join(pieces).removeprefix("\n").rstrip() + "\n"
 
@@ -88,32 +88,32 @@ def format_with_comments(file: ast.File) -> str:
 
 
 def _statements(file: ast.File) -> list[_Statement]:
-    """The statements of a text, and at the end one of no token for the comments behind them."""
+    """The statements of a text, and an empty last one that holds the comments behind them."""
     text = file.span.source.text
     ends = sorted(element.span.end for element in _elements(file))
     starts = {element.span.start for element in _elements(file)}
-    found = [_Statement()]
+    statements = [_Statement()]
     at = 1 if text.startswith("\ufeff") else 0
     while at < len(text):
         if at in starts:
-            at = _read_element(text, at, ends[bisect_left(ends, at)], found[-1])
+            at = _read_element(text, at, ends[bisect_left(ends, at)], statements[-1])
         else:
-            at = _read(text, at, found[-1])
-            if found[-1].tokens and found[-1].tokens[-1].key == ";":
-                at = _read_trailing(text, at, found[-1])
-                found.append(_Statement())
-    last = found[-1]
+            at = _read(text, at, statements[-1])
+            if statements[-1].tokens and statements[-1].tokens[-1].key == ";":
+                at = _read_trailing(text, at, statements[-1])
+                statements.append(_Statement())
+    last = statements[-1]
     if last.tokens:
-        # It has no `;`, so what is below it is in it.
+        # Without a `;`, the comments below the last statement were read into it.
         below = [c for c in last.comments if c.before == len(last.tokens)]
         below = list(dropwhile(lambda comment: not comment.alone, below))
         last.comments = [comment for comment in last.comments if comment not in below]
-        found.append(_Statement(comments=[replace(comment, before=0) for comment in below]))
-    return found
+        statements.append(_Statement(comments=[replace(comment, before=0) for comment in below]))
+    return statements
 
 
 def _read(text: str, at: int, into: _Statement) -> int:
-    """Take layout, a comment or a token; where it ends."""
+    """Read layout, a comment or a token at `at`; returns where it ends."""
     if layout := _LAYOUT.match(text, at):
         return layout.end()
     if comment := _COMMENT.match(text, at):
@@ -123,15 +123,15 @@ def _read(text: str, at: int, into: _Statement) -> int:
     assert token is not None
     word = token[0]
     if word == ";" and not into.tokens:
-        return token.end()  # a statement of nothing
-    # Either quote makes the same text, which is not the same as a word or a `;`.
+        return token.end()  # an empty statement
+    # Strings of either quotation mark have one key, which differs from that of a word or a `;`.
     key = f"'{word[1:-1]}" if word[0] in "'\"" and len(word) > 1 else word.upper()
     into.tokens.append(_Token(at, token.end(), _SAME.get(key, key)))
     return token.end()
 
 
 def _read_trailing(text: str, at: int, into: _Statement) -> int:
-    """A comment on the line on which a statement ends belongs to that one."""
+    """Read a comment on the line on which a statement ends: it belongs to that statement."""
     blanks = re.compile(r"[ \t]*").match(text, at)
     if blanks and _COMMENT.match(text, blanks.end()):
         return _read(text, blanks.end(), into)
@@ -139,7 +139,7 @@ def _read_trailing(text: str, at: int, into: _Statement) -> int:
 
 
 def _read_element(text: str, at: int, end: int, into: _Statement) -> int:
-    """Take a constructor, whose text is no tokens but between braces."""
+    """Read a constructor, whose text consists of tokens between braces only."""
     while at < end:
         found = _IN_ELEMENT.match(text, at)
         assert found is not None
@@ -160,37 +160,38 @@ def _comment(
 ) -> _Comment:
     above, _, line = text[:at].removeprefix("\ufeff").rpartition("\n")
     alone = not line.strip()
-    parted = alone and not above.rpartition("\n")[2].strip() and bool(above)
-    spaced = _EMPTY_LINE.match(text, at + len(comment)) is not None
-    return _Comment(comment, len(into.tokens), alone and not inline, parted, spaced, inline)
+    empty_above = alone and not above.rpartition("\n")[2].strip() and bool(above)
+    empty_below = _EMPTY_LINE.match(text, at + len(comment)) is not None
+    before = len(into.tokens)
+    return _Comment(comment, before, alone and not inline, empty_above, empty_below, inline)
 
 
 def _elements(file: ast.File) -> Iterator[ast.Element]:
-    """The constructors of the file, outermost only; nested queries have some too."""
-    waiting: list[ast.Query | ast.Pattern] = [
-        each for each in file.statements if isinstance(each, ast.Query)
+    """The constructors of the file, those of nested queries included, outermost elements only."""
+    stack: list[ast.Query | ast.Pattern] = [
+        statement for statement in file.statements if isinstance(statement, ast.Query)
     ]
-    while waiting:
-        part = waiting.pop()
+    while stack:
+        part = stack.pop()
         match part:
             case ast.Query():
                 if isinstance(part.select, ast.Element):
                     yield part.select
-                waiting.append(part.pattern)
+                stack.append(part.pattern)
             case ast.Nested():
-                waiting.append(part.query)
+                stack.append(part.query)
             case ast.Join():
-                waiting += [part.left, part.right]
+                stack += [part.left, part.right]
 
 
 # -- writing -----------------------------------------------------------------------------------
 
 
-def _joined(canonical: str, at: int, end: int, old: _Statement, new: _Statement) -> str:
-    """A canonical statement, from `at` to `end`, with the comments of what was written."""
+def _with_comments(canonical: str, at: int, end: int, old: _Statement, new: _Statement) -> str:
+    """A canonical statement, from `at` to `end`, with the comments of the original one."""
     if not old.comments:
         return canonical[at:end]
-    above, behind = _placed(old, new)
+    above, behind = _place_comments(old, new)
     pieces: list[str] = []
     done = at
     for number, token in enumerate([*new.tokens, _Token(end, end, "")]):
@@ -214,7 +215,7 @@ def _joined(canonical: str, at: int, end: int, old: _Statement, new: _Statement)
 def _above(
     comments: Sequence[_Comment], canonical: str, at: int, token: _Token, *, first: bool
 ) -> Iterator[str]:
-    """Comments above a token, which begins a line behind them."""
+    """Comments above a token, which begins a new line after them."""
     line = canonical.rfind("\n", 0, token.start) + 1
     begins = first or not canonical[line : token.start].strip()
     indent = _indent(canonical, token.start, deeper=not begins)
@@ -226,34 +227,34 @@ def _above(
         if comment.inline:
             yield comment.text
             continue
-        above = "\n" if first and comment.parted and at and not number else ""
-        below = "\n" if first and comment.spaced else ""
+        above = "\n" if first and comment.empty_above and at and not number else ""
+        below = "\n" if first and comment.empty_below else ""
         yield f"{above}{comment.text}\n{below}{indent}"
 
 
 def _indent(canonical: str, at: int, *, deeper: bool) -> str:
-    """That of the line of a place, or of what goes on below it."""
+    """The indent of the line at `at`; with `deeper`, that of its continuation."""
     start = canonical.rfind("\n", 0, at) + 1
     line = canonical[start:at]
     blanks = len(line) - len(line.lstrip(" "))
     return " " * (blanks + _STEP * deeper)
 
 
-def _placed(
+def _place_comments(
     old: _Statement, new: _Statement
 ) -> tuple[dict[int, list[_Comment]], dict[int, _Comment]]:
-    """The comments above each canonical token, and the one behind it."""
-    beside = _beside(old.tokens, new.tokens)
+    """The comments above each canonical token, and the one behind it, by the token's index."""
+    aligned = _align(old.tokens, new.tokens)
     above: defaultdict[int, list[_Comment]] = defaultdict(list)
     behind: dict[int, _Comment] = {}
     for comment in old.comments:
-        before, last = beside[comment.before], comment.before == len(old.tokens)
+        before, last = aligned[comment.before], comment.before == len(old.tokens)
         if comment.alone or comment.before == 0:
             above[before].append(comment)
             continue
-        # The end of a statement belongs to its last line, as written or not.
+        # A comment at the end of a statement stays on its last line, with or without a `;`.
         ends = last or old.tokens[comment.before].key == ";"
-        token = len(new.tokens) - 1 if ends and not comment.inline else beside[comment.before - 1]
+        token = len(new.tokens) - 1 if ends and not comment.inline else aligned[comment.before - 1]
         if token in behind:
             above[token + 1].append(comment)
         else:
@@ -261,15 +262,16 @@ def _placed(
     return above, behind
 
 
-def _beside(old: Sequence[_Token], new: Sequence[_Token]) -> list[int]:
-    """For each token as written, and the end, the canonical one that it is or that follows next."""
+def _align(old: Sequence[_Token], new: Sequence[_Token]) -> list[int]:
+    """For each original token, and for the end, the index of the canonical token equal to it, else
+    of the one that follows."""
     matcher = SequenceMatcher(None, [t.key for t in old], [t.key for t in new], autojunk=False)
-    found = [-1] * len(old)
+    aligned = [-1] * len(old)
     for block in matcher.get_matching_blocks():
         for step in range(block.size):
-            found[block.a + step] = block.b + step
+            aligned[block.a + step] = block.b + step
     following = len(new)
     for number in range(len(old) - 1, -1, -1):
-        following = found[number] if found[number] >= 0 else following
-        found[number] = following
-    return [*found, len(new)]
+        following = aligned[number] if aligned[number] >= 0 else following
+        aligned[number] = following
+    return [*aligned, len(new)]

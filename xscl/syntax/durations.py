@@ -1,4 +1,4 @@
-"""Windows: the units of durations, their exact reading and their one way of being written."""
+"""Durations of windows: their units, exact parsing, and canonical form."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ UNITS = {
     "weeks": _WEEK,
 }
 
-#: The longest window, 2**62 microseconds: a timestamp and a window still add up in 64 bits.
+#: The longest window, 2**62 microseconds: the sum of a timestamp and a window fits into 64 bits.
 LONGEST = 1 << 62
 
-#: More digits than any window needs, and fewer than Python refuses to read.
+#: More digits than any window needs, and fewer than Python refuses to convert.
 MOST_DIGITS = 40
 
 _PRINTED = (("week", _WEEK), ("day", _DAY), ("h", _HOUR), ("min", _MINUTE), ("s", _SECOND))
 
 
 def microseconds(digits: str, unit: str) -> int | None:
-    """The exact number of microseconds, None where it is not whole. `unit` is a key of `UNITS`.
+    """The exact number of microseconds, None if it is not whole. `unit` is a key of `UNITS`.
 
     `digits` is a number of at most `MOST_DIGITS` characters.
     """

@@ -1,8 +1,7 @@
-"""How XSCL says what people know from SQL, XPath and other languages: the data of many hints.
+"""Hints for users of SQL, XPath and other languages: what to write instead of their syntax.
 
-Goes in: a token that was not expected, and where. Comes out: a hint, where the token is a habit
-from elsewhere. Nothing here decides whether a text is accepted: it is asked once something is
-refused.
+In: an unexpected token and its place. Out: a hint, if the token is a habit from another language.
+Nothing here decides whether a text is accepted: hints are looked up after an error.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from xscl.syntax.durations import UNITS
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """Hints for one place of the grammar, by what was found: a word in capitals, or the characters
-    an unexpected token begins with. `before` is for words that were read as a name, so that the
-    token behind them is the unexpected one."""
+    """Hints for one place of the grammar. The keys of `found` are unexpected tokens: a word in
+    capitals, or the characters with which the token begins. Those of `before` are words that were
+    read as a name, so that the token after them is the unexpected one."""
 
     found: Mapping[str, str]
     before: Mapping[str, str]
@@ -49,7 +48,7 @@ _EQUAL = "equality is written = and inequality !="
 
 
 def dates(window: str = "2 days", seconds: str = "172800") -> str:
-    """How a distance in time is written, for `window`, which lasts so many seconds."""
+    """How to write a distance in time: for `window`, whose length is `seconds`."""
     return (
         f"between documents it is a window: A FOLLOWED BY {{x = y, {window}}} B, or WITHIN"
         f" {window}; dates that they hold are compared in seconds: date(y) - date(x) < {seconds}"
@@ -70,7 +69,7 @@ _SQL_CLAUSES = {
     "INTO": "results become a stream by PUBLISH name",
 }
 
-#: What people paste for a character of the language, and marks that mean something elsewhere.
+#: Typographic variants of the language's characters, and characters with a meaning elsewhere.
 _ANYWHERE = {
     "\u2192": "write ->",
     "\u2018": "write '",
@@ -213,7 +212,7 @@ FILTER = Habits(
     before={**_AROUND, "NOT": "write not(...)"},
 )
 
-#: Words between SELECT and what is selected.
+#: Words between SELECT and its items.
 SELECT = {
     "DISTINCT": "each match is published once: leave DISTINCT out",
     "ALL": "every match is published: leave ALL out",
@@ -296,7 +295,7 @@ NAMESPACES = {
     "yt": "http://www.youtube.com/xml/schemas/2015",
 }
 
-#: Instead of axes that lead elsewhere than down, where only these may stand.
+#: What to write instead of axes that do not lead down, where only those that do are allowed.
 AXES = {
     "descendant-or-self": "descendants are reached by //",
     "self": "the node itself is written ., and a filter may ask [self::a]",
@@ -311,29 +310,29 @@ AXES = {
     ),
 }
 
-# A comment that was read as a path: `// like this` where a statement begins or behind a block, and
-# `/* like this`. Blocks are seldom written with a blank behind their slashes.
+# A comment that was read as a path: `// like this` at the beginning of a statement or behind a
+# block, and `/* like this`. Blocks are seldom written with a blank behind their slashes.
 _COMMENT = re.compile(r"(?:^|;)\s*//[ \t]|[/\])}>][^\s]*[ \t]+//[ \t]|(?:^|[\s;])/\*\s*$")
 _WORD_BEFORE = re.compile(r"(?:^|[\s;:({,\[])([A-Za-z]+)\s*$")
-_SEEN = 200  # characters looked back, so that a long line costs no more than a short one
+_SEARCHED = 200  # characters before the token, so that a long line costs no more than a short one
 
 
 def habit(habits: Habits, text: str, last: int, start: int, token: str) -> str | None:
-    """The hint for the token at `start`, None where it is no known habit; `last` is the end of the
+    """The hint for the token at `start`, None if it is no known habit; `last` is the end of the
     token before it."""
-    low = max(0, last - _SEEN)
-    before = text[text.rfind("\n", low, last) + 1 or low : min(start, last + _SEEN)]
+    low = max(0, last - _SEARCHED)
+    before = text[text.rfind("\n", low, last) + 1 or low : min(start, last + _SEARCHED)]
     if _COMMENT.search(before):
         return COMMENT
     word = token[:1].isalnum()
     keys = [token.upper()]
     if not word:
-        # `||` and `/*` are no tokens of this language, so they are read from the text.
+        # `||` and `/*` are not tokens of this language, so they are read from the text.
         keys = [text[start : start + size] for size in range(4, len(token) - 1, -1)]
     if start == last and start > 0:
         if hint := _adjacent(before, text[start : start + 2]):
             return hint
-        if len(token) == 1:  # of `==` and `(:` the second half is the unexpected one
+        if len(token) == 1:  # of `==` and `(:` the second character is the unexpected token
             keys.insert(0, text[start - 1 : start + 1])
     previous = _WORD_BEFORE.search(before)
     misread = habits.before.get(previous[1].upper()) if previous else None
@@ -342,7 +341,7 @@ def habit(habits: Habits, text: str, last: int, start: int, token: str) -> str |
 
 
 def _adjacent(before: str, behind: str) -> str | None:
-    """For what stands directly behind a string or a number that ended too early."""
+    """The hint for a token directly behind a string or a number that ended too early."""
     if re.search(r"(?<![\w'])[0-9][0-9.]*$", before) and re.match(r"[\w.€]|,[0-9]", behind):
         return "a number has digits and at most one point, and nothing else"
     if before[-1:] in ("'", '"') and re.match(r"[\w'\"]", behind):

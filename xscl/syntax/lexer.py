@@ -1,10 +1,9 @@
 """Tokens: a cursor over one source, advanced by the parser.
 
-Goes in: a `Source`. Comes out: the current token, one at a time, and diagnostics that say where.
-The parser drives the cursor because what a word is depends on where it stands: `a-b` is one name
-in a block and a subtraction in a predicate, and a whole location step is read by one expression.
-So the cursor reads a word as long as it can, and the parser may read the same place again by a
-narrower rule.
+In: a `Source`. Out: the current token, one at a time, and located diagnostics. The parser drives
+the cursor because the tokens depend on their context: `a-b` is one name in a block and a
+subtraction in a predicate, and a whole location step is read by one regular expression. So the
+cursor reads the longest word, and the parser may read the same place again by a narrower rule.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _START = (
 )
 _LETTER = _START + "0-9\u0300-\u036f\u203f\u2040"
 XML_NAME = f"[{_START}][{_LETTER}\xb7.-]*+"
-# A hyphen that begins `->` or `--` ends the name: an arrow needs no blank, and a comment is one.
-# Whole by what must not follow: before Python 3.11.5, `re` loses its way in possessive groups.
+# A hyphen that begins `->` or `--` ends the name, so that neither needs a blank before it. The name
+# is made possessive by a lookahead, since possessive groups fail in `re` before Python 3.11.5.
 NAME = f"[{_START}](?:[{_LETTER}\xb7.]++|-(?![->]))*(?![{_LETTER}\xb7.]|-(?![->]))"
 VARIABLE = f"[{_START}][{_LETTER}]*+'*+"
 BLANK = r"[ \t\r\n]*+(?:--[^\n]*+[ \t\r\n]*+)*"
@@ -55,7 +54,7 @@ BINDS = rf"(?: {BLANK} (?:->|[Aa][Ss](?![{_LETTER}\xb7.-])) {BLANK} ({VARIABLE})
 #: One location step of a block: the same and the variable it binds.
 BINDING_STEP = re.compile(_STEP + BINDS, re.VERBOSE)
 
-#: A word read again as the variable it begins with.
+#: A word that is read again as the variable with which it begins.
 VARIABLE_WORD = re.compile(VARIABLE)
 _AHEAD = re.compile(BLANK)
 _STATEMENT_END = re.compile(r"""(?:[^;'"-]++|'[^'\n]*+'|"[^"\n]*+"|--[^\n]*+|['"-])*""", re.DOTALL)
@@ -65,7 +64,7 @@ MAX_ERRORS = 20
 
 
 def capped(errors: list[Diagnostic]) -> list[Diagnostic]:
-    """The first errors, and a last one that says so where there are more."""
+    """The first `MAX_ERRORS` errors; if there are more, a last one says so."""
     if len(errors) <= MAX_ERRORS:
         return errors
     message = f"more than {MAX_ERRORS} errors, the others are not shown"
@@ -74,7 +73,7 @@ def capped(errors: list[Diagnostic]) -> list[Diagnostic]:
 
 
 class Failure(Exception):
-    """The construct cannot be read on; `final` where looking for its end makes no sense."""
+    """The construct cannot be parsed further; `final`: there is no use in searching for its end."""
 
     def __init__(self, diagnostic: Diagnostic, *, final: bool = False) -> None:
         super().__init__(diagnostic.message)
@@ -116,7 +115,7 @@ class Cursor:
         self.start, self.end = found.span(index)
 
     def resume(self, end: int) -> None:
-        """Let the current token end at `end` and read on from there."""
+        """Continue with the token that begins at `end` or behind it."""
         self.end = end
         self.advance()
 
@@ -142,7 +141,7 @@ class Cursor:
         self.advance()
 
     def keyword(self) -> str:
-        """The current word in capitals, "" where the token is no word."""
+        """The current word in capitals, "" if the token is no word."""
         return self.value.upper() if self.kind == "word" else ""
 
     def expect_name(self, what: str, hint: str | None = None, habits: Habits | None = None) -> str:
@@ -154,15 +153,15 @@ class Cursor:
         return value
 
     def skip_statement(self) -> None:
-        """Go to the next `;` outside strings and comments, the way out of an error."""
+        """Recover from an error: go to the next `;` outside strings and comments."""
         found = _STATEMENT_END.match(self.text, self.start)
         assert found is not None
         self.resume(found.end())
 
-    # -- saying where and what ------------------------------------------------------------
+    # -- diagnostics ----------------------------------------------------------------------
 
     def span(self, start: int) -> Span:
-        """From `start` to the end of the last token that was passed."""
+        """From `start` to the end of the last token before the current one."""
         return Span(self.source, start, self.last)
 
     def here(self) -> Span:
@@ -178,7 +177,7 @@ class Cursor:
         hint: str | None = None,
         also: Iterable[tuple[str, Span]] = (),
     ) -> None:
-        """Note an error that does not keep the parser from reading on."""
+        """Add an error after which parsing continues at the same place."""
         self.note(Diagnostic(code, message, span, hint, also=tuple(also)))
 
     def note(self, diagnostic: Diagnostic) -> None:
@@ -203,22 +202,22 @@ class Cursor:
     def unexpected(
         self, wanted: str, hint: str | None = None, habits: Habits | None = None
     ) -> NoReturn:
-        """Fail at the current token, which is not what was wanted. `hint` is for those who did not
-        write what is usual elsewhere; `habits` are by default those of expressions."""
+        """Fail at the current token, where `wanted` was expected. `hint` is given if the token is
+        not among `habits`, which are by default those of expressions."""
         hint = self.habit(habits) or hint
         if self.kind == "bad":
             self._bad(hint)
         self.fail("syntax", f"expected {wanted}, found {self.found()}", hint=hint)
 
     def habit(self, habits: Habits | None = None) -> str | None:
-        """What to write instead of the current token, where it is usual elsewhere."""
+        """What to write instead of the current token, if it is a habit from another language."""
         habits = habits or (FILTER if self.in_filter else PREDICATE)
         return habit(habits, self.text, self.last, self.start, self.value)
 
     def close(
         self, bracket: str, opened: int, hint: str | None = None, habits: Habits | None = None
     ) -> None:
-        """Pass the bracket that closes what was opened at `opened`."""
+        """Read the bracket that closes the one at `opened`."""
         if self.kind == bracket:
             self.advance()
             return
@@ -228,7 +227,7 @@ class Cursor:
         self.unexpected(f'"{bracket}"', hint, habits)
 
     def found(self) -> str:
-        """The current token for people."""
+        """The current token, as messages name it."""
         if self.kind == "end":
             return "the end of the text"
         if self.kind == "string":
@@ -248,7 +247,7 @@ class Cursor:
 
 
 def not_xml(source: Source) -> Diagnostic | None:
-    """The first character that no XML document can hold, so no query can be about."""
+    """An error at the first character that XML does not allow, so that no document can match."""
     found = _NOT_XML.search(source.text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The known name that was probably meant: hints for misspelt names."""
+"""Hints for misspelt names: the nearest known name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import islice
 
 _SHOWN = 12
 
-# Comparing names is slow: a text with thousands of wrong ones must not be slow to refuse.
+# Comparing names is slow, and a text with thousands of wrong names must be refused quickly.
 _COMPARED = 200
 _LONGEST = 60
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """`did you mean b?` for the nearest of the known names, None where none is near."""
+    """`did you mean b?` for the nearest of the known names, None if none is near."""
     if len(name) > _LONGEST:
         return None
     names = [other for other in islice(known, _COMPARED) if len(other) <= _LONGEST]
@@ -23,7 +23,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 
 def known_names(name: str, known: Iterable[str], what: str, none: str) -> str:
-    """A hint that lists the known names, the nearest first said; `none` where there are none."""
+    """A hint that names the nearest known name and lists all; `none` if there are none."""
     names = list(islice(known, _COMPARED))
     if not names:
         return none

@@ -1,10 +1,9 @@
 """Text to syntax tree.
 
-Goes in: a text and its name. Comes out: an `ast.File`, or an `XsclError` with all errors found: a
-statement with an error is left at its `;`, and reading goes on behind it. The grammar in full is
-the language reference; its layers are `lexer` (tokens), `parser_expression` (steps, filters,
-predicates), `parser_constructor` (XML constructors), `parser_query` (patterns, queries) and here
-statements.
+In: a text and its name. Out: an `ast.File`, or an `XsclError` with all errors found: after an error
+parsing continues behind the statement's `;`. The full grammar is in the language reference; its
+layers are `lexer` (tokens), `parser_path` (steps), `parser_expression` (filters, predicates),
+`parser_constructor` (XML constructors), `parser_query` (patterns, queries) and, here, statements.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ def parse(
     name: str = "<query>",
     on_statement: Callable[[ast.Statement], object] = lambda statement: None,
 ) -> ast.File:
-    """Parse the statements of `text`; `name` stands for it in diagnostics. `on_statement` hears of
-    each as it is read.
+    """Parse the statements of `text`; `name` is its name in diagnostics. `on_statement` is called
+    with each statement as it is parsed.
 
-    Raises `XsclError` with every error found (at most twenty).
+    Raises `XsclError` with all errors found, twenty at most.
     """
     source = Source(name, text)
     if wrong := not_xml(source):
@@ -112,7 +111,7 @@ class _Parser(QueryParser):
         return ast.LetDuration(name, self.duration(), span=self.span(start))
 
     def _trailing(self, statement: ast.Statement) -> None:
-        """Something stands where the statement should end."""
+        """Fail at a token where the statement should end."""
         habits: Habits | None = CLAUSE
         words = f"statements are separated by ; and {COMMENT}"
         hints = dict(_TRAILING)

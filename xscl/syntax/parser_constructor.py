@@ -1,9 +1,9 @@
-"""XML constructors: `SELECT <pair by="{x2}">{x1/title}</pair> FROM ...`, read as XQuery reads them.
+"""XML constructors, `SELECT <pair by="{x2}">{x1/title}</pair> FROM ...`, with XQuery's syntax.
 
-Goes in: a cursor at `<`. Comes out: an `ast.Element`, the cursor behind its end. Inside an element
-the text is not tokens, so this part walks the characters itself and calls the expression parser at
-each `{`. As in XQuery, blanks alone between two tags or expressions are layout and dropped, `{{`
-and `}}` are braces, a doubled quotation mark stands for itself, comments are skipped.
+In: a cursor at `<`. Out: an `ast.Element`, the cursor behind it. The text inside an element does
+not consist of tokens, so it is read by characters, and the expression parser is called at each `{`.
+As in XQuery, text of blanks only between two tags or expressions is layout and dropped, `{{` and
+`}}` are braces, a doubled quotation mark is a literal one, and comments are skipped.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 class ConstructorParser(ExpressionParser):
     def constructor(self) -> ast.Element:
-        """The element at the cursor. After an error the cursor stands where reading can go on."""
+        """The element at the cursor. After an error the cursor is where parsing can continue."""
         start = self.start
         try:
             element = self._element(start)
         except Failure:
-            self._leave(start)
+            self._skip_element(start)
             raise
         self.advance()
         return element
 
-    def _leave(self, start: int) -> None:
-        """Go behind the element's end tag, or to the end of the text where there is none."""
+    def _skip_element(self, start: int) -> None:
+        """Go behind the element's end tag, or to the end of the text if there is none."""
         name = _OPEN.match(self.text, start)
         end = None
         if name is not None:
@@ -50,7 +50,7 @@ class ConstructorParser(ExpressionParser):
         self.resume(len(self.text) if end is None else end.end())
 
     def _element(self, start: int) -> ast.Element:
-        """The element at `start`; the cursor's token then ends where the element does."""
+        """The element at `start`; afterwards the cursor's token ends where the element ends."""
         found = _OPEN.match(self.text, start)
         if found is None:
             self._wrong("an element name must follow <", start)
@@ -63,7 +63,7 @@ class ConstructorParser(ExpressionParser):
                 self._wrong(f"the attribute {key} is given twice", *attribute.span(1))
             attributes[key], at = self._value(attribute.end(), quote)
             if key.partition(":")[0] == "xmlns":
-                self._declaration(key, attributes[key], attribute.span(1))
+                self._check_declaration(key, attributes[key], attribute.span(1))
         closing = _TAG_END.match(self.text, at)
         if closing is None:
             self._wrong('expected name="value", > or /> in this tag', at, at + 1)
@@ -71,16 +71,16 @@ class ConstructorParser(ExpressionParser):
         content: tuple[str | ast.Expr | ast.Element, ...] = ()
         if closing[1] == ">":
             content, at = self._content(at, name, start)
-        self._stand(at)
+        self._set_cursor(at)
         self.depth -= 1
         return ast.Element(
             name, tuple(attributes.items()), content, span=Span(self.source, start, at)
         )
 
-    def _declaration(
+    def _check_declaration(
         self, key: str, value: tuple[str | ast.Expr, ...], place: tuple[int, int]
     ) -> None:
-        """What Namespaces in XML 1.0 demands of xmlns and xmlns:prefix."""
+        """Check the constraints of Namespaces in XML 1.0 on xmlns and xmlns:prefix."""
         if any(not isinstance(part, str) for part in value):
             self._wrong("a namespace declaration cannot hold {...}", *place)
         if key in ("xmlns:xml", "xmlns:xmlns"):
@@ -89,7 +89,7 @@ class ConstructorParser(ExpressionParser):
             self._wrong("a prefix needs a namespace name that is not empty", *place)
 
     def _value(self, at: int, quote: str) -> tuple[tuple[str | ast.Expr, ...], int]:
-        """An attribute value from behind its opening quotation mark, and where it ends."""
+        """The attribute value that begins at `at`, behind its quotation mark, and where it ends."""
         parts: list[str | ast.Expr] = []
         text = ""
         opened = at - 1
@@ -163,7 +163,7 @@ class ConstructorParser(ExpressionParser):
     def _end_tag(self, at: int, name: str, opened: int) -> int:
         found = _CLOSE.match(self.text, at)
         if found is None or found[1] != name:
-            self._stand(at)
+            self._set_cursor(at)
             self.fail(
                 "constructor",
                 f"expected the end tag </{name}>",
@@ -183,7 +183,7 @@ class ConstructorParser(ExpressionParser):
             return self._reference(at)
         found = _CHARACTERS.match(self.text, at)
         assert found is not None  # <, {, } and & are handled, and the end of the text
-        if stop:  # blanks in attribute values become spaces, so they are taken one by one
+        if stop:  # blanks in attribute values become spaces, so they are read one by one
             end = at + 1
             while end < found.end() and self.text[end] not in _BLANKS:
                 end += 1
@@ -220,15 +220,15 @@ class ConstructorParser(ExpressionParser):
             self.unexpected('"}"')
         return expression, self.end
 
-    def _stand(self, at: int) -> None:
-        """Let the current token be empty and end at `at`."""
+    def _set_cursor(self, at: int) -> None:
+        """Make the current token an empty one at `at`."""
         self.kind, self.value = "bad", ""
         self.start = self.end = at
 
     def _wrong(
         self, message: str, start: int, end: int | None = None, hint: str | None = None
     ) -> NoReturn:
-        self._stand(start)
+        self._set_cursor(start)
         end = min(start + 1 if end is None else end, len(self.text))
         span = Span(self.source, min(start, end), end)
         self.fail("constructor", message, span, hint)

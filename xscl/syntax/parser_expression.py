@@ -1,8 +1,8 @@
-"""Filters and predicates, by binding powers (Pratt), all of them in one table.
+"""Filters and predicates: a Pratt parser with one table of binding powers.
 
-Goes in: a cursor at the first token of an expression. Comes out: an `ast.Expr`, the cursor behind
-it. Filters and predicates share the table and differ in their operands: a path starts at the
-filtered step in the one and at a variable in the other.
+In: a cursor at the first token of an expression. Out: an `ast.Expr`, the cursor behind it. Filters
+and predicates share the table and differ in their operands: in a filter a path starts at the
+filtered step, in a predicate at a variable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xscl.syntax.durations import UNITS
 from xscl.syntax.lexer import VARIABLE_WORD
 from xscl.syntax.parser_path import NODE_TESTS, SELF, PathParser
 from xscl.syntax.printer import format_number
-from xscl.syntax.rewriting import FOREIGN_OPERATORS, rewritten
+from xscl.syntax.rewriting import FOREIGN_OPERATORS, rewrite
 
 #: How tightly each infix operator binds; equal powers associate to the left.
 BINDING_POWER = {
@@ -53,7 +53,7 @@ def _binds(part: ast.Expr) -> bool:
 
 
 def _is_subtraction(word: str) -> bool:
-    """Whether the word before a parenthesis is a variable less a group, `x-(`, or less a call,
+    """Whether the word before a parenthesis is a variable minus a group, `x-(`, or minus a call,
     `x-number(`, rather than the name of one function."""
     return word[-1] == "-" or (
         word not in FUNCTIONS
@@ -62,7 +62,7 @@ def _is_subtraction(word: str) -> bool:
 
 
 class ExpressionParser(PathParser):
-    """Reads expressions; `in_filter` says which kind of operand stands here."""
+    """Parses expressions; `in_filter` selects the operands of filters or those of predicates."""
 
     arithmetic = 0
 
@@ -102,12 +102,12 @@ class ExpressionParser(PathParser):
                 left = self._logical(operator, binding, left, start)
 
     def _foreign(self, left: ast.Expr) -> None:
-        """Fail at an operator of SQL, if the condition that it means can be said."""
-        found = rewritten(self.text, self.start, left, self.in_filter)
-        if found is not None:
-            place = Span(self.source, self.start, found.end)
-            message = f"there is no operator {found.operator}"
-            self.fail("syntax", message, place, f"write {found.condition}")
+        """Fail at an operator of SQL, if it can be rewritten as a condition of this language."""
+        rewriting = rewrite(self.text, self.start, left, self.in_filter)
+        if rewriting is not None:
+            place = Span(self.source, self.start, rewriting.end)
+            message = f"there is no operator {rewriting.operator}"
+            self.fail("syntax", message, place, f"write {rewriting.condition}")
 
     def _comparison(self, operator: str, left: ast.Expr, start: int) -> ast.Expr:
         self.advance()
@@ -151,18 +151,18 @@ class ExpressionParser(PathParser):
         return kind(tuple(parts), span=self.span(start))
 
     def _union(self, left: ast.Expr, start: int) -> ast.Expr:
-        """The cursor at `|`."""
-        found = list(left.parts) if isinstance(left, ast.Union) else [left]
+        """The union of `left` with what follows, the cursor at `|`."""
+        parts = list(left.parts) if isinstance(left, ast.Union) else [left]
         while self.value == "|" and self.kind == "bad":
             self.advance()
             part = self.expression(_UNION)
-            found += [*part.parts] if isinstance(part, ast.Union) else [part]
-        return ast.Union(tuple(found), span=self.span(start))
+            parts += [*part.parts] if isinstance(part, ast.Union) else [part]
+        return ast.Union(tuple(parts), span=self.span(start))
 
     # -- operands ---------------------------------------------------------------------------
 
     def operand(self, power: int = 0) -> ast.Expr:
-        """What stands to the right of an operator that binds with `power`."""
+        """The operand to the right of an operator that binds with `power`."""
         method = _OPERANDS.get(self.kind)
         if method is None:
             if power >= _COMPARISON:
@@ -274,7 +274,7 @@ class ExpressionParser(PathParser):
         return self._from_nodes(inner, opened) if self.in_filter else inner
 
     def _from_nodes(self, part: ast.Expr, start: int) -> ast.Expr:
-        """What may follow nodes in a filter: `(./a | ./b)[1]/c`."""
+        """Nodes with the filters and steps that may follow them in a filter: `(./a | ./b)[1]/c`."""
         filters = self.filters() if self.kind == "[" else ()
         steps = self.steps(binding=True) if self.kind in ("/", "//") else ()
         if not (filters or steps):
@@ -299,7 +299,7 @@ class ExpressionParser(PathParser):
         return ast.Number(value, span=self.span(start))
 
     def _unit_of_time(self, start: int, count: float) -> NoReturn:
-        """A duration stands where a value does, as in `x - y < 2 days`."""
+        """Fail at a duration in the place of a value, as in `x - y < 2 days`."""
         window = self.text[start : self.end]
         seconds = format_number(count * UNITS[self.value.lower()] / 1_000_000)
         self.fail(

@@ -1,8 +1,9 @@
-"""Location steps and the filters on them: the part of the grammar that walks down a document.
+"""Location steps and their filters.
 
-Goes in: a cursor at the first token of a path. Comes out: `ast.Step`s, the cursor behind them.
-In filters all of XPath's axes and node tests stand. The path of a block and paths in predicates go
-down, as the nodes of variables lie below one another: there the others are refused by name.
+In: a cursor at the first token of a path. Out: `ast.Step`s, the cursor behind them. Filters have
+all axes and node tests of XPath. Paths of blocks and of predicates only lead downwards, since the
+node of a variable is a descendant of that of the variable before it; other axes are refused there
+by name.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ _Kind = Literal["element", "text", "node", "comment", "processing-instruction"]
 _AXES = frozenset(get_args(ast.Axis))
 _AXIS = re.compile(rf"{XML_NAME}{BLANK}::", re.VERBOSE)
 _NODE = re.compile(rf"node{BLANK}\({BLANK}\)", re.VERBOSE)
-# As many groups as `BINDING_STEP` has, so that the variable is the seventh.
+# It has the groups of `BINDING_STEP`, of which the variable is the seventh.
 _NODE_BINDING = re.compile(rf"()()()()()(node{BLANK}\({BLANK}\)){BINDS}", re.VERBOSE)
 
 
 def _test(found: re.Match[str]) -> ast.Test:
-    """The node test of a step that an expression of the lexer read."""
+    """The node test in a match of `STEP` or `BINDING_STEP`."""
     name = found[4]
     if name is None:
         return SELF if found[5] else TEXT
@@ -63,12 +64,12 @@ def _test(found: re.Match[str]) -> ast.Test:
 
 
 class PathParser(Cursor):
-    """Reads steps."""
+    """Parses location steps."""
 
     depth = 0
 
     def expression(self, power: int = 0) -> ast.Expr:
-        """What stands in a filter; paths and expressions nest in each other."""
+        """The expression of a filter; a subclass parses it, as paths and expressions nest."""
         raise NotImplementedError
 
     def deeper(self) -> None:
@@ -88,12 +89,12 @@ class PathParser(Cursor):
         return tuple(steps)
 
     def step(self, binding: bool) -> ast.Step:
-        """One step with its filters, the cursor at its axis or, in a filter, at its node test."""
+        """One step with its filters, the cursor at its slash or, in a filter, at its node test."""
         start = self.start
         pattern = BINDING_STEP if binding else STEP
         found = pattern.match(self.text, start)
         if found is None:
-            return self._spelt_out(binding)
+            return self._unabbreviated(binding)
         test = _test(found)
         axis: Literal["/", "//"] = "//" if found[1] == "//" else "/"
         return self._rest_of_step(start, axis, test, found, binding)
@@ -106,7 +107,7 @@ class PathParser(Cursor):
         found: re.Match[str],
         binding: bool,
     ) -> ast.Step:
-        """The step of which `found` is the node test and perhaps the variable, with its filters."""
+        """The step whose node test, and variable if any, is the match `found`, with its filters."""
         variable = found[7] if binding else None
         self.resume(found.end())
         if self.kind == "->" or (binding and self.kind == "word" and self.value.upper() == "AS"):
@@ -126,11 +127,11 @@ class PathParser(Cursor):
             self.filter(filters)
         return tuple(filters)
 
-    # -- axes and node tests spelt out --------------------------------------------------------
+    # -- unabbreviated axes and node tests ----------------------------------------------------
 
-    def _spelt_out(self, binding: bool) -> ast.Step:
-        """A step with an axis, a node test in parentheses, or `..`. What has a short form becomes
-        that: `child::a` is `a`."""
+    def _unabbreviated(self, binding: bool) -> ast.Step:
+        """A step with an axis, a node test with parentheses, or `..`. If it has an abbreviated
+        form, the tree is that of the form: `child::a` is `a`."""
         start = self.start
         slash: Literal["/", "//"] = "//" if self.kind == "//" else "/"
         if self.kind in ("/", "//"):
@@ -162,25 +163,25 @@ class PathParser(Cursor):
                 assert found is not None
                 return self._rest_of_step(start, slash, SELF, found, binding)
         if axis == "descendant" and found is not None and named:
-            return self._below(start, slash, found, binding)
+            return self._descendant(start, slash, found, binding)
         if not self.in_filter or axis not in _AXES:
             self.resume(start)
             self._bad_step()
         return self._other_step(start, slash, axis)
 
-    def _below(
+    def _descendant(
         self, start: int, slash: Literal["/", "//"], found: re.Match[str], binding: bool
     ) -> ast.Step:
-        """`descendant::a`, which is `//a` but for positions: these count all that is below."""
+        """`descendant::a`: the same as `//a`, except that positions count all descendants."""
         step = self._rest_of_step(start, "//", _test(found), found, binding)
-        if not any(positional(part) for part in step.filters):
+        if not any(map(positional, step.filters)):
             return step
         if not self.in_filter:
-            self._position_below(step)
+            self._report_position(step)
         return replace(step, axis=slash, test=replace(step.test, axis="descendant"))
 
     def _other_step(self, start: int, slash: Literal["/", "//"], axis: str) -> ast.Step:
-        """A step of a filter that has no short form, the cursor at its node test."""
+        """A step of a filter without an abbreviated form, the cursor at its node test."""
         place = self.start
         kind, name, prefix = self._node_test()
         if axis == "attribute":
@@ -224,7 +225,7 @@ class PathParser(Cursor):
         return cast("_Kind", word), target, None
 
     def filter(self, filters: list[ast.Expr]) -> None:
-        """`[filter]`, added to `filters`; where something is wrong inside, it is noted instead."""
+        """Parse `[filter]` and add it to `filters`; an error inside it is reported instead."""
         start = self.start
         outer, depth = self.in_filter, self.depth
         self.in_filter = True
@@ -240,7 +241,7 @@ class PathParser(Cursor):
             self.in_filter, self.depth = outer, depth
 
     def recover(self, failure: Failure, start: int, opening: str, closing: str) -> None:
-        """Note the failure and go behind the bracket that closes the one at `start`."""
+        """Report the failure and go behind the bracket that closes the one at `start`."""
         if failure.final:
             raise failure
         failed = self.start
@@ -267,10 +268,10 @@ class PathParser(Cursor):
                 return f"a child is written ./{self.value}"
         return _BEHIND_FILTER.get(self.kind)
 
-    # -- what is refused --------------------------------------------------------------------
+    # -- errors -----------------------------------------------------------------------------
 
-    def _position_below(self, step: ast.Step) -> None:
-        part = next(part for part in step.filters if positional(part))
+    def _report_position(self, step: ast.Step) -> None:
+        part = next(filter(positional, step.filters))
         self.report(
             "position",
             "a position among all descendants cannot be asked for here",
@@ -304,7 +305,7 @@ class PathParser(Cursor):
         )
 
     def _bad_step(self) -> NoReturn:
-        """The current token begins no step: say what is wrong with it."""
+        """Fail at the current token, which begins no step, with the most specific message."""
         if self.kind in ("/", "//"):
             self.advance()
         if self.kind == "@":

@@ -1,7 +1,7 @@
 """Queries: SELECT, patterns of blocks and joins, windows and clauses.
 
-Goes in: a cursor at the first token of a query. Comes out: an `ast.Query`, the cursor behind it.
-What belongs to the pattern extension is recognised here and refused by name.
+In: a cursor at the first token of a query. Out: an `ast.Query`, the cursor behind it. Constructs of
+the pattern extension are recognised and refused by name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xscl.syntax.nearest import did_you_mean
 from xscl.syntax.parser_constructor import ConstructorParser
 from xscl.syntax.parser_expression import BINDING_POWER
 
-#: Words that begin a clause or an operator, so that no stream and no window can have their name.
+#: Words that begin a clause or an operator. No stream and no window can have such a name.
 RESERVED = frozenset(
     [
         *("AND", "BY", "FOLLOWED", "FROM", "INFINITY", "JOIN", "LET", "NOT", "OR"),
@@ -28,7 +28,7 @@ RESERVED = frozenset(
     ]
 )
 
-#: Keywords of the extension, where an operator or a clause stands, and what they begin.
+#: Keywords of the extension in the place of an operator or a clause, and their constructs.
 _EXTENSION = {
     "NEXT": "NEXT",
     "FOLD": "FOLD",
@@ -41,7 +41,7 @@ _CLAUSES = ("WHERE", "WITHIN", "PUBLISH")
 
 _BRACES = "the predicate and the window of a join stand in braces: {x = y, 2 days}"
 _NO_HINTS: Mapping[str, str] = {}
-#: What was probably meant by a keyword in the place of a block.
+#: Hints for a keyword in the place of a block.
 _NO_STREAM = {
     **dict.fromkeys(_CLAUSES, "clauses follow the whole pattern, without a ; between them"),
     "FROM": "a query is SELECT what FROM pattern",
@@ -64,7 +64,7 @@ class QueryParser(ConstructorParser):
     # -- queries --------------------------------------------------------------------------
 
     def query(self, label: str | None = None, label_span: Span | None = None) -> ast.Query:
-        """A query; `label` and its place were read before."""
+        """A query; its label, if any, is already parsed."""
         start = self.start
         select: tuple[ast.SelectItem, ...] | ast.Element | None = None
         if self.kind == "word" and self.value.upper() == "SELECT":
@@ -81,7 +81,7 @@ class QueryParser(ConstructorParser):
         publish_span: Span | None = None
         seen: list[str] = []
         while (clause := self.keyword()) in _CLAUSES:
-            self._order(clause, seen)
+            self._check_order(clause, seen)
             self.advance()
             if clause == "WHERE":
                 where = self.predicate()
@@ -104,7 +104,7 @@ class QueryParser(ConstructorParser):
             publish_span=publish_span,
         )
 
-    def _order(self, clause: str, seen: list[str]) -> None:
+    def _check_order(self, clause: str, seen: list[str]) -> None:
         later = [other for other in seen if _CLAUSES.index(other) > _CLAUSES.index(clause)]
         if clause in seen:
             joined = "join the predicates by AND" if clause == "WHERE" else None
@@ -182,7 +182,7 @@ class QueryParser(ConstructorParser):
         return ast.Block(stream, steps, span=self.span(start))
 
     def _no_path(self, start: int, stream: str) -> NoReturn:
-        """There is no path where a block must be: behind a stream, or behind nothing at all."""
+        """Fail where the path of a block is missing, with or without a stream before it."""
         self._refuse_title(start)
         hint = None
         if self.kind not in ("end", ";", ")"):
@@ -202,7 +202,7 @@ class QueryParser(ConstructorParser):
         self.unexpected("a path", hint, PATTERN)
 
     def refuse_address(self) -> None:
-        """Fail where the address of a feed stands in the place of its stream."""
+        """Fail if there is the address of a feed in the place of its stream."""
         found = stream_names.address(self.text, self.start)
         if found is not None:
             url, end = found
@@ -211,7 +211,7 @@ class QueryParser(ConstructorParser):
             self.fail("syntax", message, place, stream_names.address_hint(url))
 
     def _refuse_title(self, start: int) -> None:
-        """Fail where the title of a feed, or in quotation marks its address, stands so."""
+        """Fail if there is the title or the quoted address of a feed in the place of its stream."""
         if self.kind == "string":
             self.refuse_address()
         if self.kind not in ("word", "string", "number", "bad", ":"):
@@ -279,8 +279,7 @@ class QueryParser(ConstructorParser):
         return predicate, window
 
     def _at_window(self) -> bool:
-        """Whether the braces begin with their window: a lone name, or a number that is no
-        operand."""
+        """Whether the braces hold a window only: a lone name, or a number that is no operand."""
         if self.kind == "word":
             return self.ahead() in ("}", ",")
         if self.kind != "number":

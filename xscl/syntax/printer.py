@@ -1,12 +1,12 @@
-"""Syntax tree to canonical text: one way to write everything.
+"""Syntax tree to canonical text.
 
-Goes in: a tree as `parse` makes it. Comes out: text that parses to an equal tree. Layout, comments
-and what the grammar lets one leave out (`S`, `./`, `AS` for `->`, the comma in braces, needless
-parentheses, the case of keywords) are written one way; names of variables, the order of things and
-LET are the writer's own.
+In: a tree from `parse`. Out: text that parses to an equal tree. Layout and everything that the
+grammar makes optional (`S`, `./`, `AS` for `->`, the comma in braces, redundant parentheses, the
+case of keywords) are written in one way; names of variables, the order of operands and of
+statements, and LET stay as written.
 
-Inside, each literal stands between marks, so that the text can be taken apart at its literals
-(`cut_query`).
+Internally each literal is enclosed in marks, so that the text can be split at its literals
+(`split_query`).
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ _OR, _AND, _NOT, _COMPARISON, _UNION, _ATOM = 1, 2, 3, 4, 8, 9
 
 
 _MARK = "\0"
-"""Stands before and after a literal; no query holds it. Behind the first stands the literal's kind:
-`s` for a string, `n` for a number, `w` for a window."""
+"""The character before and after a literal; no query contains it. The first is followed by the
+literal's kind: `s` for a string, `n` for a number, `w` for a window."""
 
 
 def format_file(file: ast.File) -> str:
-    """The file in canonical form, a statement and a clause a line, without comments (see
-    `xscl.syntax.comments`)."""
+    """The file in canonical form, each statement and clause on a line of its own, without comments
+    (for those, see `xscl.syntax.comments`)."""
     return "".join(_plain(_statement(statement)) + ";\n" for statement in file.statements)
 
 
 def format_query(query: ast.Query, newline: str = " ") -> str:
-    """The query in canonical form without its label, its clauses parted by `newline`."""
+    """The query in canonical form without its label, its clauses separated by `newline`."""
     return _plain(_query(query, newline) + _publish(query, newline))
 
 
-def cut_query(query: ast.Query) -> tuple[str, str, tuple[str, ...]]:
-    """The query in canonical form on one line, without label and PUBLISH; its *form*, which is that
-    of all queries that differ from it in literals only; and its literals as they are written, in
-    order. Literals of a query in FROM belong to the form."""
+def split_query(query: ast.Query) -> tuple[str, str, tuple[str, ...]]:
+    """The query in canonical form on one line, without label and PUBLISH; its *form*, which queries
+    share that differ in literals only; and its literals as they are written, in order. Literals of
+    a nested query belong to the form."""
     pieces = _query(query, " ").split(_MARK)
     marked = pieces[1::2]
-    literals = tuple([each[1:] for each in marked])
-    form = _MARK.join(["".join([each[0] for each in marked]), *pieces[::2]])
+    literals = tuple([piece[1:] for piece in marked])
+    form = _MARK.join(["".join([piece[0] for piece in marked]), *pieces[::2]])
     pieces[1::2] = literals
     return "".join(pieces), form, literals
 
@@ -59,9 +59,9 @@ def format_expression(expression: ast.Expr, in_filter: bool = False) -> str:
 
 
 def marked_expression(expression: ast.Expr, in_filter: bool = False) -> list[str]:
-    """A predicate or a filter on one line, taken apart: every second piece is a literal."""
+    """A predicate or a filter on one line, in pieces of which every second one is a literal."""
     pieces = _expression(expression, 0, in_filter).split(_MARK)
-    pieces[1::2] = [each[1:] for each in pieces[1::2]]
+    pieces[1::2] = [piece[1:] for piece in pieces[1::2]]
     return pieces
 
 
@@ -69,7 +69,7 @@ def _plain(marked: str) -> str:
     if _MARK not in marked:
         return marked
     pieces = marked.split(_MARK)
-    pieces[1::2] = [each[1:] for each in pieces[1::2]]
+    pieces[1::2] = [piece[1:] for piece in pieces[1::2]]
     return "".join(pieces)
 
 
@@ -126,7 +126,7 @@ def _pattern(pattern: ast.Pattern, newline: str) -> str:
         query = pattern.query
         select = "*" if query.select is None else _select(query.select)
         inner = f"SELECT {select} FROM {_pattern(query.pattern, ' ')}{_bounds(query, ' ')}"
-        # A stream is named by what it says, so its literals tell it from others.
+        # The text of a nested query identifies its stream, so it keeps its literals.
         return f"({_plain(inner + _publish(query, ' '))}){_steps(pattern.steps)}"
     right = _pattern(pattern.right, newline)
     if isinstance(pattern.right, ast.Join):
@@ -154,7 +154,7 @@ def _steps(steps: tuple[ast.Step, ...]) -> str:
 def _step(step: ast.Step) -> str:
     text = _test(step.test)
     if step.variable is not None:
-        # A name that ends with a hyphen would take the arrow for its own.
+        # A name that ends with a hyphen needs a blank before the arrow.
         text += (" ->" if text[-1] == "-" else "->") + step.variable
     for part in step.filters:
         text += f"[{_expression(part, 0, True)}]"
@@ -181,8 +181,8 @@ def _test(test: ast.Test) -> str:
 
 
 def _relative(steps: tuple[ast.Step, ...]) -> str:
-    """A path from the filtered step or from the document; `.` with a variable or filters of its own
-    stands alone."""
+    """A path from the filtered step or from the document; a first step `.` with a variable or
+    filters is written without another `.` before it."""
     if not steps:
         return "."
     first = steps[0]
@@ -197,7 +197,7 @@ def _relative(steps: tuple[ast.Step, ...]) -> str:
 
 
 def _expression(expression: ast.Expr, power: int, in_filter: bool) -> str:
-    """The expression, in parentheses where it binds no tighter than `power`."""
+    """The expression, in parentheses if it binds no tighter than `power`."""
     kind = type(expression)
     if kind is ast.Path:
         assert isinstance(expression, ast.Path)
@@ -209,7 +209,7 @@ def _expression(expression: ast.Expr, power: int, in_filter: bool) -> str:
 
 
 def _operator(expression: ast.Expr, in_filter: bool) -> tuple[str, int]:
-    """The text of an expression that is no path, and how tightly it binds."""
+    """The text of an expression other than a path, and its binding power."""
     if isinstance(expression, ast.Comparison):
         left = _expression(expression.left, _COMPARISON, in_filter)
         right = _expression(expression.right, _COMPARISON, in_filter)
@@ -251,13 +251,13 @@ def _filtered(expression: ast.Filtered) -> str:
 
 
 def quoted(value: str) -> str:
-    """The string in the quotation marks that fit; no string of the language holds both."""
+    """The string in the quotation marks that it does not contain; no string contains both."""
     mark = '"' if "'" in value else "'"
     return f"{mark}{value}{mark}"
 
 
 def format_number(value: float) -> str:
-    """The shortest decimal notation that reads back as the same double, without an exponent."""
+    """The shortest decimal notation, without an exponent, that parses to the same double."""
     if value == int(value):
         return str(int(Decimal(repr(value)))) if value else repr(value).removesuffix(".0")
     return format(Decimal(repr(value)), "f")
@@ -307,7 +307,7 @@ def _attribute_text(text: str) -> str:
 
 
 def _content_text(text: str) -> str:
-    """Text between tags; blanks alone keep themselves from being taken for layout."""
+    """Text between tags; in text of blanks only, a reference keeps it from being layout."""
     if not text.strip(" \t\r\n"):
         return f"&#{ord(text[0])};" + text[1:].translate(_CONTENT)
     return text.translate(_CONTENT)

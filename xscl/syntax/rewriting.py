@@ -1,8 +1,7 @@
-"""Conditions of SQL as this language writes them: `x LIKE 'a%'` is `starts-with(x, 'a')`.
+"""Conditions of SQL rewritten in this language: `x LIKE 'a%'` is `starts-with(x, 'a')`.
 
-Goes in: the text from an operator that this language has not, and the operand before it. Comes out:
-the condition to write instead, where what stands behind the operator says which. Asked only once
-something is refused.
+In: the text from an operator of SQL on, and the operand before it. Out: the condition to write
+instead, if the operands determine it. It is used for hints, after an error.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from xscl import ast
 from xscl.syntax.printer import format_expression, quoted
 
-#: What an operator of SQL may begin with, in capitals.
+#: The first words of operators of SQL, in capitals.
 FOREIGN_OPERATORS = frozenset(
     [
         *("LIKE", "ILIKE", "CONTAINS", "STARTS", "ENDS", "MATCHES", "REGEXP", "RLIKE"),
@@ -41,16 +40,16 @@ _SPECIAL = re.compile(r"([\\.+*?()|\[\]{}^$])")
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
-    """An operator of SQL, the condition that says it here, and where what belongs to it ends."""
+class Rewriting:
+    """An operator of SQL, the equivalent condition, and where its last operand ends."""
 
     operator: str
     condition: str
     end: int
 
 
-def rewritten(text: str, start: int, left: ast.Expr, in_filter: bool) -> Rewritten | None:
-    """What is meant by `left` and the operator at `start`, None where that cannot be said."""
+def rewrite(text: str, start: int, left: ast.Expr, in_filter: bool) -> Rewriting | None:
+    """The condition of `left` and the operator at `start`, None if there is no equivalent."""
     found = _OPERATOR.match(text, start, start + 500)
     if found is None:
         return None
@@ -82,27 +81,27 @@ def rewritten(text: str, start: int, left: ast.Expr, in_filter: bool) -> Rewritt
         condition = f"not({condition})" if in_filter else f"NOT {condition}"
     values = [found[name] for name in ("pattern", "text", "in", "low") if found[name]]
     operator = found[0].partition(values[0])[0].rstrip(" (") if values else found[0]
-    return Rewritten(" ".join(operator.upper().split()), condition, found.end())
+    return Rewriting(" ".join(operator.upper().split()), condition, found.end())
 
 
 def _like(operand: str, pattern: str, folded: bool) -> str:
-    """A pattern with % for any text and _ for one character."""
+    """The condition for a LIKE pattern, in which % is any text and _ is one character."""
     core = pattern.strip("%")
     if "_" in pattern or "%" in core:
         return f"matches({operand}, {quoted(_regular(pattern, folded))})"
     if folded:
         operand, core = f"lower-case({operand})", core.lower()
-    written: Callable[[str], str] = {
+    format_condition: Callable[[str], str] = {
         (True, True): f"contains({operand}, {{}})".format,
         (False, True): f"starts-with({operand}, {{}})".format,
         (True, False): f"ends-with({operand}, {{}})".format,
         (False, False): f"{operand} = {{}}".format,
     }[pattern.startswith("%"), pattern.endswith("%")]
-    return written(quoted(core))
+    return format_condition(quoted(core))
 
 
 def _regular(pattern: str, folded: bool) -> str:
-    """The pattern as a regular expression, which is sought anywhere."""
+    """The LIKE pattern as a regular expression, which need not match the whole text."""
     text = _SPECIAL.sub(r"\\\1", pattern).replace("%", ".*").replace("_", ".")
     text = f"^{text}$".removeprefix("^.*").removesuffix(".*$")
     return f"(?i){text}" if folded else text

@@ -1,7 +1,7 @@
-"""What people write where the name of a stream belongs: the title of a feed, or its address.
+"""Feed titles and addresses that are written in the place of a stream's name.
 
-Goes in: the text from where a stream was expected. Comes out: what it looks like, and the hint that
-says how such a stream is written. Asked only once something is refused.
+In: the text from where a stream was expected. Out: the title or the address, and a hint with the
+name of that stream. It is used for hints, after an error.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 from xscl.syntax.printer import quoted
 
 _SCHEMES = frozenset(["http", "https", "feed", "file", "ftp"])
-# A label and a block, as in `feed://item`, have no dot in their first step.
+# An address has a dot or a port; a label and a block, as in `feed://item`, have neither.
 _ADDRESS = re.compile(r"""[A-Za-z]+://[^\s/;.:]*+[.:](?:(?!//)[^\s;'"<>{}\[\]])*+""")
-# Words, and the signs that titles have, up to the path of the block.
+# The words of a title, with the punctuation of titles, up to the path of the block.
 _WORD = r"""[^\s/\[\]{}()<>=;:'",]++"""
 _TITLE = re.compile(rf"""{_WORD}(?:[ \t]++{_WORD}){{1,11}}+[ \t]*+(?=//?[\w*@.])""")
 _QUOTED = re.compile(r"""('[^'\n]+'|"[^"\n]+")[ \t]*(?=//?[\w*@.])""")
@@ -23,7 +23,7 @@ _KEYWORDS = frozenset(["FOLLOWED", "BY", "JOIN", "AND", "OR", "NOT", "SELECT", "
 
 
 def is_scheme(word: str) -> bool:
-    """Whether an address may begin with this word, so that `word://` is no label."""
+    """Whether the word is the scheme of an address, so that `word://` begins no labelled query."""
     return word.lower() in _SCHEMES
 
 
@@ -46,7 +46,7 @@ def address_hint(url: str) -> str:
 
 
 def title(text: str, start: int) -> tuple[str, int] | None:
-    """The title of several words that stands at `start` before a path, and where it ends."""
+    """The title of several words at `start`, followed by a path, and where it ends."""
     if found := _QUOTED.match(text, start):
         return found[1][1:-1], start + len(found[1])
     found = _TITLE.match(text, start)
@@ -59,13 +59,13 @@ def title(text: str, start: int) -> tuple[str, int] | None:
 
 
 def title_hint(name: str, labels: bool) -> str:
-    """How the stream of the feed with this title is called. `labels`: where a label may stand,
-    which the first word may be."""
+    """The name of the stream of a feed with this title. `labels`: a label is possible here, which
+    the first word may be meant to be."""
     stream = _NO_NAME.sub("_", name).strip("_-.")
     if not stream or not re.match(r"[^\W\d]", stream):
         stream = f"_{stream}"
-    said = f"the feed {name} flows through the stream {stream}: {stream}//item"
+    hint = f"the feed {name} flows through the stream {stream}: {stream}//item"
     first, _, rest = name.partition(" ")
     if labels and _LABEL.fullmatch(first) and _LABEL.fullmatch(rest):
-        said += f"; if {first} is to be a label, write {first}: {rest}//item"
-    return said
+        hint += f"; if {first} is to be a label, write {first}: {rest}//item"
+    return hint
