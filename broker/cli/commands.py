@@ -42,7 +42,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "unsubscribe": ("remote.lifecycle", "Drop subscriptions"),
         "pause": ("remote.lifecycle", "Let subscriptions find nothing until they are resumed"),
         "resume": ("remote.lifecycle", "Let paused or suspended subscriptions go on"),
-        "list": ("remote.subscriptions", "List the subscriptions"),
+        "list": ("remote.listing", "List the subscriptions"),
         "matches": ("remote.matches", "Show the matches that the service holds"),
         "tail": ("remote.matches", "Show matches as they are found"),
         "channels": ("remote.channels", "Say where matches are brought"),

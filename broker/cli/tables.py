@@ -10,7 +10,7 @@ from itertools import islice
 
 import click
 
-from broker.text.columns import csv_line
+from broker.text.columns import csv_line, csv_lines
 from broker.text.printable import visible
 from broker.text.units import rough_duration
 
@@ -20,7 +20,7 @@ _AT_ONCE = 1_000
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print rows under a header. On a terminal the last column ends where the line does."""
-    lines = [tuple(header), *(tuple(_cell(value) for value in row) for row in rows)]
+    lines = [tuple(header), *(tuple([_cell(value) for value in row]) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     row = "  ".join(f"{{:{width}}}" for width in widths)
@@ -32,8 +32,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 def csv_table(columns: Sequence[str], found: Iterable[Mapping[str, object]]) -> None:
     """Print fields of JSON objects as CSV, with a header row."""
     click.echo(csv_line(columns))
-    for each in found:
-        click.echo(csv_line([each.get(column) for column in columns]))
+    rows = ([each.get(column) for column in columns] for each in found)
+    while some := list(islice(rows, _AT_ONCE)):
+        click.echo(csv_lines(some))
 
 
 def fitted(line: str) -> str:
@@ -46,10 +47,15 @@ def _cut(line: str, room: int) -> str:
 
 
 def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    return visible(text)
+    match value:
+        case str():
+            return visible(value)
+        case None:
+            return ""
+        case int() if not isinstance(value, bool):
+            return f"{value:,}"
+        case _:
+            return visible(str(value))
 
 
 def waiting(backlog: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from broker.model import Gap, Status, Suspension
 from broker.state.statements import Statements
@@ -80,14 +81,13 @@ class Gaps:
 
 
 def read_gaps(
-    statements: Statements, numbers: Sequence[int] | None = None
+    statements: Statements, condition: str = "true", parameters: Sequence[Any] = ()
 ) -> dict[int, tuple[Gap, ...]]:
-    """The gaps of these subscriptions, or of all, the oldest first."""
+    """The gaps of the subscriptions for which a condition in SQL holds, the oldest first."""
     found: defaultdict[int, list[Gap]] = defaultdict(list)
-    condition = "WHERE number IN (SELECT unnest(?::BIGINT[]))" if numbers is not None else ""
     for number, *gap in statements.rows(
-        f"SELECT {_COLUMNS} FROM gaps {condition} ORDER BY number, first_doc, rowid",
-        [] if numbers is None else [list(numbers)],
+        f"SELECT {_COLUMNS} FROM gaps WHERE {condition} ORDER BY number, first_doc, rowid",
+        parameters,
     ):
         found[number].append(Gap(*gap))
     return {number: tuple(gaps) for number, gaps in found.items()}

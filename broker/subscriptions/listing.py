@@ -55,7 +55,8 @@ class Listing:
             f" LEFT JOIN limits USING (number) WHERE {condition}",
             parameters,
         )
-        gaps = read_gaps(self._statements, [row[0] for row in rows])
+        those = f"number IN (SELECT number FROM subscriptions WHERE {condition})"
+        gaps = read_gaps(self._statements, those, parameters)
         return [_registered(row, gaps.get(row[0], ())) for row in rows]
 
 

@@ -24,25 +24,34 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def csv_line(cells: Iterable[object]) -> str:
     """One row as RFC 4180 has it, without its end."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow([_cell(cell) for cell in cells])
-    return line.getvalue()
+    return csv_lines([cells])
+
+
+def csv_lines(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as RFC 4180 has them, without the end of the last."""
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows(
+        [[_cell(cell) for cell in row] for row in rows]
+    )
+    return lines.getvalue().removesuffix("\n")
+
+
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` makes one for each call
 
 
 def _cell(value: object) -> object:
     match value:
+        case str():
+            # Before control characters become escapes: some begin a formula as well.
+            return visible(f"'{value}" if value.startswith(_FORMULA) else value)
         case None:
             return ""
         case bool():
             return "true" if value else "false"
         case int() | float():
             return value
-        case str():
-            text = value
         case _:
-            text = json.dumps(value, ensure_ascii=False)
-    # Before control characters become escapes: some begin a formula as well.
-    return ("'" if text.startswith(_FORMULA) else "") + visible(text)
+            return _cell(_to_json(value))
 
 
 def csv_match(match: Match) -> str:

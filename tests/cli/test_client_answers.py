@@ -68,6 +68,16 @@ def test_an_answer_that_lacks_something() -> None:
     )
 
 
+def test_lines_of_which_one_is_broken() -> None:
+    lines = b'{"id": "a"}\n{"id": \n'
+    with answering(lambda _: (200, {"Content-Type": "application/x-ndjson"}, lines)) as (url, _):
+        done = run("list", "--format", "csv", "--url", url, token="x")
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "something that is no JSON, not as a broker does: look at the address\n"
+    )
+
+
 def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:9")
     done = run("status", "--url", "http://192.0.2.1:1", token="x")

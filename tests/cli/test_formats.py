@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli.output import Output
+from broker.cli.tables import csv_table, table
 from broker.model import DocumentRef, Match
 from broker.text.columns import MATCH_COLUMNS, csv_line, csv_match, table_match
 from tests.cli.serving import Serving, queries, run
@@ -70,6 +71,16 @@ def test_a_match_is_one_row_that_a_spreadsheet_reads_as_text() -> None:
 )
 def test_cells(cell: object, written: str) -> None:
     assert csv_line(["x", cell]) == f"x,{written}"
+
+
+def test_a_list_of_very_many_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    csv_table(("n", "gaps"), ({"n": n, "gaps": ["ü"] * (n % 2)} for n in range(2_500)))
+    written = capsys.readouterr().out
+    assert written.endswith("\n")
+    assert [row["n"] for row in rows(written)] == [str(n) for n in range(2_500)]
+    assert {row["gaps"] for row in rows(written)} == {"[]", '["ü"]'}
+    table(("N", "WHAT"), ((n, None) for n in range(2_500)))
+    assert capsys.readouterr().out.splitlines()[-1] == "2,499"
 
 
 def test_a_line_of_a_table_has_no_control_characters() -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from broker.model import Registered, Status
 from broker.service.api import subscriptions as route
 from broker.service.service import Service
 from tests.service.api_harness import Running, lines, serving
+from tests.waiting import PATIENCE
 
 NDJSON = {"Accept": "application/x-ndjson"}
 
@@ -37,8 +39,47 @@ def test_all_come_in_one_answer_as_lines(running: Running) -> None:
     page = running.http.get("/v1/subscriptions", params={"limit": 1_000}).json()
     assert found == page
     assert [each["id"] for each in found] == sorted(f"{'ab'[n % 2]}-{n:02}" for n in range(25))
-    one = running.http.get("/v1/subscriptions/a-00").json()
-    assert (found[0], found[0]["throttle"]["period"]) == (one, "1 h")
+    assert found[0]["throttle"]["period"] == "1 h"
+
+
+def test_each_is_as_it_is_when_asked_for_alone(running: Running) -> None:
+    """With all that a subscription may have, and in the order of the description."""
+    text = "z-full: SELECT t FROM S//a[./t->t];"
+    limit = {"matches": 5, "period": "1 min"}
+    put = {"limit": limit, "throttle": {"variable": "t", "period": "90 s"}}
+    assert running.subscribe(text, **put).status_code == 201
+    for change in ("pause", "resume", "pause"):
+        assert running.http.post(f"/v1/subscriptions/z-full/{change}").status_code == 200
+    (found,) = lines(running.http.get("/v1/subscriptions", headers=NDJSON, params={"prefix": "z-"}))
+    alone = running.http.get("/v1/subscriptions/z-full").json()
+    assert (found, [*found]) == (alone, [*alone])
+    assert [gap["to_doc"] is None for gap in found["gaps"]] == [False, True]
+    assert (found["limit"], found["throttle"]["period"]) == (limit, "90 s")
+    assert running.http.delete("/v1/subscriptions/z-full").status_code == 204
+
+
+def test_who_goes_away_while_the_next_page_is_read_breaks_nothing(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = running.service.subscriptions.page
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow(status: Status | None, prefix: str, after: str, limit: int) -> list[Registered]:
+        if after:
+            asked.set()
+            assert go_on.wait(PATIENCE)
+        return page(status, prefix, after, limit)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running.service.subscriptions, "page", slow)
+        with running.http.stream("GET", "/v1/subscriptions", headers=NDJSON) as answer:
+            pieces = answer.iter_bytes()
+            first = next(pieces)
+            assert asked.wait(PATIENCE)
+        go_on.set()
+    # The first page came while the second was read.
+    assert first.count(b'"id"') == 10
+    assert len(lines(running.http.get("/v1/subscriptions", headers=NDJSON))) == 25
 
 
 def test_lines_may_be_of_a_prefix_of_a_status_and_behind_an_id(running: Running) -> None:

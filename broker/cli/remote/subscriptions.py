@@ -1,16 +1,14 @@
-"""`broker subscribe`, `list`: the subscriptions of a service."""
+"""`broker subscribe`: queries become subscriptions of a service."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
-import httpx
 
 import xscl
 from broker.cli.progress import Work, quiet_option
@@ -18,16 +16,12 @@ from broker.cli.query_files import QUERY_PATH, check_queries, read_queries
 from broker.cli.remote.client import (
     Service,
     echo_json,
-    format_option,
-    line_of,
-    lines_in,
     object_of,
     objects_of,
     say,
     with_service,
 )
-from broker.cli.shared import DURATION, Wrong, console, plural
-from broker.cli.tables import csv_table, moment, table
+from broker.cli.shared import DURATION, Wrong, plural
 from broker.text.units import format_duration, parse_duration
 
 _LONGEST = 900_000
@@ -61,9 +55,6 @@ class PeriodType(click.ParamType[dict[str, Any]]):
             self.fail(str(error), param, ctx)
         bound: Any = int(first) if self.number else first.strip() or None
         return {self.key: bound, "period": text}
-
-
-# -- subscribe -------------------------------------------------------------------------------
 
 
 def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> list[xscl.ast.File]:
@@ -269,59 +260,3 @@ def _throttle(throttle: dict[str, Any] | None) -> str:
 
 def _limit(limit: dict[str, Any] | None) -> str:
     return _NONE if limit is None else f"{limit['matches']:,} per {limit['period']}"
-
-
-# -- list ------------------------------------------------------------------------------------
-
-
-@click.command("list")
-@click.argument("prefix", default="")
-@click.option("--status", type=click.Choice(["active", "paused", "suspended"]), help="Only those.")
-@format_option
-@with_service
-def list_command(service: Service, prefix: str, status: str | None, form: str) -> None:
-    """List the subscriptions whose ids begin with PREFIX; without one, all.
-
-    \b
-    broker list
-    broker list news- --status suspended
-    broker list --format jsonl
-    """
-    with _listed(service, prefix, status) as response:
-        if form == "jsonl":
-            for lines in lines_in(response):
-                click.echo("\n".join(lines))
-            return
-        found = (line_of(response, line) for lines in lines_in(response) for line in lines)
-        if form == "csv":
-            csv_table(("id", "status", "reason", "since", "first_doc", "gaps", "text"), found)
-            return
-        _show(prefix, status, found)
-
-
-def _listed(
-    service: Service, prefix: str, status: str | None
-) -> AbstractContextManager[httpx.Response]:
-    """All of them in one answer, a line of JSON each."""
-    accept = {"Accept": "application/x-ndjson"}
-    return service.stream("/v1/subscriptions", accept, prefix=prefix, status=status)
-
-
-def _show(prefix: str, status: str | None, found: Iterable[dict[str, Any]]) -> None:
-    rows = []
-    reasons = []
-    for each in found:
-        since = moment(each["since"])
-        text = " ".join(each["text"].split()).removeprefix(f"{each['id']}: ")
-        rows.append((each["id"], each["status"], since, each["first_doc"], len(each["gaps"]), text))
-        if each["status"] != "active":
-            reasons.append(f"{each['id']}: {each['status']}: {each['reason']}")
-    if rows:
-        table(("ID", "STATUS", "SINCE", "FROM DOCUMENT", "GAPS", "TEXT"), rows)
-    else:
-        console.print("no subscriptions" + (" like that" if prefix or status else ""))
-    for reason in reasons[:SINGLY]:
-        say(reason)
-    if len(reasons) > SINGLY:
-        more = plural(len(reasons) - SINGLY, "subscription")
-        say(f"and {more} more that see no documents; their reasons: --format jsonl")

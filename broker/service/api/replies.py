@@ -9,8 +9,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import to_json
 
-from broker.model import iso_time
+from broker.delivery import Throttle
+from broker.model import Registered, iso_time
 from broker.service.api.problems import Finding
 from broker.text.units import format_duration
 
@@ -114,6 +116,24 @@ class SubscriptionReply(Reply):
     throttle: ThrottleReply | None = None
     atom_url: str = Field(
         description="its Atom feed; the address holds a key, so keep it to those concerned"
+    )
+
+
+def subscription_json(of: Registered, throttle: Throttle | None, atom_url: str) -> bytes:
+    """The JSON of a `SubscriptionReply`, in a fraction of the time that the model takes."""
+    return to_json(
+        {
+            "id": of.id,
+            "status": of.status,
+            "text": of.text,
+            "first_doc": of.first_doc,
+            "since": None if of.since is None else iso_time(of.since),
+            "reason": of.reason,
+            "gaps": [GapReply.model_validate(gap) for gap in of.gaps],
+            "limit": None if of.limit is None else LimitReply.model_validate(of.limit),
+            "throttle": None if throttle is None else ThrottleReply.model_validate(throttle),
+            "atom_url": atom_url,
+        }
     )
 
 

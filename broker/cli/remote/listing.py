@@ -1,0 +1,77 @@
+"""`broker list`: the subscriptions of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import click
+import httpx
+
+from broker.cli.remote.client import (
+    Service,
+    format_option,
+    lines_as_objects,
+    lines_in,
+    say,
+    with_service,
+)
+from broker.cli.shared import console, plural
+from broker.cli.tables import csv_table, moment, table
+
+_REASONS = 50
+"""How many reasons are shown below a table."""
+
+
+@click.command("list")
+@click.argument("prefix", default="")
+@click.option("--status", type=click.Choice(["active", "paused", "suspended"]), help="Only those.")
+@format_option
+@with_service
+def list_command(service: Service, prefix: str, status: str | None, form: str) -> None:
+    """List the subscriptions whose ids begin with PREFIX; without one, all.
+
+    \b
+    broker list
+    broker list news- --status suspended
+    broker list --format jsonl
+    """
+    with _listed(service, prefix, status) as response:
+        if form == "jsonl":
+            for lines in lines_in(response):
+                click.echo("\n".join(lines))
+            return
+        found = (each for lines in lines_in(response) for each in lines_as_objects(response, lines))
+        if form == "csv":
+            csv_table(("id", "status", "reason", "since", "first_doc", "gaps", "text"), found)
+            return
+        _show(prefix, status, found)
+
+
+def _listed(
+    service: Service, prefix: str, status: str | None
+) -> AbstractContextManager[httpx.Response]:
+    """All of them in one answer, a line of JSON each."""
+    accept = {"Accept": "application/x-ndjson"}
+    return service.stream("/v1/subscriptions", accept, prefix=prefix, status=status)
+
+
+def _show(prefix: str, status: str | None, found: Iterable[dict[str, Any]]) -> None:
+    rows = []
+    reasons = []
+    for each in found:
+        since = moment(each["since"])
+        text = " ".join(each["text"].split()).removeprefix(f"{each['id']}: ")
+        rows.append((each["id"], each["status"], since, each["first_doc"], len(each["gaps"]), text))
+        if each["status"] != "active":
+            reasons.append(f"{each['id']}: {each['status']}: {each['reason']}")
+    if rows:
+        table(("ID", "STATUS", "SINCE", "FROM DOCUMENT", "GAPS", "TEXT"), rows)
+    else:
+        console.print("no subscriptions" + (" like that" if prefix or status else ""))
+    for reason in reasons[:_REASONS]:
+        say(reason)
+    if len(reasons) > _REASONS:
+        more = plural(len(reasons) - _REASONS, "subscription")
+        say(f"and {more} more that see no documents; their reasons: --format jsonl")
