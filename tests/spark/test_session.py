@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker import Broker, Document
+from broker.spark import java_cache
 from broker.spark import session as spark_session
 from broker.spark.gateway import MODULE_OPTIONS
 from broker.spark.pipeline import run_pipeline
@@ -112,7 +113,12 @@ def drive(directory: Path, state: Path, folder: Path, when: str) -> dict[str, st
     done = subprocess.run(
         [sys.executable, "-c", DRIVER, str(state), str(folder), when, str(query)],
         cwd=directory,
-        env={"PATH": str(path), "HOME": str(directory), "PYTHONPATH": str(root)},
+        env={
+            "PATH": str(path),
+            "HOME": str(directory),
+            "PYTHONPATH": str(root),
+            java_cache.VARIABLE: str(java_cache.cache_directory() or "off"),
+        },
         capture_output=True,
         text=True,
         timeout=PATIENCE,
