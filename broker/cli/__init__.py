@@ -1,10 +1,10 @@
 """The `broker` command: a thin shell over the library, the pipeline and the service.
 
-What was asked for goes to standard output and nothing else does; messages go to standard error.
-Exit codes: 0 for success, 1 for a failure while running, 2 for a wrong command line, wrong queries
-or wrong settings, 129, 130 and 143 where the end of the terminal, Ctrl-C or SIGTERM ended it.
+Only results go to standard output; messages go to standard error. Exit codes: 0 for success, 1 for
+a failure while running, 2 for a wrong command line, wrong queries or wrong settings, and 129, 130
+and 143 if the end of the terminal, Ctrl-C or SIGTERM ended the command.
 
-Nothing heavy is imported before it is known which command is meant; see `broker.cli.commands`.
+Slow modules are imported only by the command that needs them; see `broker.cli.commands`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _OURS = ("broker", "feeds", "xscl")
 
 
 def main() -> None:
-    """Entry point: turns what was raised into a message and an exit code."""
+    """Entry point: runs the command and turns exceptions into a message and an exit code."""
     if "_BROKER_NAMES" in os.environ:
-        # A shell completes a name, and does not wait for more than this.
-        from broker.cli.known_names import tell
+        # The completion of a shell: other imports would make it slow.
+        from broker.cli.known_names import write_names
 
-        tell()
+        write_names()
         return
     if threading.current_thread() is not threading.main_thread():
         sys.exit(_run())
@@ -44,15 +44,15 @@ def _run() -> int:
     except BaseException as error:
         number = received()
         if number is None:
-            return _tell(error)
-        # Whatever was raised then, it is the signal that ended it.
+            return _report(error)
+        # Whatever was raised after a signal, the signal ended the command.
         if number == signal.SIGINT:
-            _say(INTERRUPTED)
+            _print_message(INTERRUPTED)
         return 128 + number
 
 
-def _tell(error: BaseException) -> int:
-    """Say what was raised; the exit code. What nobody foresaw is raised again."""
+def _report(error: BaseException) -> int:
+    """Print the message of an error; returns the exit code. Unexpected errors are raised again."""
     import click
 
     from broker.cli.shared import Failed
@@ -66,36 +66,36 @@ def _tell(error: BaseException) -> int:
             error.show()
             return error.exit_code
         case click.Abort() | KeyboardInterrupt():
-            _say(INTERRUPTED)
+            _print_message(INTERRUPTED)
             return 130
         case XsclError():
-            _say(visible_lines(str(error)))
+            _print_message(visible_lines(str(error)))
             return 2
         case Failed():
-            _say(f"broker: {visible_lines(str(error))}")
+            _print_message(f"broker: {visible_lines(str(error))}")
             return error.code
         case ReaderGone() | BrokenPipeError():
             forget_output()
             return 0
         case ModuleNotFoundError() if error.name and error.name.split(".")[0] not in _OURS:
-            _say(
+            _print_message(
                 f"broker: the Python package {error.name.split('.')[0]} is missing; install what "
-                "this"
-                " program needs: pip install -r requirements.lock, or pip install xml-stream-broker"
+                "this program needs: pip install -r requirements.lock, or pip install "
+                "xml-stream-broker"
             )
             return 1
         case OSError():
-            # Files and the network have messages of their own; what is left is the output, full or
-            # so.
+            # Commands handle errors of files and the network; this one is of the output, such as a
+            # full disk.
             what = f"{error.filename or 'output'}: {error.strerror or error}"
-            _say(f"broker: {visible_lines(what)}")
+            _print_message(f"broker: {visible_lines(what)}")
             forget_output()
             return 1
     raise error
 
 
-def _say(text: str) -> None:
-    """A message on standard error."""
+def _print_message(text: str) -> None:
+    """Print on standard error."""
     import click
 
     click.echo(text, err=True)

@@ -1,8 +1,5 @@
-"""Which commands there are, and where. A command's module is imported when it is meant, and no
-other.
-
-In: what the user typed. Out: a click command. The help of `broker` itself comes from the table
-here.
+"""The table of all commands and their modules. Only the module of the command that runs is
+imported, and the help of `broker` itself comes from the table.
 """
 
 from __future__ import annotations
@@ -60,12 +57,12 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "replay": ("replay", "Replay a feed ARCHIVE through the subscriptions in QUERIES"),
     },
 }
-"""Per section of the help: each command, the module of this package that holds it under its name
-(`list` and such under `list_command`), and the beginning of its help."""
+"""Per section of the help: each command, the module of this package that defines it under its name
+(`list` as `list_command`), and the beginning of its help."""
 
 
-class Lazy(click.Group):
-    """A group whose commands are imported when they are asked for."""
+class LazyGroup(click.Group):
+    """A group whose commands are imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for commands in SECTIONS.values() for name in commands]
@@ -74,16 +71,16 @@ class Lazy(click.Group):
         for commands in SECTIONS.values():
             if cmd_name in commands:
                 module = import_module(f"broker.cli.{commands[cmd_name][0]}")
-                found = getattr(module, f"{cmd_name}_command", None) or getattr(module, cmd_name)
-                assert isinstance(found, click.Command)
-                return found
+                command = getattr(module, f"{cmd_name}_command", None) or getattr(module, cmd_name)
+                assert isinstance(command, click.Command)
+                return command
         return None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # click has an exit code of its own for that.
+            # Otherwise click would end with an exit code of its own.
             from broker.text.formats import ReaderGone
 
             raise ReaderGone from None
@@ -99,8 +96,8 @@ class Lazy(click.Group):
             near = did_you_mean(args[0], self.list_commands(ctx))
             if near is None:
                 raise
-            said = f"{error.message} {near[0].upper()}{near[1:]}"
-            raise click.UsageError(said, error.ctx) from None
+            message = f"{error.message} {near[0].upper()}{near[1:]}"
+            raise click.UsageError(message, error.ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, commands in SECTIONS.items():
@@ -109,7 +106,8 @@ class Lazy(click.Group):
 
 
 @click.group(
-    cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="xml-stream-broker", prog_name="broker")
 def cli() -> None:
@@ -118,5 +116,5 @@ def cli() -> None:
     Subscriptions are XSCL queries. Start with `broker demo`; `broker serve` is what one leaves
     running, and most commands talk to it.
     """
-    # The command's module is imported by now.
+    # The command's module has been imported, so a signal may now raise an exception.
     interruptible()

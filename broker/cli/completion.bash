@@ -3,39 +3,39 @@ if [[ -n ${ZSH_VERSION-} ]]; then
     autoload -Uz bashcompinit && bashcompinit
 fi
 
-_broker_said() {
+_broker_words() {
     case "$1" in
 # TABLE
-    *) said=""; return 1 ;;
+    *) words=""; return 1 ;;
     esac
 }
 
 _broker() {
-    local said="" at=broker before="" state="" cur="" line="" word="" program="" lead="" newline=$'\n'
+    local words="" at=broker before="" state="" cur="" line="" word="" program="" lead="" newline=$'\n'
     local -a typed
     typed=()
     COMPREPLY=()
     line="${COMP_LINE:0:$COMP_POINT}"
-    # By blanks, as bash takes the colons of addresses for ends of typed.
+    # Split at blanks only: bash also splits at colons, which addresses contain.
     if [[ -n ${ZSH_VERSION-} ]]; then read -r -A typed <<< "$line"; else read -r -a typed <<< "$line"; fi
     if [[ "$line" == *[[:space:]] ]]; then typed+=(""); fi
     for word in "${typed[@]}"; do
         if [[ -z "$program" ]]; then program="$word"; continue; fi
         if [[ -n "$cur" ]]; then
             if [[ "$before" == --state ]]; then state="$cur"; fi
-            if ! { [[ "$before" == -* ]] && _broker_said "$at:$before"; } &&
-                [[ "$cur" != -* ]] && _broker_said "$at $cur"; then
+            if ! { [[ "$before" == -* ]] && _broker_words "$at:$before"; } &&
+                [[ "$cur" != -* ]] && _broker_words "$at $cur"; then
                 at="$at $cur"
             fi
             before="$cur"
         fi
         cur="$word"
     done
-    if [[ "$before" == -* ]] && _broker_said "$at:$before"; then :
-    elif [[ "$cur" == -* ]]; then _broker_said "$at:"
-    else _broker_said "$at"
+    if [[ "$before" == -* ]] && _broker_words "$at:$before"; then :
+    elif [[ "$cur" == -* ]]; then _broker_words "$at:"
+    else _broker_words "$at"
     fi
-    case "$said" in
+    case "$words" in
     @files)
         if [[ -n ${ZSH_VERSION-} ]]; then _files; else compopt -o default; fi
         return ;;
@@ -43,10 +43,10 @@ _broker() {
         if [[ -n ${ZSH_VERSION-} ]]; then _files -/; else compopt -o dirnames; fi
         return ;;
     @*)
-        # Of the shell's own typed nothing is expanded that is a name here.
-        said="$(_BROKER_NAMES="${said#@}" _BROKER_BEGINNING="$cur" \
+        # These names are not expanded by the shell.
+        words="$(_BROKER_NAMES="${words#@}" _BROKER_BEGINNING="$cur" \
             BROKER_STATE="${state:-${BROKER_STATE-}}" "${program/#\~/$HOME}" 2>/dev/null)" ;;
-    *) said="${said// /$newline}" ;;
+    *) words="${words// /$newline}" ;;
     esac
     if [[ -z ${ZSH_VERSION-} && "$COMP_WORDBREAKS" == *:* ]]; then lead="${cur%"${cur##*:}"}"; fi
     while IFS= read -r word; do
@@ -55,7 +55,7 @@ _broker() {
             if [[ -z ${ZSH_VERSION-} ]]; then printf -v word %q "$word"; fi
             COMPREPLY+=("$word")
         fi
-    done <<< "$said"
+    done <<< "$words"
 }
 
 complete -F _broker broker

@@ -1,7 +1,7 @@
 """`broker completion`: a script by which a shell completes commands, options and names.
 
-What commands and options there are stands in the script, so that a Tab starts no program for them;
-ids, channels and feeds are asked of `broker.cli.known_names`.
+The script contains all commands and options, so that completing them starts no program. Ids of
+subscriptions, channels and feeds come from `broker.cli.known_names`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ NAMES = {
     "channels remove": "channels",
     **{f"feeds {name}": "feeds" for name in ("edit", "pause", "resume", "remove", "refresh")},
 }
-"""What the arguments of a command name."""
+"""The kind of names that the arguments of a command are."""
 _NAMED_BY_OPTION = {"--channel": "channels", "--subscription": "subscriptions"}
 
 
 @dataclass(slots=True)
-class Words:
-    """What may follow a command: `said` as its argument, and behind its options.
+class CommandWords:
+    """The words that may follow a command: `arguments`, options, and the values of options.
 
-    Words, or `@files`, `@dirs`, `@subscriptions`, `@channels`, `@feeds`; nothing of which is known.
+    Arguments and values are words separated by blanks, or `@files`, `@dirs`, `@subscriptions`,
+    `@channels`, `@feeds`, or "" if nothing is known of them.
     """
 
     path: str
     help: str
-    said: str = ""
+    arguments: str = ""
     group: bool = False
     options: dict[str, str | None] = field(default_factory=dict)
-    """What may follow each, None for one without a value."""
+    """The values of each option, None for one without a value."""
     option_help: dict[str, str] = field(default_factory=dict)
 
 
@@ -52,32 +53,33 @@ def completion(context: click.Context, shell: str) -> None:
     eval "$(broker completion zsh)"                       in ~/.zshrc, behind compinit
     broker completion fish > ~/.config/fish/completions/broker.fish
     """
-    found = list(_walk(context.find_root().command, "broker"))
+    commands = list(_walk(context.find_root().command, "broker"))
     name = "fish" if shell == "fish" else "bash"
     script = (files("broker.cli") / f"completion.{name}").read_text(encoding="utf-8")
-    table = _fish(found) if shell == "fish" else _cases(found)
+    table = _fish_table(commands) if shell == "fish" else _bash_table(commands)
     click.echo(script.replace("# TABLE\n", table), nl=False)
 
 
-def _walk(command: click.Command, path: str) -> Iterator[Words]:
+def _walk(command: click.Command, path: str) -> Iterator[CommandWords]:
+    """The words of a command and of its subcommands."""
     context = click.Context(command, info_name=path)
-    words = Words(path, command.get_short_help_str(80))
+    words = CommandWords(path, command.get_short_help_str(80))
     if isinstance(command, click.Group):
         words.group = True
-        words.said = " ".join(command.list_commands(context))
+        words.arguments = " ".join(command.list_commands(context))
     for parameter in command.get_params(context):
         if isinstance(parameter, click.Option):
             for name in (*parameter.opts, *parameter.secondary_opts):
-                taken = not (parameter.is_flag or parameter.count)
-                value: str | None = _value(parameter) if taken else None
+                has_value = not (parameter.is_flag or parameter.count)
+                value: str | None = _value(parameter) if has_value else None
                 if name in _NAMED_BY_OPTION:
                     value = f"@{_NAMED_BY_OPTION[name]}"
                 words.options[name] = value
                 words.option_help[name] = (parameter.help or "").split(";")[0].split(". ")[0]
-        elif not words.said:
-            words.said = _value(parameter)
-    if (said := NAMES.get(path.removeprefix("broker "))) is not None:
-        words.said = f"@{said}"
+        elif not words.arguments:
+            words.arguments = _value(parameter)
+    if (kind := NAMES.get(path.removeprefix("broker "))) is not None:
+        words.arguments = f"@{kind}"
     yield words
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -87,6 +89,7 @@ def _walk(command: click.Command, path: str) -> Iterator[Words]:
 
 
 def _value(parameter: click.Parameter) -> str:
+    """The words for a value of a parameter, as in `CommandWords`."""
     kind = parameter.type
     if isinstance(kind, click.Choice):
         return " ".join(map(str, kind.choices))
@@ -96,50 +99,50 @@ def _value(parameter: click.Parameter) -> str:
     return "@files" if plain else ""
 
 
-def _cases(found: list[Words]) -> str:
-    """Keys are a path for its arguments, with a colon its options, and with one their values."""
+def _bash_table(commands: list[CommandWords]) -> str:
+    """Branches of a `case`: PATH for arguments, PATH: for options, PATH:OPTION for its values."""
     lines = []
-    for words in found:
-        lines.append(f'    "{words.path}") said="{words.said}" ;;')
-        lines.append(f'    "{words.path}:") said="{" ".join(words.options)}" ;;')
+    for words in commands:
+        lines.append(f'    "{words.path}") words="{words.arguments}" ;;')
+        lines.append(f'    "{words.path}:") words="{" ".join(words.options)}" ;;')
         for name, value in words.options.items():
             if value is not None:
-                lines.append(f'    "{words.path}:{name}") said="{value}" ;;')
+                lines.append(f'    "{words.path}:{name}") words="{value}" ;;')
     return "\n".join(lines) + "\n"
 
 
 _FISH = {"@files": "-F", "@dirs": "-x -a '(__fish_complete_directories)'"}
 
 
-def _fish(found: list[Words]) -> str:
-    helps = {words.path: words.help for words in found}
-    lines = [f"set -g __broker_paths {' '.join(_quoted(words.path) for words in found)}"]
-    for words in found:
-        at = f"complete -c broker -n {_quoted(f'__broker_at {words.path}')}"
+def _fish_table(commands: list[CommandWords]) -> str:
+    helps = {words.path: words.help for words in commands}
+    lines = [f"set -g __broker_paths {' '.join(_quoted(words.path) for words in commands)}"]
+    for words in commands:
+        complete = f"complete -c broker -n {_quoted(f'__broker_at {words.path}')}"
         if words.group:
-            for name in words.said.split():
-                said = _quoted(helps[f"{words.path} {name}"])
-                lines.append(f"{at} -a {name} -d {said}")
-        elif words.said:
-            lines.append(f"{at} {_fish_words(words.said).replace('-x ', '')}")
+            for name in words.arguments.split():
+                description = _quoted(helps[f"{words.path} {name}"])
+                lines.append(f"{complete} -a {name} -d {description}")
+        elif words.arguments:
+            lines.append(f"{complete} {_fish_values(words.arguments).replace('-x ', '')}")
         for name, value in words.options.items():
             flag = f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
-            taken = "" if value is None else f" {_fish_words(value)}"
-            if taken.strip() == "-F":
-                taken = " -r -F"
-            lines.append(f"{at} {flag}{taken} -d {_quoted(words.option_help[name])}")
+            values = "" if value is None else f" {_fish_values(value)}"
+            if values.strip() == "-F":
+                values = " -r -F"
+            lines.append(f"{complete} {flag}{values} -d {_quoted(words.option_help[name])}")
     return "\n".join(lines) + "\n"
 
 
-def _fish_words(said: str) -> str:
-    if said in _FISH:
-        return _FISH[said]
-    if said.startswith("@"):
-        return f"-x -a '(__broker_names {said[1:]})'"
-    return f"-x -a {_quoted(said)}" if said else "-x"
+def _fish_values(words: str) -> str:
+    if words in _FISH:
+        return _FISH[words]
+    if words.startswith("@"):
+        return f"-x -a '(__broker_names {words[1:]})'"
+    return f"-x -a {_quoted(words)}" if words else "-x"
 
 
 def _quoted(text: str) -> str:
-    """A word of fish."""
+    """A quoted word of fish."""
     escaped = " ".join(text.split()).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

@@ -1,4 +1,4 @@
-"""`broker config`: what is set, where, and whether the service could start with it."""
+"""`broker config`: checks the settings of the service and shows the origin of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ config_argument = click.argument(
 
 
 def load_settings(file: Path | None, overrides: Mapping[str, object] | None = None) -> Settings:
-    """The settings in effect, warnings said. Raises Wrong, with all that is wrong."""
+    """The settings in effect; warnings are printed. Raises Wrong with all errors."""
     return _read(file, overrides)[0]
 
 
@@ -60,8 +60,8 @@ def check(file: Path | None) -> None:
     broker config check broker.toml
     """
     settings, _ = _read(file)
-    given = "the settings" if file is None else str(file)
-    console.print(f"{given}: no errors; the state is {settings.state}", markup=False)
+    name = "the settings" if file is None else str(file)
+    console.print(f"{name}: no errors; the state is {settings.state}", markup=False)
 
 
 @config.command()
@@ -94,7 +94,7 @@ def show(file: Path | None, changed: bool) -> None:
 
 
 def _without_logins(value: Any) -> Any:
-    """Addresses of feeds may hold a login."""
+    """A value of settings with the logins in addresses of feeds masked."""
     if isinstance(value, list):
         return [_without_logins(each) for each in value]
     return (
@@ -105,7 +105,7 @@ def _without_logins(value: Any) -> Any:
 
 
 def _toml(value: Any) -> str:
-    """A value of settings as TOML writes it."""
+    """A value of settings in the syntax of TOML."""
     if isinstance(value, dict):
         inner = ", ".join(f"{_name(key)} = {_toml(each)}" for key, each in value.items())
         return f"{{ {inner} }}" if inner else "{}"

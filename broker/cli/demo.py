@@ -1,4 +1,4 @@
-"""`broker demo`: the whole pipeline over the sample feeds, with nothing to set up."""
+"""`broker demo`: the whole pipeline over the sample feeds, without any setup."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def demo(state: Path | None) -> None:
 
 
 def _show(directory: Path, *, keep: bool) -> None:
-    began = time.monotonic()
+    start = time.monotonic()
     queries = SAMPLES / "demo.xscl"
     opml = SAMPLES / "subscriptions.opml"
-    listed = read_opml(opml.read_bytes(), opml.as_uri())
+    entries = read_opml(opml.read_bytes(), opml.as_uri())
     files = read_queries([queries])
-    # The samples are two weeks old when they are first seen, in whatever order they are fetched.
+    # The samples span two weeks and are fetched in any order, so no document may be too late.
     with open_broker(directory, UNBOUNDED, files) as broker:
         console.print(
-            f"{len(listed)} sample feeds, {len(broker.subscriptions)} subscriptions from "
+            f"{len(entries)} sample feeds, {len(broker.subscriptions)} subscriptions from "
             f"{_shown(queries)}",
             markup=False,
         )
@@ -69,9 +69,9 @@ def _show(directory: Path, *, keep: bool) -> None:
             delivery(matches)
 
         with ExitStack() as stack:
-            with stage(f"serving {plural(len(listed), 'feed')} from this machine", seen_only=True):
+            with stage(f"serving {plural(len(entries), 'feed')} from this machine", seen_only=True):
                 server = stack.enter_context(FeedServer(SAMPLES))
-                addresses = [server.url(Path(entry.url).name) for entry in listed]
+                addresses = [server.url(Path(entry.url).name) for entry in entries]
                 poll = stack.enter_context(
                     Polling(directory, addresses, 60_000_000, allow_private=True)
                 )
@@ -79,14 +79,14 @@ def _show(directory: Path, *, keep: bool) -> None:
                 broker, directory, deliver, poll=poll, once=True, keep=keep, brief=True
             )
     total = sum(counts.values())
-    found = f"{plural(documents, 'item')}, {plural(total, 'match', 'matches')}"
+    totals = f"{plural(documents, 'item')}, {plural(total, 'match', 'matches')}"
     gap = "" if sys.stdout.isatty() else "\n"  # a match on a terminal ends with an empty line
-    console.print(f"{gap}[bold]{found}, {time.monotonic() - began:.1f} s[/bold]")
-    said = headings(files) if console.is_terminal else {}
+    console.print(f"{gap}[bold]{totals}, {time.monotonic() - start:.1f} s[/bold]")
+    descriptions = headings(files) if console.is_terminal else {}
     width = max(map(len, counts), default=0)
     for query, count in counts.most_common():
         line = Text(f"  {count:4}  ").append(query.ljust(width), style=colour_of(query))
-        line.append(f"  {said[query]}" if query in said else "", style="dim")
+        line.append(f"  {descriptions[query]}" if query in descriptions else "", style="dim")
         line.truncate(console.width, overflow="ellipsis")
         line.rstrip()
         console.print(line)
@@ -96,7 +96,7 @@ def _show(directory: Path, *, keep: bool) -> None:
 
 
 def _suggest(query: str, queries: Path, opml: Path) -> None:
-    """What to try next."""
+    """Print commands to try next."""
     command = shlex.quote(_shown(Path(sys.argv[0])))
     file, feeds = shlex.quote(_shown(queries)), shlex.quote(_shown(opml))
     console.print("\n[bold]Next:[/bold]")
@@ -115,7 +115,7 @@ def _suggest(query: str, queries: Path, opml: Path) -> None:
 
 
 def _shown(path: Path) -> str:
-    """As short as it can be typed here."""
+    """The path relative to the working directory, if it is below that."""
     with suppress(ValueError):
         return str(path.absolute().relative_to(Path.cwd()))
     return str(path)

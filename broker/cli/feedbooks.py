@@ -1,6 +1,6 @@
-"""What `broker feeds` works with: the feeds of a state directory, and fetching what users name.
+"""The feeds of a state directory as `broker feeds` shows them, and fetching of single addresses.
 
-In: a state directory, addresses. Out: entries to show, and answers of the network.
+In: a state directory, addresses. Out: entries to show, and responses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from feeds.spool import FeedState, Spool, SpoolError
 Fetch = Callable[[str], Fetched]
 
 _NAMED = 10
-"""Of how many feeds that are left out for one reason the addresses are shown."""
+"""The number of feeds whose addresses are shown, of those left out for one reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def address(self) -> str:
-        """Where to ask, with the login."""
+        """The address to request, with the login."""
         login = self.state.login if origin(self.state.url) == origin(self.state.address) else None
         return with_login(self.state.address, login)
 
@@ -73,7 +73,7 @@ class Entry:
         )
 
     def short_cells(self, now: int) -> tuple[str, ...]:
-        """Those of a terminal: how long ago, and in how long."""
+        """The cells on a terminal, with times relative to now."""
         state = self.state
         status, _, due, _, rate, title, url, _ = self.cells(now)
         last = f"{_rough(now - state.last_success)} ago" if state.last_success else ""
@@ -83,7 +83,7 @@ class Entry:
 
     @property
     def reason(self) -> str:
-        """Why the last fetch failed, and how many have in a row."""
+        """Why the last fetch failed, and how many failed in a row."""
         row = f" ({self.state.errors:,} times in a row)" if self.state.errors > 1 else ""
         return f"{self.state.problem}{row}"
 
@@ -97,23 +97,24 @@ class Entry:
             "title": self.title,
             "folder": self.preferences.folder,
             "allow_private": self.preferences.private,
-            "typed": self.preferences.private,  # what it was called before
+            "typed": self.preferences.private,  # the former name of allow_private
             "interval": self.preferences.interval,
         }
         return state | named
 
 
 def entries(books: Books) -> list[Entry]:
-    """All feeds there are."""
-    said = books.preferences.all()
+    """All feeds, with their preferences."""
+    preferences = books.preferences.all()
     return [
-        Entry(state, said.get(state.url, Preferences(state.url))) for state in books.spool.feeds()
+        Entry(state, preferences.get(state.url, Preferences(state.url)))
+        for state in books.spool.feeds()
     ]
 
 
 @contextmanager
 def open_books(state: Path, *, create: bool = False) -> Iterator[Books]:
-    """The feeds of a state directory, which is made only where they are added."""
+    """The feeds of a state directory, which is created only with `create`."""
     path = state / "spool.sqlite"
     if not create and not path.exists():
         raise Failed(f"--state {state}: no feeds there; add some with broker feeds add")
@@ -130,7 +131,8 @@ def open_books(state: Path, *, create: bool = False) -> Iterator[Books]:
 
 @contextmanager
 def fetching(typed: Iterable[str] = ()) -> Iterator[Fetch]:
-    """Fetching of addresses: only the hosts of those that the user typed may be private ones."""
+    """A function that fetches addresses. Hosts on private addresses are allowed only if the user
+    typed an address of that host."""
     origins = {origin(url) for url in typed}
     with Fetcher(allow_private=True) as fetcher:
 
@@ -143,7 +145,7 @@ def fetching(typed: Iterable[str] = ()) -> Iterator[Fetch]:
 
 
 def read_feed(url: str, fetched: Fetched) -> Channel:
-    """What was fetched as a feed; that nothing was is its error."""
+    """Parse a response as a feed; an unsuccessful one gives a channel with an error."""
     if fetched.outcome != "ok":
         return Channel(url, "", (), error=fetched.problem or fetched.outcome)
     return parse_feed(
@@ -156,14 +158,14 @@ def read_feed(url: str, fetched: Fetched) -> Channel:
 
 
 def with_login(url: str, login: str | None) -> str:
-    """The address as the user would type it."""
+    """The address with the login in it, as users type it."""
     scheme, _, rest = url.partition("://")
     return url if login is None else f"{scheme}://{login}@{rest}"
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Raises Failed for what is no feed, or not allowed to be one."""
+    """A block in which BadFeed becomes Failed."""
     try:
         yield
     except BadFeed as error:
@@ -171,7 +173,7 @@ def refusals() -> Iterator[None]:
 
 
 def say_left_out(left_out: Iterable[str]) -> None:
-    """Say which feeds of a list are left out, and each reason once however many it is true of."""
+    """Print which feeds of a list are left out, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
     for each in left_out:
         url, _, reason = each.partition(": ")
@@ -189,13 +191,13 @@ def say_left_out(left_out: Iterable[str]) -> None:
 
 
 def add_one(books: Books, preferences: Preferences, login: str | None, allow_private: bool) -> bool:
-    """Add a feed; whether it is new. Raises Failed for one that is not allowed."""
+    """Add a feed; returns whether it is new. Raises Failed for one that is not allowed."""
     with refusals():
         return books.add_one(preferences, login, allow_private=allow_private)
 
 
 def must_be_fetchable(typed: str) -> None:
-    """Raises Failed for what the user typed and is no address: no file, or no http(s) URL."""
+    """Raises Failed unless the text is the path of a file or an http(s) URL."""
     with refusals():
         service_books.must_be_fetchable(typed)
 
@@ -217,7 +219,7 @@ def _rough(microseconds: int) -> str:
 
 
 def moment(timestamp: int | None) -> str:
-    """In UTC to the second, "" for never."""
+    """A time in microseconds as UTC text to the second, "" for never."""
     if not timestamp:
         return ""
     return datetime.fromtimestamp(timestamp // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,8 +1,8 @@
 """The ids of subscriptions, channels and feeds, for the completion of a shell.
 
-A shell asks at every Tab, so this imports nothing that is slow, waits for nobody, and says nothing
-where there is no state: the channels and feeds are read from the state directory, the subscriptions
-are asked of the service that runs on it.
+It runs at every Tab, so it imports no slow modules, hardly waits, and prints nothing on errors.
+Channels and feeds are read from the state directory, subscriptions are requested from the service
+that runs on it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from contextlib import closing
 from pathlib import Path
 
 KIND = "_BROKER_NAMES"
-"""The variable of the environment by which a shell asks, and in it what for."""
+"""The environment variable that requests names; its value is their kind."""
 BEGINNING = "_BROKER_BEGINNING"
-"""The variable with what has been typed of a name."""
+"""The environment variable with the beginning of the name."""
 
 _MOST = 500
 _PATIENCE = 0.5
@@ -28,19 +28,23 @@ _COLUMNS = {
 }
 
 
-def tell() -> None:
-    """Write the names that the environment asks for, one a line."""
+def write_names() -> None:
+    """Print the names that the environment requests, one per line."""
     kind, beginning = os.environ[KIND], os.environ.get(BEGINNING, "")
     state = Path(os.environ.get("BROKER_STATE") or "broker-state").expanduser()
     try:
-        known = _asked(state, beginning) if kind == "subscriptions" else _stored(state, kind)
-        found = [name for name in known if name.startswith(beginning) and name.isprintable()]
-    except Exception:  # nobody wants to read of it on the line that they are typing
+        names = (
+            _subscriptions(state, beginning)
+            if kind == "subscriptions"
+            else _stored_names(state, kind)
+        )
+        matching = [name for name in names if name.startswith(beginning) and name.isprintable()]
+    except Exception:  # a message would disturb the line that the user is typing
         return
-    sys.stdout.write("".join(f"{name}\n" for name in found[:_MOST]))
+    sys.stdout.write("".join(f"{name}\n" for name in matching[:_MOST]))
 
 
-def _stored(state: Path, kind: str) -> Iterable[str]:
+def _stored_names(state: Path, kind: str) -> Iterable[str]:
     file, column, table = _COLUMNS[kind]
     path = (state / file).absolute()
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0.1)) as connection:
@@ -48,7 +52,7 @@ def _stored(state: Path, kind: str) -> Iterable[str]:
         return [str(name) for (name,) in rows]
 
 
-def _asked(state: Path, beginning: str) -> Iterable[str]:
+def _subscriptions(state: Path, beginning: str) -> Iterable[str]:
     from http.client import HTTPConnection
     from urllib.parse import quote, urlsplit
 
@@ -58,5 +62,5 @@ def _asked(state: Path, beginning: str) -> Iterable[str]:
     path = f"/v1/subscriptions?limit={_MOST}&prefix={quote(beginning, safe='')}"
     with closing(connection):
         connection.request("GET", path, headers={"Authorization": f"Bearer {token.strip()}"})
-        told = json.loads(connection.getresponse().read())
-    return [str(each["id"]) for each in told]
+        subscriptions = json.loads(connection.getresponse().read())
+    return [str(subscription["id"]) for subscription in subscriptions]

@@ -1,4 +1,4 @@
-"""The forms in which commands show matches: those of channels, and rows under a header."""
+"""The formats in which commands print matches: those of channels, and rows under a header."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Matches as a terminal shows them: under what the query says of itself, in colour, with titles
-that are links.
+"""Matches on a terminal: under the first comment of their query, in colour, with titles as links.
 
     ● A story moves from one section of a newspaper to the next                 same-story
     │ Ferry terminal reopens
@@ -9,8 +8,8 @@ that are links.
     │   Courier Business, 1 h 35 min later
     │ joined because link = next_link = "https://courier.example/ferry"
 
-Where colours are not wanted (NO_COLOR) or not possible there are none. Elsewhere than on a terminal
-matches in text are those of `broker/text/people.py`.
+There are no colours if the terminal has none, or if NO_COLOR is set. The text format elsewhere than
+on a terminal is that of `broker/text/people.py`.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from broker.text.printable import visible
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "bright_red")
 _NARROWEST = 20
 _LONGEST = 200
-_CLAIM = 3
-"""Words before a colon that say something by themselves."""
+_SHORTEST_HEADING = 3
+"""The number of words before a colon that suffice as a heading."""
 
 
 def headings(files: Iterable[xscl.ast.File]) -> dict[str, str]:
-    """What the comments right above queries say, its first sentence, by the queries' names."""
+    """The first sentences of the comments directly above queries, by the queries' names."""
     found = {}
     for file in files:
         for query in file.statements:
@@ -48,33 +47,33 @@ def headings(files: Iterable[xscl.ast.File]) -> dict[str, str]:
             if isinstance(query, xscl.ast.Query) and name:
                 start = query.label_span or query.span
                 above = query.span.source.text[: min(start.start, query.span.start)]
-                if said := _sentence(above):
-                    found[name] = said
+                if sentence := _sentence(above):
+                    found[name] = sentence
     return found
 
 
 def _sentence(above: str) -> str:
-    """What the comment at the end of a text says first: up to the end of a sentence, or to a
-    colon behind which it is explained."""
+    """The beginning of the comment at the end of a text: up to the end of its first sentence, or to
+    a colon that precedes an explanation."""
     *before, last = above.split("\n")
     if last.strip():  # the query does not begin its line
         return ""
     comments = [*takewhile(lambda line: line.lstrip().startswith("--"), reversed(before))]
     words = " ".join(line.strip().lstrip("-").strip() for line in reversed(comments))
     sentence = words.partition(". ")[0].rstrip(".:")
-    claim = sentence.partition(": ")[0]
-    if len(claim.split()) >= _CLAIM:
-        sentence = claim
+    lead = sentence.partition(": ")[0]
+    if len(lead.split()) >= _SHORTEST_HEADING:
+        sentence = lead
     return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1] + "…"
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether it is a terminal that can show more than plain lines."""
+    """Whether the stream is a terminal with colours and cursor movement."""
     return stream.isatty() and not Console(file=stream).is_dumb_terminal
 
 
 class Screen:
-    """Renders matches for the terminal that standard output is."""
+    """Renders matches for a terminal as standard output."""
 
     def __init__(self, headings: Mapping[str, str]) -> None:
         self._headings = headings
@@ -101,9 +100,9 @@ class Screen:
 
     def _head(self, match: Match, colour: str, width: int) -> Text:
         """The heading, with the name of the query at the end of the line if there is room."""
-        said = self._headings.get(match.query)
-        head = Text(visible(said or match.query), style=f"bold {colour}")
-        name = visible(match.query if said else "")
+        heading = self._headings.get(match.query)
+        head = Text(visible(heading or match.query), style=f"bold {colour}")
+        name = visible(match.query if heading else "")
         if match.stream:
             name = f"{name} -> {visible(match.stream)}".strip()
         if name:
@@ -114,7 +113,7 @@ class Screen:
 
 
 class Segments:
-    """A line that is rendered already."""
+    """A rendered line."""
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
@@ -125,29 +124,29 @@ class Segments:
 
 
 def colour_of(query: str) -> str:
-    """The same for the same query, today and tomorrow."""
+    """The colour of a query, which depends on its name only."""
     return _COLOURS[crc32(query.encode("utf-8", "replace")) % len(_COLOURS)]
 
 
 def _body(match: Match, width: int) -> Iterator[Text | Padding]:
-    known = None
-    for each in lines(match):
-        link = f" link {each.link}" if each.link else ""
-        yield Text(visible(each.title), style=f"bold{link}")
-        yield _indented(Text(visible(f"{each.feed}, {each.when}"), style="dim"))
-        if each.link not in (None, known, each.title):
-            yield _indented(Text(visible(each.link or ""), style=f"blue{link}"))
-            known = each.link
+    last_link = None
+    for line in lines(match):
+        link = f" link {line.link}" if line.link else ""
+        yield Text(visible(line.title), style=f"bold{link}")
+        yield _indented(Text(visible(f"{line.feed}, {line.when}"), style="dim"))
+        if line.link not in (None, last_link, line.title):
+            yield _indented(Text(visible(line.link or ""), style=f"blue{link}"))
+            last_link = line.link
     for n, (names, value) in enumerate(reasons(match)):
         because = Text("           and " if n else "joined because ", style="dim")
         because.append(visible(f"{names} = "), style="not dim")
-        said = Text(visible(value), style="green")
-        if because.cell_len + said.cell_len <= width:
-            yield because.append_text(said)
+        shared = Text(visible(value), style="green")
+        if because.cell_len + shared.cell_len <= width:
+            yield because.append_text(shared)
         else:
             because.rstrip()
             yield because
-            yield _indented(said)
+            yield _indented(shared)
     for name, texts in others(match):
         yield Text(visible(f"{name}: "), style="dim").append(visible(texts), style="not dim")
 

@@ -1,4 +1,4 @@
-"""Where the commands that run a pipeline themselves write matches: a file, or standard output."""
+"""The output of commands that run a pipeline themselves: a file, or standard output."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from broker.text.formats import ReaderGone
 class Output:
     """Writes matches to a file (appended) or standard output, flushed per batch.
 
-    What is a file on a disk is synced as well, standard output too: what `write` returned for is
-    delivered. Terminals, pipes and devices cannot be synced. Raises OSError for what cannot be
-    written.
+    A regular file is also synced, even if it is standard output: once `write` has returned, its
+    matches are delivered. Terminals, pipes and devices cannot be synced. Raises OSError if the
+    matches cannot be written.
     """
 
     def __init__(self, path: str, form: str, headings: Mapping[str, str] | None = None) -> None:
@@ -37,14 +37,14 @@ class Output:
         if path == "-":
             self._stream = sys.stdout
             if self._header is not None:
-                _put(self._stream, [self._header + "\n"])
+                _write(self._stream, [self._header + "\n"])
                 self._header = None
         elif self._path.exists() and not self._path.is_file():
             self._stream = self._path.open("a", encoding="utf-8")
         else:
             self._state = at_end(self._path)
             if self._path.exists() and self._path.stat().st_size:
-                self._header = None  # what is there has one
+                self._header = None  # the file has one already
 
     def write(self, matches: Sequence[Match]) -> None:
         if not matches:
@@ -56,7 +56,7 @@ class Output:
             encoded = [line.encode("utf-8", "backslashreplace") for line in lines]
             _, self._state = append(self._path, encoded, self._state)
         else:
-            _put(self._stream, lines)
+            _write(self._stream, lines)
         self._header = None
         self.written += len(matches)
 
@@ -65,7 +65,7 @@ class Output:
             self._stream.close()
 
 
-def _put(stream: TextIO, lines: Sequence[str]) -> None:
+def _write(stream: TextIO, lines: Sequence[str]) -> None:
     try:
         stream.writelines(lines)
         stream.flush()
@@ -78,5 +78,5 @@ def _put(stream: TextIO, lines: Sequence[str]) -> None:
 def _is_regular(file: TextIO) -> bool:
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except (OSError, io.UnsupportedOperation):  # no file at all: a buffer in memory
+    except (OSError, io.UnsupportedOperation):  # not a file: a buffer in memory
         return False

@@ -1,4 +1,4 @@
-"""Fetching feeds while the pipeline runs, as the commands show it."""
+"""Fetching feeds while a pipeline runs, with messages on standard error."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _NONE_LEFT = (
 
 
 def parse_push(callback: str, listen: str) -> Push:
-    """Raises click.BadParameter for what is no http(s) address, or no host:port."""
+    """The addresses for WebSub. Raises click.BadParameter unless they are http(s) and host:port."""
     try:
         return Push.parse(callback, listen)
     except ValueError as error:
-        callback_is_wrong = str(error).startswith(repr(callback))
-        hint = "--websub" if callback_is_wrong else "--websub-listen"
+        wrong_callback = str(error).startswith(repr(callback))
+        hint = "--websub" if wrong_callback else "--websub-listen"
         raise click.BadParameter(str(error), param_hint=hint) from None
 
 
 class Polling:
     """Fetches feeds into the spool of a state directory: at once, or in a thread of its own.
 
-    Goes over the feeds named here and those that the state has already. `interval` is the time
-    between two fetches of a feed, in microseconds; None: 15 minutes, or more. With `push`, feeds
-    that name a WebSub hub are pushed by it; `proxies` are those of the environment, none by
-    default. Feeds on private addresses are refused unless they are allowed.
+    These are the feeds named here and those of the state. `interval` is the time between two
+    fetches of a feed, in microseconds; None: 15 minutes, or more. With `push`, feeds that name a
+    WebSub hub are pushed by it; `proxies` are those of the environment, none by default. Feeds on
+    private addresses are refused unless `allow_private`.
     """
 
     def __init__(
@@ -56,15 +56,17 @@ class Polling:
         try:
             for feed in feeds:
                 try:
-                    listed = books.name(feed, allow_private=allow_private)
+                    opml = books.name(feed, allow_private=allow_private)
                 except BadFeed as error:
                     raise Failed(str(error)) from None
-                if listed is not None:
-                    count, left_out = listed
+                if opml is not None:
+                    count, left_out = opml
                     say_left_out(left_out)
                     console.print(f"{feed}: {plural(count, 'feed')}", markup=False)
             try:
-                poll = Poll(books, interval, push, proxies, tell=_tell, none_left=_tell_none_left)
+                poll = Poll(
+                    books, interval, push, proxies, report=_report, none_left=_report_none_left
+                )
             except ValueError as error:
                 raise Failed(str(error)) from None
             self._poll = self._stack.enter_context(poll)
@@ -85,7 +87,7 @@ class Polling:
         self._stack.close()
 
     def once(self) -> None:
-        """Fetch what is due; where nothing is, say so and when something will be."""
+        """Fetch the feeds that are due. If none is, print when the next one will be."""
         if self._poll.wave().fetched:
             return
         upcoming = self.spool.schedule()
@@ -99,7 +101,7 @@ class Polling:
         self._poll.start()
 
 
-def _tell(wave: Wave, failure: BaseException | None) -> None:
+def _report(wave: Wave, failure: BaseException | None) -> None:
     if failure is not None:
         console.print(f"fetching stopped: {failure}", markup=False)
     for feed, problem in wave.problems:
@@ -109,5 +111,5 @@ def _tell(wave: Wave, failure: BaseException | None) -> None:
         console.print(f"fetched {plural(wave.fetched, 'feed')}: {news}")
 
 
-def _tell_none_left() -> None:
+def _report_none_left() -> None:
     console.print(_NONE_LEFT)

@@ -1,4 +1,4 @@
-"""`broker check`, `broker explain`, `broker fmt`: queries without documents."""
+"""`broker check`, `broker explain` and `broker fmt`: commands on query files alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.explain import STAGES, with_prefixes
 from broker.query.prepared import compile_query
 
 _OF_NAMES = ("normal", "patterns")
-"""The stages that have names of namespaces where the query has prefixes."""
+"""The stages whose output has namespace names, which are replaced by the query's prefixes."""
 
 
 @click.command()

@@ -1,6 +1,6 @@
-"""Query files as commands take them: paths, or `-` for what comes through standard input.
+"""Query files of a command line: paths, or `-` for standard input.
 
-In go the paths of a command line; out come syntax trees, or every syntax error of all of them.
+In: the paths. Out: syntax trees, or every syntax error of all files.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from broker.cli.shared import Failed, console
 from xscl.errors import Source, Span
 
 MANY = 1_000
-"""Queries of which it is shown how far they are."""
+"""The number of queries from which on progress is shown."""
 STDIN = Path("-")
 """Standard input, in the place of a file."""
 _NAME = "<stdin>"
 
 
 class _QueryPath(click.Path):
-    """A file that is there, or `-`, once."""
+    """An existing file, or `-`, which may be given once."""
 
     def __init__(self) -> None:
         super().__init__(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
-        if found == STDIN and ctx is not None:
+        path = super().convert(value, param, ctx)
+        if path == STDIN and ctx is not None:
             if ctx.meta.get(_NAME):
                 self.fail("- is standard input, and is read once", param, ctx)
             ctx.meta[_NAME] = True
-        return found
+        return path
 
 
 QUERY_PATH = _QueryPath()
@@ -44,13 +44,13 @@ query_files = click.argument("queries", nargs=-1, required=True, type=QUERY_PATH
 
 
 def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
-    """Parse query files; all syntax errors of all files at once."""
+    """Parse query files. Raises XsclError with all syntax errors of all files."""
     files: list[xscl.ast.File] = []
     problems: list[xscl.Diagnostic] = []
     for path in paths:
         name = _NAME if path == STDIN else str(path)
         try:
-            files.append(_parsed(_decoded(_read(path), name), name))
+            files.append(_parse(_decode(_read(path), name), name))
         except OSError as error:
             raise Failed(f"{name}: {error.strerror}") from None
         except xscl.XsclError as error:
@@ -60,7 +60,7 @@ def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
     return files
 
 
-def _parsed(text: str, name: str) -> xscl.ast.File:
+def _parse(text: str, name: str) -> xscl.ast.File:
     if text.count(";") < MANY:
         return xscl.parse(text, name)
     with Work("query", many="queries", total=len(text), note="read") as work:
@@ -71,7 +71,7 @@ def _parsed(text: str, name: str) -> xscl.ast.File:
 
 
 def check_queries(files: Sequence[xscl.ast.File]) -> xscl.Program:
-    """Check queries, with all static errors of all files at once. Raises XsclError."""
+    """Check the queries of all files. Raises XsclError with all static errors."""
     count = sum(len(file.statements) for file in files)
     if count < MANY:
         return xscl.check(files)
@@ -90,7 +90,7 @@ def _read(path: Path) -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _decoded(data: bytes, name: str) -> str:
+def _decode(data: bytes, name: str) -> str:
     """The text of a query file. Raises XsclError at the first byte that is not UTF-8."""
     try:
         return data.decode("utf-8-sig")

@@ -1,4 +1,4 @@
-"""`broker replay`: a feed archive as it happened, as fast as it goes."""
+"""`broker replay`: the items of a feed archive in order of arrival, as fast as possible."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from broker.cli.shared import (
     lateness_option,
     out_option,
     plural,
+    report_dead_letters,
     revisions_option,
     state_option,
-    tell_dead_letters,
 )
 from broker.documents.arrow import Arrivals
-from broker.documents.witnessing import arrivals as witnessed
+from broker.documents.witnessing import arrivals as witness_rows
 from broker.model import Revisions
 from feeds.archive import replay as archive_rows
 from feeds.archive import snapshots
@@ -33,7 +33,7 @@ from feeds.rows import DocumentRow
 from xscl.stage1.matcher import Matcher
 
 BATCH = 500
-"""Items in a batch."""
+"""Items per batch."""
 
 
 @click.command()
@@ -70,13 +70,13 @@ def replay(
         delivery = Delivery(broker, out, form, files)
         delivery.pending()
         before = len(broker.dead_letters())
-        items = found = 0
+        items = match_count = 0
         work = stack.enter_context(Work("item", total=len(snapshots(archive))))
-        passed: list[None] = []
+        snapshots_read: list[None] = []
         rows = archive_rows(
             archive,
             lambda place, problem: problems.append((place, problem)),
-            lambda: passed.append(None),
+            lambda: snapshots_read.append(None),
         )
         try:
             for arrivals, now in batches(rows, broker.engine.matcher):
@@ -84,24 +84,24 @@ def replay(
                 with work.aside():
                     delivery(matches)
                 items += len(arrivals.documents)
-                found += len(matches)
-                note = plural(found, "match", "matches")
-                work.advance(len(arrivals.documents), part=len(passed), note=note)
-                passed.clear()
+                match_count += len(matches)
+                note = plural(match_count, "match", "matches")
+                work.advance(len(arrivals.documents), part=len(snapshots_read), note=note)
+                snapshots_read.clear()
         except KeyboardInterrupt:
             on = "; the same command goes on behind them" if state is not None else ""
-            console.print(f"{plural(items, 'item')}, {plural(found, 'match', 'matches')}{on}")
+            console.print(f"{plural(items, 'item')}, {plural(match_count, 'match', 'matches')}{on}")
             raise
         for place, problem in problems[:10]:
             console.print(f"{place}: {problem}", markup=False)
         if len(problems) > 10:
             more = plural(len(problems) - 10, "more snapshot")
             console.print(f"and {more} with problems")
-        tell_dead_letters(broker.dead_letters()[before:], state)
-        console.print(f"{plural(items, 'item')}, {plural(found, 'match', 'matches')}")
+        report_dead_letters(broker.dead_letters()[before:], state)
+        console.print(f"{plural(items, 'item')}, {plural(match_count, 'match', 'matches')}")
 
 
 def batches(rows: Iterator[DocumentRow], matcher: Matcher) -> Iterator[tuple[Arrivals, int | None]]:
-    """Document rows cut into batches and matched by stage 1, and the time of each batch's end."""
+    """Batches of document rows with their witnesses, each with the arrival time of its last row."""
     while chunk := list(islice(rows, BATCH)):
-        yield witnessed(matcher, chunk), chunk[-1].arrival
+        yield witness_rows(matcher, chunk), chunk[-1].arrival

@@ -27,9 +27,9 @@ from broker.cli.shared import (
     lateness_option,
     out_option,
     plural,
+    report_dead_letters,
     revisions_option,
     state_option,
-    tell_dead_letters,
 )
 from broker.model import Revisions
 from broker.text.formats import ReaderGone
@@ -60,8 +60,7 @@ def _xpath(context: click.Context, _parameter: click.Parameter, xpath: str | Non
     type=click.Path(exists=True, path_type=Path),
     help="An .xml file (move it in when it is complete), a .jsonl file, whose lines are "
     '{"id", "stream", "timestamp", "xml"}, or a directory of either or both, which are picked up '
-    "as "
-    "they arrive. May be given several times.",
+    "as they arrive. May be given several times.",
 )
 @click.option(
     "--feeds",
@@ -85,9 +84,8 @@ def _xpath(context: click.Context, _parameter: click.Parameter, xpath: str | Non
 @click.option(
     "--interval",
     type=DURATION,
-    help="Time between two fetches of a feed. Unless it is said: 15 minutes, and more for feeds "
-    "that "
-    "bring little or ask for more.",
+    help="Time between two fetches of a feed. By default 15 minutes, and more for feeds that bring "
+    "little or ask for more.",
 )
 @allow_private_option
 @click.option(
@@ -110,8 +108,7 @@ def _xpath(context: click.Context, _parameter: click.Parameter, xpath: str | Non
     type=DURATION,
     metavar="DURATION",
     help="Let subscriptions that are new to the state match what it has stored, that long before "
-    "its "
-    "newest document; INFINITY: all that is there.",
+    "its newest document; INFINITY: all that is there.",
 )
 @click.option("--master", help="Spark master; by default Spark runs in this process's machine.")
 @quiet_option
@@ -179,7 +176,7 @@ def run(
             master=master,
             keep=state is not None,
         )
-        tell_dead_letters(broker.dead_letters()[before:], state)
+        report_dead_letters(broker.dead_letters()[before:], state)
 
 
 def pipe(
@@ -195,12 +192,11 @@ def pipe(
     keep: bool = True,
     brief: bool = False,
 ) -> int:
-    """Run the pipeline until it is done or told to stop; the number of documents processed.
+    """Run the pipeline until it is done or stopped; returns the number of documents processed.
 
-    `keep` says that the directory stays, so that messages may point there; `brief` that the caller
-    sums up.
+    `keep`: the directory stays, so that messages may refer to it; `brief`: no summary is printed.
     """
-    # Spark takes a second to import; commands that fail before need not wait for it.
+    # Spark takes a second to import, so commands that fail earlier do not wait for it.
     from broker.spark.failure import PipelineError
     from broker.spark.gateway import JavaError
     from broker.spark.pipeline import Progress, run_pipeline, stop_on_signals
@@ -224,8 +220,8 @@ def pipe(
             sources.append(Source(f"feeds {spool}", frame))
             if not once:
                 poll.start()
-        _say_running(once)
-        found = 0
+        _announce(once)
+        match_count = 0
         with Work("document") as work, stop_on_signals() as stop:
 
             def on_matches(matches: list[Match]) -> None:
@@ -233,11 +229,11 @@ def pipe(
                     delivery(matches)
 
             def on_progress(done: Progress) -> None:
-                nonlocal found
-                found += done.matches
-                work.advance(done.documents, note=plural(found, "match", "matches"))
+                nonlocal match_count
+                match_count += done.matches
+                work.advance(done.documents, note=plural(match_count, "match", "matches"))
                 if poll is not None and done.documents:
-                    # What the engine has committed, Spark need not be able to read again.
+                    # Spark never reads again what the engine has committed.
                     poll.spool.trim(broker.engine.position)
 
             summary = run_pipeline(
@@ -260,7 +256,7 @@ def pipe(
     finally:
         if session is not None:
             stop_session(session)
-    _tell(summary, sources, documents, xml_options or {}, brief=brief)
+    _report(summary, sources, documents, xml_options or {}, brief=brief)
     if once and stop.signal is not None:
         goes_on = "; the next run with this --state goes on" if keep else ""
         raise Stopped(f"stopped before all was read{goes_on}", stop.signal)
@@ -272,13 +268,13 @@ def _fetch(poll: Polling) -> None:
         poll.once()
 
 
-def _say_running(once: bool) -> None:
-    if not (once and interactive()):  # there the line of progress says so
+def _announce(once: bool) -> None:
+    if not (once and interactive()):  # then the line of progress suffices
         console.print("running" if once else "running; stop with Ctrl-C")
 
 
 def _sources(session: Session, path: Path, xml_options: dict[str, Any]) -> Iterator[Source]:
-    """What a path of --documents names: files of one kind, or of both, as a directory has them."""
+    """The sources for a path of --documents: XML files, JSON lines, or both in a directory."""
     from broker.spark.sources import json_source, xml_source
 
     lines, files = path.suffix == ".jsonl", path.suffix != ".jsonl"
@@ -294,7 +290,7 @@ def _sources(session: Session, path: Path, xml_options: dict[str, Any]) -> Itera
         yield xml_source(session, path, **xml_options)
 
 
-def _tell(
+def _report(
     summary: Summary,
     sources: Sequence[Source],
     documents: Sequence[Path],
@@ -302,13 +298,13 @@ def _tell(
     *,
     brief: bool,
 ) -> None:
-    """Say what a run did, and what was in its documents that the user may not expect."""
+    """Print the totals of a run, and unexpected properties of its documents."""
     from broker.spark.jsonlines import SUFFIX, unfinished
 
-    found = plural(summary.matches, "match", "matches")
-    count = plural(summary.documents, "document")
+    documents_count = plural(summary.documents, "document")
+    matches_count = plural(summary.matches, "match", "matches")
     if not brief:
-        console.print(f"{count}, {found} in {summary.elapsed:.1f} s")
+        console.print(f"{documents_count}, {matches_count} in {summary.elapsed:.1f} s")
     xpath = xml.get("timestamp")
     for name in dict.fromkeys(source.name for source in sources if source.name and xpath):
         if undated := summary.undated.get(name, 0):

@@ -93,14 +93,14 @@ def serve(
     from broker.text import logs
 
     logs.configure(settings.logs.level, settings.logs.format)
-    os.umask(0o077)  # documents, matches and secrets are its owner's
+    os.umask(0o077)  # only the owner may read documents, matches and secrets
     with _until_signalled() as stop, ExitStack() as stack:
         listening = stack.enter_context(_listening(settings))
-        service = _started(settings, stack)
+        service = _start(settings, stack)
         stack.enter_context(_serving(service, listening, stop))
         stack.enter_context(_announced(settings, listening))
         stop.wait()
-        # Publishers hear that it stops, and others may go on asking, while what is in flight ends.
+        # While work in flight ends, publishers are refused and other requests are still answered.
         clean = service.halt(_DRAIN)
     if not clean:
         raise Failed("not all that was in flight ended in time; it is done again at the next start")
@@ -127,7 +127,7 @@ def _until_signalled() -> Iterator[threading.Event]:
 
 @contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """Bind the address before the state is opened, so that a wrong one is reported at once."""
+    """The bound socket. It is bound before the state is opened, so that errors come at once."""
     from broker.service.api.server import listen
 
     host, port = settings.server.host.strip("[]"), settings.server.port
@@ -143,14 +143,14 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         yield listening
 
 
-def _started(settings: Settings, stack: ExitStack) -> Service:
+def _start(settings: Settings, stack: ExitStack) -> Service:
     from broker.delivery import MailboxError
     from broker.service.service import Service
     from broker.state.store import StateError
     from feeds.spool import SpoolError
 
-    # Documents in the window are very many objects that stay. Python's own thresholds have the
-    # collector go through them for a sixth of the time.
+    # The documents in the window are very many long-lived objects. With Python's own thresholds the
+    # garbage collector takes a sixth of the time.
     gc.set_threshold(10_000, 20, 50)
     service = Service(settings)
     try:
@@ -163,7 +163,7 @@ def _started(settings: Settings, stack: ExitStack) -> Service:
 
 @contextmanager
 def _serving(service: Service, listening: socket.socket, stop: threading.Event) -> Iterator[None]:
-    """The HTTP API, which answers when the block begins. If it fails, the service stops."""
+    """Serve the HTTP API during the block. If it fails, the service stops."""
     from broker.service.api.app import Api
     from broker.service.api.server import ServerError, answering
 
@@ -176,7 +176,7 @@ def _serving(service: Service, listening: socket.socket, stop: threading.Event) 
 
 @contextmanager
 def _announced(settings: Settings, listening: socket.socket) -> Iterator[None]:
-    """The file by which commands find the process."""
+    """Write the file by which commands find the service, and remove it at the end."""
     import structlog
 
     from broker.state.disk import write_private
@@ -193,7 +193,7 @@ def _announced(settings: Settings, listening: socket.socket) -> Iterator[None]:
 
 
 def _url(listening: socket.socket) -> str:
-    """Where commands of this machine reach the service."""
+    """The address at which commands on this machine reach the service."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = "127.0.0.1" if host == "0.0.0.0" else "::1"

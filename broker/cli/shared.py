@@ -1,4 +1,4 @@
-"""What the commands share: options, messages, and how a running pipeline is shown."""
+"""Shared by the commands: options, messages, errors, and the delivery of matches."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ if TYPE_CHECKING:
 
 
 class _Messages(Console):
-    """Standard error. Ids, titles and answers of others are in most messages."""
+    """Standard error. Control characters are made visible, as messages quote ids, titles and
+    responses from elsewhere."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        shown = [visible_lines(each) if isinstance(each, str) else each for each in objects]
-        super().print(*shown, **options)
+        printable = [visible_lines(part) if isinstance(part, str) else part for part in objects]
+        super().print(*printable, **options)
 
 
 console = _Messages(stderr=True, highlight=False, soft_wrap=True)
 
 
 class Failed(RuntimeError):
-    """The command cannot go on; the message says why and what to do."""
+    """The command cannot continue; the message has the reason and what to do."""
 
     code = 1
     ends_all = False
 
 
 class Stopped(Failed):
-    """A signal ended the command, in order, before it had done what it was asked for."""
+    """A signal ended the command, cleanly, before its work was done."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -50,7 +51,7 @@ class Stopped(Failed):
 
 
 class Wrong(Failed):
-    """What the command was given cannot be used: no fault of what it works on."""
+    """An argument, query or setting of the command is wrong."""
 
     code = 2
 
@@ -65,7 +66,7 @@ def for_each(names: Iterable[str], do: Callable[[str], object]) -> None:
     errors: list[Failed] = []
     for name in wanted:
         try:
-            said = do(name)
+            message = do(name)
         except Failed as error:
             if error.ends_all or len(wanted) == 1:
                 raise
@@ -73,8 +74,8 @@ def for_each(names: Iterable[str], do: Callable[[str], object]) -> None:
             console.print(text if text.startswith(name) else f"{name}: {text}", markup=False)
             errors.append(error)
         else:
-            if isinstance(said, str):
-                console.print(said, markup=False)
+            if isinstance(message, str):
+                console.print(message, markup=False)
     if errors:
         failed = Failed(f"{len(errors):,} of {len(wanted):,} failed")
         failed.code = max(error.code for error in errors)
@@ -87,8 +88,8 @@ def plural(count: int, noun: str, many: str | None = None) -> str:
 
 
 class StateType(click.Path):
-    """A state directory, which need not be there yet. An empty text (a shell's unset variable) is
-    refused, where a path would take it for the working directory."""
+    """A state directory, which need not exist yet. An empty text (a shell's unset variable) is
+    refused, as it would mean the working directory."""
 
     def __init__(self) -> None:
         super().__init__(file_okay=False, path_type=Path)
@@ -100,7 +101,7 @@ class StateType(click.Path):
 
 
 class _Measure(click.ParamType[int]):
-    """A whole number that is written as a text with a unit."""
+    """A whole number, written with a unit."""
 
     def __init__(self, name: str, parse: Callable[[str], int]) -> None:
         self.name = name
@@ -168,7 +169,7 @@ out_option = click.option(
 
 
 class Delivery:
-    """Writes matches where the user wants them, and tells the broker what was written."""
+    """Writes matches to the output, and acknowledges them to the broker."""
 
     def __init__(
         self, broker: Broker, out: str, form: str, files: Sequence[xscl.ast.File] = ()
@@ -183,9 +184,9 @@ class Delivery:
             raise Failed(f"--out {out}: {error.strerror}") from None
 
     def pending(self) -> None:
-        """Deliver what an earlier run found and could not deliver."""
-        while left := self.broker.undelivered():
-            self(left)
+        """Deliver the matches that an earlier run found and could not deliver."""
+        while matches := self.broker.undelivered():
+            self(matches)
 
     def __call__(self, matches: list[Match]) -> None:
         try:
@@ -198,8 +199,8 @@ class Delivery:
         self.broker.acknowledge(matches)
 
 
-def tell_dead_letters(letters: Sequence[DeadLetter], state: Path | None) -> None:
-    """Say what was kept aside, the first few with their reasons."""
+def report_dead_letters(letters: Sequence[DeadLetter], state: Path | None) -> None:
+    """Print the number of dead letters, and the first few with their reasons."""
     if not letters:
         return
     console.print(f"kept aside: {plural(len(letters), 'document')}")

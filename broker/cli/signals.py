@@ -1,5 +1,5 @@
-"""What Ctrl-C, SIGTERM and the end of the terminal do to a command: before it has begun, while it
-runs, and behind its end.
+"""The effect of Ctrl-C, SIGTERM and the end of the terminal on a command: during imports, while it
+runs, and at its end.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _received: list[tuple[int, float]] = []
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Signals end the process with 128 and their number, as shells have it. Main thread only."""
-    # What was ignored stays so: nohup ignores the end of the terminal, and a shell that starts
-    # something in the background Ctrl-C.
+    """Signals end the process with 128 plus their number, like in shells. Main thread only."""
+    # Ignored signals stay ignored: nohup ignores the end of the terminal, and shells ignore Ctrl-C
+    # for commands in the background.
     ours = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     for number in ours:
         signal.signal(number, _leave)
@@ -42,7 +42,7 @@ def handled() -> Iterator[None]:
 
 
 def interruptible() -> None:
-    """From here on a signal is the command's: it raises, so that what is temporary goes."""
+    """From now on a signal raises an exception, so that the command removes temporary files."""
     for number in _SIGNALS:
         if signal.getsignal(number) is _leave:
             signal.signal(number, _interrupt)
@@ -54,8 +54,8 @@ def received() -> int | None:
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    """A signal during imports, or behind the end: there is nothing to tidy up, and some modules
-    turn what is raised into errors of their own."""
+    """End the process at a signal during imports or at the end: there is nothing to clean up, and
+    some modules would turn an exception into an error of their own."""
     if os.isatty(2):
         os.write(2, _SHOW_CURSOR)
     if number == signal.SIGINT:
@@ -65,7 +65,8 @@ def _leave(number: int, _: FrameType | None) -> None:
 
 def _interrupt(number: int, _: FrameType | None) -> None:
     if _received:
-        # It ends already, and what is temporary goes. Who is impatient twice at once loses nothing.
+        # The command is already ending. A second signal shortly after the first is ignored, so that
+        # temporary files are still removed.
         if time.monotonic() - _received[0][1] > _TIDYING:
             _leave(number, None)
         return

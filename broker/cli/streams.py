@@ -1,4 +1,4 @@
-"""Standard input, output and error as the commands need them, whatever they were started with."""
+"""Prepares standard input, output and error, whatever the process was started with."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TextIO
 
 
 class Messages(TextIOWrapper):
-    """Standard error. Where nobody reads it any more, or its disk is full, messages are dropped and
-    the command goes on: that messages cannot be shown does not make its work fail."""
+    """Standard error. If it cannot be written (a closed pipe, a full disk), messages are dropped
+    and the command goes on with its work."""
 
     under: TextIO
-    """The stream itself, which closes what is under it when it goes."""
+    """The original stream, referenced because it would close its file when it is collected."""
 
     def write(self, text: str) -> int:
         with suppress(OSError):
@@ -27,12 +27,11 @@ class Messages(TextIOWrapper):
 
 
 def prepare() -> None:
-    """Make the three streams such that commands need not ask what they are.
+    """Replace the three streams by ones that commands can use without further checks.
 
-    One that is closed is there and cannot be used (but for messages, which go nowhere): else the
-    next file that is opened would get its number, and what is printed would stand in that file.
-    What is no terminal gets UTF-8, which is what JSON, XML and query files are; on one that lacks
-    characters they are shown as escapes.
+    A closed stream is replaced by one that fails, or drops messages: otherwise the next file that
+    is opened would get its number, and output would go into that file. Streams other than terminals
+    use UTF-8, like JSON, XML and query files; characters that a terminal lacks are escaped.
     """
     for number, way in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         if not _is_open(number):
@@ -67,5 +66,5 @@ def _open_as(number: int, way: int) -> None:
 
 
 def forget_output() -> None:
-    """Nothing more can be written there, not even what is left in the buffer."""
+    """Discard standard output, including what is left in the buffer."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -24,17 +24,17 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     row = "  ".join(f"{{:{width}}}" for width in widths)
-    left = (row.format(*cells).rstrip() for cells in lines)
-    while some := list(islice(left, _AT_ONCE)):
-        click.echo("\n".join(some if room is None else [_cut(line, room) for line in some]))
+    formatted = (row.format(*cells).rstrip() for cells in lines)
+    while chunk := list(islice(formatted, _AT_ONCE)):
+        click.echo("\n".join(chunk if room is None else [_cut(line, room) for line in chunk]))
 
 
-def csv_table(columns: Sequence[str], found: Iterable[Mapping[str, object]]) -> None:
+def csv_table(columns: Sequence[str], objects: Iterable[Mapping[str, object]]) -> None:
     """Print fields of JSON objects as CSV, with a header row."""
     click.echo(csv_line(columns))
-    rows = ([each.get(column) for column in columns] for each in found)
-    while some := list(islice(rows, _AT_ONCE)):
-        click.echo(csv_lines(some))
+    rows = ([fields.get(column) for column in columns] for fields in objects)
+    while chunk := list(islice(rows, _AT_ONCE)):
+        click.echo(csv_lines(chunk))
 
 
 def fitted(line: str) -> str:
@@ -59,19 +59,19 @@ def _cell(value: object) -> str:
 
 
 def waiting(backlog: int) -> str:
-    """How many matches a channel has to deliver; the service counts no further than 10,000."""
+    """The backlog of a channel, in matches; the service counts no further than 10,000."""
     return f"{backlog:,}" if backlog < 10_000 else "10,000 or more"
 
 
 def moment(iso: str | None) -> str:
-    """A time of the API to the second, "" for never."""
+    """A time from the API, to the second, "" for never."""
     if not iso:
         return ""
     return f"{iso.removesuffix('Z').partition('.')[0]}Z"
 
 
 def ago(iso: str | None) -> str:
-    """How long ago that was: "3 min ago"."""
+    """A time from the API relative to now: "3 min ago"."""
     if not iso:
         return "never"
     try:

@@ -48,7 +48,7 @@ class Feeds:
                 push = Push.parse(settings.websub, settings.websub_listen)
             fetched = Books(core.spool, self._fetched)
             self.polling = Polling(
-                fetched, settings.interval, push, getproxies(), tell=_tell, ready=ready
+                fetched, settings.interval, push, getproxies(), report=_report, ready=ready
             )
         except BaseException:
             self._close()
@@ -163,7 +163,7 @@ class Feeds:
         )
 
 
-def _tell(wave: Wave, failure: BaseException | None) -> None:
+def _report(wave: Wave, failure: BaseException | None) -> None:
     if failure is not None:
         _log.error("feeds.failed", reason=str(failure), exc_info=failure)
     for feed, problem in wave.problems:

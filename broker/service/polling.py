@@ -1,8 +1,8 @@
 """Fetching the feeds of a state into its spool, in a thread of its own.
 
-In: the feeds that the spool has, also those that are added meanwhile. Out: rows in the spool, and
-what went wrong. What is on this machine or its network is fetched where the user has allowed it;
-where a public server redirects to is not.
+In: the feeds of the spool, including those added meanwhile. Out: rows in the spool, and reports of
+errors. Feeds on this machine or its network are fetched if the user has allowed it for that feed; a
+redirect of a public server to such an address is not followed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _WAIT = 15.0
 _JOIN = 60.0
 """Seconds that requests in flight may take to end."""
 
-Tell = Callable[[Wave, BaseException | None], None]
+Report = Callable[[Wave, BaseException | None], None]
 """Called with the result of a round, and the error if it failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Where hubs reach this program: the address that they call, and where it listens for them."""
+    """The addresses for WebSub: `callback`, which hubs call, and where this program listens."""
 
     callback: str
     host: str
@@ -45,13 +45,13 @@ class Push:
 
     @classmethod
     def parse(cls, callback: str, listen: str) -> Push:
-        """Raises ValueError, beginning with what is no http(s) address, or no host:port."""
+        """Raises ValueError, whose message begins with the wrong address."""
         try:
             must_be_fetchable(callback)
-            well = local_path(callback) is None
+            valid = local_path(callback) is None
         except BadFeed:
-            well = False
-        if not well:
+            valid = False
+        if not valid:
             raise ValueError(
                 f"{callback!r} is not an address that hubs can call, as https://host/path"
             )
@@ -61,7 +61,7 @@ class Push:
         return cls(callback, host.strip("[]"), int(port))
 
     def subscriber(self, spool: Spool, fetcher: Fetcher) -> Subscriber:
-        """Raises ValueError where nothing can listen there."""
+        """Start to listen for hubs. Raises ValueError if the address cannot be bound."""
         try:
             return Subscriber(
                 spool, fetcher, callback=self.callback, host=self.host, port=self.port
@@ -72,12 +72,12 @@ class Push:
 
 
 class Polling(Background, AbstractContextManager["Polling"]):
-    """Fetches what is due of the feeds in `books`.
+    """Fetches the feeds in `books` when they are due.
 
-    `interval` is the time between two fetches of a feed, in microseconds; None: 15 minutes, or as
-    much longer as a feed brings little or asks for. With `push`, feeds that name a WebSub hub are
-    pushed by it; `proxies` are those of the environment, none by default. `tell` is called with
-    each round that did something, `none_left` when no feed is left to fetch; while `ready` returns
+    `interval` is the time between two fetches of a feed, in microseconds; None: 15 minutes, and
+    longer for feeds that bring little or ask for more. With `push`, feeds that name a WebSub hub
+    are pushed by it; `proxies` are those of the environment, none by default. `report` is called
+    with the result of each round, `none_left` when no feed is left to fetch; while `ready` returns
     False, none is fetched. Raises ValueError for a proxy or an address that cannot be used.
     """
 
@@ -88,12 +88,12 @@ class Polling(Background, AbstractContextManager["Polling"]):
         push: Push | None = None,
         proxies: Mapping[str, str] | None = None,
         *,
-        tell: Tell,
+        report: Report,
         none_left: Callable[[], None] = lambda: None,
         ready: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__("feeds")
-        self._tell = tell
+        self._report = report
         self._ready = ready
         self._none_left = none_left
         self._stack = ExitStack()
@@ -126,13 +126,13 @@ class Polling(Background, AbstractContextManager["Polling"]):
         self._stack.close()
 
     def wave(self, patience: float | None = None) -> Wave:
-        """Fetch what is due; after `patience` seconds, wait for no more."""
+        """Fetch the feeds that are due; hosts slower than `patience` seconds are left for later."""
         wave = self.poller.fetch_wave(patience)
-        self._tell(wave, None)
+        self._report(wave, None)
         return wave
 
     def _loop(self) -> None:
-        said = False
+        none_left = False
         while not self._stop.is_set():
             if not self._ready():
                 self._stop.wait(_LOOK)
@@ -140,13 +140,13 @@ class Polling(Background, AbstractContextManager["Polling"]):
             try:
                 self.wave(_PATIENCE)
                 wait = self.poller.seconds_until_due()
-                if wait is None and not said:
+                if wait is None and not none_left:
                     self._none_left()
-                said = wait is None
+                none_left = wait is None
                 self.failure = None
                 pause = _LOOK if wait is None else min(wait, _LOOK)
             except Exception as error:
                 self.failure = f"{type(error).__name__}: {error}".splitlines()[0]
-                self._tell(Wave(), error)
+                self._report(Wave(), error)
                 pause = _WAIT
             self._stop.wait(pause)

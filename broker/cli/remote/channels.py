@@ -1,4 +1,4 @@
-"""`broker channels`: where matches are brought, and whether they arrive."""
+"""`broker channels`: adds, lists, tests and removes the channels by which matches are delivered."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def channels() -> None:
     "events",
     multiple=True,
     metavar="KIND",
-    help="With --webhook: what it is told; match unless given. Others are for instance "
+    help="With --webhook: the kind of event to send; match unless given. Others are for instance "
     "subscription.suspended and channel.disabled.",
 )
 @click.option(
@@ -88,8 +88,7 @@ def channels() -> None:
     "--replace",
     is_flag=True,
     help="Take the place of a channel of that name which is of another kind, leads elsewhere or "
-    "has "
-    "another subscription.",
+    "has another subscription.",
 )
 @click.option("--subject", help="With --mail: {count} and {subscription} are filled in.")
 @with_service
@@ -119,10 +118,10 @@ def add(
     broker channels add batch --pull
     """
     kinds = {"webhook": webhook, "file": path, "mail": to, "pull": pull}
-    given = [kind for kind, value in kinds.items() if value]
-    if len(given) != 1:
+    chosen = [kind for kind, value in kinds.items() if value]
+    if len(chosen) != 1:
         raise click.UsageError("give one of --webhook, --file, --mail and --pull")
-    (kind,) = given
+    (kind,) = chosen
     settings = _settings(kind, options)
     if kind == "webhook":
         settings["url"] = webhook
@@ -137,15 +136,15 @@ def add(
         "ordered": not unordered,
         "replace": replace,
     }
-    made = object_of(service.ask("PUT", f"/v1/channels/{part(name)}", json=body))
-    now, was = _goal(made), made["was"] and _goal(made["was"])
-    if was is None:
-        say(f"{name}: {now}")
-    elif was == now:
-        say(f"{name}: {now}, as it was")
+    reply = object_of(service.ask("PUT", f"/v1/channels/{part(name)}", json=body))
+    before = reply["was"]
+    purpose, old_purpose = _purpose(reply), before and _purpose(before)
+    if old_purpose is None:
+        say(f"{name}: {purpose}")
+    elif old_purpose == purpose:
+        say(f"{name}: {purpose}, as it was")
     else:
-        say(f"{name}: {now}; it replaces {was}")
-        before = made["was"]
+        say(f"{name}: {purpose}; it replaces {old_purpose}")
         if (before["kind"], before["subscription"]) != (kind, subscription):
             say("  what that had still to deliver is not delivered")
     if kind == "webhook" and not options["secret_file"]:
@@ -165,11 +164,11 @@ _OPTIONS = {
     "mail": {"every": "every", "subject": "subject", "template": "template"},
     "pull": {},
 }
-"""Of each kind: the options that go with it, and what the API calls them."""
+"""By kind of channel: its options, with their names in the API."""
 
 
 def _settings(kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Raises click.UsageError for an option of another kind."""
+    """The settings of a channel. Raises click.UsageError for an option of another kind."""
     settings: dict[str, Any] = {}
     for option, value in options.items():
         if value in (None, ()):
@@ -202,13 +201,13 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _goal(channel: dict[str, Any]) -> str:
-    """What a channel is for, in a few words."""
+def _purpose(channel: dict[str, Any]) -> str:
+    """The target and the subscription of a channel, in a few words."""
     return f"{_target(channel)}, for {channel['subscription'] or 'all subscriptions'}"
 
 
 def _target(channel: dict[str, Any]) -> str:
-    """Where a channel goes, in a few words."""
+    """The kind and the target of a channel, in a few words."""
     settings = channel["settings"]
     to = settings.get("to", "")
     where = {
@@ -230,27 +229,24 @@ _CSV = (
 @with_service
 def list_channels(service: Service, form: str) -> None:
     """List the channels, with how far each has got and what went wrong last."""
-    found = service.get_list("/v1/channels")
+    entries = service.get_list("/v1/channels")
     if form == "jsonl":
-        for channel in found:
+        for channel in entries:
             echo_json(channel)
         return
     if form == "csv":
-        csv_table(_CSV, found)
+        csv_table(_CSV, entries)
         return
-    if not found:
+    if not entries:
         console.print("no channels; make one with broker channels add")
         return
     header = ("NAME", "STATUS", "SUBSCRIPTION", "DELIVERED", "WAITING", "LAST SUCCESS", "TO")
-    table(header, [_row(channel) for channel in found])
-    for channel in found:
+    table(header, [_row(channel) for channel in entries])
+    for channel in entries:
         if problem := channel["reason"] or channel["last_error"]:
-            again = channel["next_try"]
-            next_try = (
-                f"; next attempt at {moment(again)}"
-                if again and channel["status"] == "active"
-                else ""
-            )
+            next_try = ""
+            if channel["next_try"] and channel["status"] == "active":
+                next_try = f"; next attempt at {moment(channel['next_try'])}"
             say(f"{channel['name']}: {problem}{next_try}")
 
 
@@ -278,9 +274,8 @@ def _row(channel: dict[str, Any]) -> tuple[object, ...]:
 @with_service
 def show(service: Service, name: str, secrets: bool) -> None:
     """Show all of a channel as JSON."""
-    shown = "true" if secrets else None
-    found = service.get(f"/v1/channels/{part(name)}", secrets=shown)
-    click.echo(json.dumps(found, ensure_ascii=False, indent=2))
+    channel = service.get(f"/v1/channels/{part(name)}", secrets="true" if secrets else None)
+    click.echo(json.dumps(channel, ensure_ascii=False, indent=2))
 
 
 @channels.command()

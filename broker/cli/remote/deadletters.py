@@ -1,6 +1,6 @@
-"""`broker deadletters`: what was given up, of both kinds.
+"""`broker deadletters`: both kinds of dead letters.
 
-Documents that could not be processed, and deliveries that a receiver did not take.
+They are documents that could not be processed, and deliveries that a receiver did not accept.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ def list_letters(service: Service, kind: str | None, channel: str | None, form: 
     if channel is not None and kind != "deliveries":
         raise click.UsageError("--channel goes with deliveries")
     for each in [kind] if kind else list(_PATHS):
-        found = _letters(service, each, channel)
+        letters = _letters(service, each, channel)
         if form == "jsonl":
-            for letter in found:
+            for letter in letters:
                 echo_json({"kind": each, **letter} if kind is None else letter)
             continue
         if form == "csv":
             if kind is None:
                 raise click.UsageError("one table is of one kind: deliveries or documents")
-            csv_table(_CSV[each], found)
+            csv_table(_CSV[each], letters)
             continue
-        rows = [_row(each, letter) for letter in found]
+        rows = [_row(each, letter) for letter in letters]
         if not rows:
             console.print(f"no {each} were given up")
         elif each == "documents":
@@ -84,11 +84,11 @@ def list_letters(service: Service, kind: str | None, channel: str | None, form: 
 
 
 def _row(kind: str, letter: dict[str, Any]) -> tuple[object, ...]:
-    found = [letter["place"]]
+    subject = [letter["place"]]
     if kind == "deliveries":
-        found = [letter["channel"], letter["subscription"], str(letter["n"])]
-    # Numbers as they are to be typed.
-    return str(letter["number"]), moment(letter["at"]), *found, letter["reason"]
+        subject = [letter["channel"], letter["subscription"], str(letter["n"])]
+    # Numbers without separators, as users have to type them.
+    return str(letter["number"]), moment(letter["at"]), *subject, letter["reason"]
 
 
 def _letters(service: Service, kind: str, channel: str | None = None) -> Iterator[dict[str, Any]]:
@@ -114,12 +114,12 @@ def resend(
     broker deadletters resend deliveries 3 4
     broker deadletters resend documents 17
     """
-    _must_name(kind, numbers, every, channel)
+    _check_selection(kind, numbers, every, channel)
     if kind == "deliveries":
         body = {"numbers": list(numbers) or None, "channel": channel}
         count = object_of(service.post(f"{_PATHS[kind]}/resend", body))["count"]
     else:
-        wanted = numbers or [letter["number"] for letter in _letters(service, kind)]
+        selected = numbers or [letter["number"] for letter in _letters(service, kind)]
         count = 0
 
         def one(number: str) -> None:
@@ -127,12 +127,12 @@ def resend(
             count += object_of(service.post(f"{_PATHS['documents']}/{number}/resubmit"))["accepted"]
 
         try:
-            for_each(map(str, wanted), one)
+            for_each(map(str, selected), one)
         except Failed:
             if count:
                 say(f"sent again: {plural(count, 'document')}")
             raise
-    _must_be_there(kind, numbers, count)
+    _require_some(kind, numbers, count)
     say(f"sent again: {plural(count, *_NOUNS[kind])}")
 
 
@@ -151,21 +151,22 @@ def drop(
     broker deadletters drop deliveries --channel desk
     broker deadletters drop documents --all
     """
-    _must_name(kind, numbers, every, channel)
-    chosen = ",".join(map(str, numbers)) or None
-    params = {"numbers": chosen, "channel": channel}
+    _check_selection(kind, numbers, every, channel)
+    params = {"numbers": ",".join(map(str, numbers)) or None, "channel": channel}
     count = object_of(service.ask("DELETE", _PATHS[kind], params=params))["count"]
-    _must_be_there(kind, numbers, count)
+    _require_some(kind, numbers, count)
     say(f"dropped: {plural(count, *_NOUNS[kind])}")
 
 
-def _must_be_there(kind: str, numbers: tuple[int, ...], count: int) -> None:
+def _require_some(kind: str, numbers: tuple[int, ...], count: int) -> None:
+    """Raises Failed if none of the numbers was found."""
     if numbers and not count:
-        listed = ", ".join(map(str, numbers))
-        raise Failed(f"no {kind} were given up under {listed}: broker deadletters list {kind}")
+        shown = ", ".join(map(str, numbers))
+        raise Failed(f"no {kind} were given up under {shown}: broker deadletters list {kind}")
 
 
-def _must_name(kind: str, numbers: tuple[int, ...], every: bool, channel: str | None) -> None:
+def _check_selection(kind: str, numbers: tuple[int, ...], every: bool, channel: str | None) -> None:
+    """Raises click.UsageError unless the options select letters in exactly one way."""
     if channel is not None and kind != "deliveries":
         raise click.UsageError("--channel goes with deliveries")
     if bool(numbers) + every + (channel is not None) != 1:

@@ -1,4 +1,4 @@
-"""`broker events`: what owners of subscriptions and channels should hear of."""
+"""`broker events`: lists suspensions, disabled channels and abandoned deliveries."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def events(service: Service, after: int, form: str) -> None:
     broker events
     broker events --after 12 --format jsonl
     """
-    found = _events(service, after)
+    entries = _events(service, after)
     if form == "jsonl":
-        for event in found:
+        for event in entries:
             echo_json(event)
         return
     if form == "csv":
-        csv_table(("number", "at", "kind", "channel", "subscription", "text"), found)
+        csv_table(("number", "at", "kind", "channel", "subscription", "text"), entries)
         return
     rows = [
         (str(e["number"]), moment(e["at"]), e["kind"], e["channel"] or e["subscription"], e["text"])
-        for e in found
+        for e in entries
     ]
     if rows:
         table(("NUMBER", "TIME", "KIND", "OF", "WHAT"), rows)

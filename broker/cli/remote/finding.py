@@ -1,4 +1,4 @@
-"""Where a service is, who may ask it, and how long it is waited for.
+"""Finds the address and the token of a service, and waits for a service that is not running.
 
 In: a state directory, files, the environment. Out: an address, a token, or Failed with what to do.
 """
@@ -17,22 +17,22 @@ DEFAULT_STATE = "broker-state"
 """The default state directory of `broker serve`."""
 
 _LOOK = 0.25
-"""Seconds between two looks whether it is there."""
+"""Seconds between two checks whether the service is running."""
 
 
 class NoService(Failed):
-    """The state directory says of no service."""
+    """No service runs on the state directory."""
 
 
 class Patience:
-    """For how many seconds a service that is not there is waited for; it may be restarting."""
+    """The time, in seconds, to wait for a service that is not running; it may be restarting."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
         self._end: float | None = None
 
     def lasts(self, why: str) -> bool:
-        """Wait for a moment, and the first time say why; False once it has been long enough."""
+        """Wait for a moment, and print why the first time; False when the time is up."""
         now = time.monotonic()
         if self._end is None:
             self._end = now + self.seconds
@@ -45,12 +45,12 @@ class Patience:
         return True
 
     def renew(self) -> None:
-        """It is there."""
+        """The service has been reached: the next wait begins anew."""
         self._end = None
 
 
 def waited_for(state: Path, given: bool, patience: Patience) -> str:
-    """The address of the service on a state directory, which the user named or not."""
+    """The address of the service on a state directory, once it runs. `given`: by the user."""
     while True:
         try:
             return address_in(state, given=given)
@@ -60,7 +60,7 @@ def waited_for(state: Path, given: bool, patience: Patience) -> str:
 
 
 def address_in(state: Path, *, given: bool) -> str:
-    """The same, as it is now. Raises NoService."""
+    """The address of the service that runs on a state directory now. Raises NoService."""
     try:
         reply = json.loads((state / "service.json").read_text(encoding="utf-8"))
         return str(reply["url"])
@@ -72,8 +72,7 @@ def address_in(state: Path, *, given: bool) -> str:
     except PermissionError:
         raise Failed(
             f"{state / 'service.json'}: only the user that runs the service may read it; as "
-            "another one "
-            "give --url, and --token-file or the variable BROKER_TOKEN"
+            "another one give --url, and --token-file or the variable BROKER_TOKEN"
         ) from None
     except OSError as error:
         raise Failed(f"{state / 'service.json'}: {error.strerror}") from None
@@ -84,15 +83,14 @@ def address_in(state: Path, *, given: bool) -> str:
 
 
 def token_of(state: Path | None, token_file: Path | None) -> tuple[str, str]:
-    """The token, and where it is from."""
+    """The token, and its origin for messages."""
     if token_file is None and os.environ.get("BROKER_TOKEN"):
         return os.environ["BROKER_TOKEN"].strip(), "in BROKER_TOKEN"
     path = token_file or (state / "token" if state is not None else None)
     if path is None:
         raise Wrong(
             "a token is needed: give --state with the state directory of the service, or the token "
-            "of "
-            "its setting server.token with --token-file or the variable BROKER_TOKEN"
+            "of its setting server.token with --token-file or the variable BROKER_TOKEN"
         )
     try:
         return path.read_text(encoding="utf-8").strip(), f"in {path}"

@@ -1,4 +1,4 @@
-"""`broker unsubscribe`, `pause`, `resume`: one subscription, several, or all of a prefix."""
+"""`broker unsubscribe`, `pause` and `resume`: of single subscriptions, or all with a prefix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.cli.remote.subscriptions import SINGLY
 from broker.cli.shared import Failed, for_each, plural
 
 _AT_ONCE = 5_000
-"""Subscriptions that are changed by one request: documents wait for as long as it takes."""
+"""The number of subscriptions changed by one request, during which documents wait."""
 
 _ids_argument = click.argument("ids", metavar="ID...", nargs=-1)
 _prefix_option = click.option(
@@ -23,65 +23,66 @@ _prefix_option = click.option(
 
 
 class Bulk:
-    """A change of many subscriptions: `path` is where it is asked for, `past` what they are then.
-    `body` goes with each request."""
+    """One change of many subscriptions. `path` is that of the request, `participle` the word for
+    changed ones in messages ("paused"), and `body` is sent with each request."""
 
-    def __init__(self, service: Service, path: str, past: str, **body: Any) -> None:
+    def __init__(self, service: Service, path: str, participle: str, **body: Any) -> None:
         self._service = service
         self._path = f"/v1/subscriptions/{path}"
-        self._past = past
+        self._participle = participle
         self._body = body
 
-    def ask(self, **which: Any) -> dict[str, Any]:
-        return object_of(self._service.post(self._path, self._body | which))
+    def _request(self, **selection: Any) -> dict[str, Any]:
+        return object_of(self._service.post(self._path, self._body | selection))
 
     def count(self, prefix: str) -> int:
-        """How many there are of a prefix."""
-        reply = self.ask(prefix=prefix, limit=1, dry_run=True)
+        """The number of subscriptions with a prefix."""
+        reply = self._request(prefix=prefix, limit=1, dry_run=True)
         return len(reply["changed"]) + int(reply["unchanged"]) + int(reply["left"])
 
-    def named(self, ids: tuple[str, ...]) -> None:
-        """Do it for very many that are named. Raises Failed at the end if some are unknown."""
-        wanted = [*dict.fromkeys(ids)]
-        parts = [wanted[at : at + _AT_ONCE] for at in range(0, len(wanted), _AT_ONCE)]
-        unknown = self._run("", len(wanted), (self.ask(ids=ids) for ids in parts))
+    def change_ids(self, ids: tuple[str, ...]) -> None:
+        """Change those with these ids. Raises Failed at the end if some are unknown."""
+        distinct = [*dict.fromkeys(ids)]
+        parts = [distinct[at : at + _AT_ONCE] for at in range(0, len(distinct), _AT_ONCE)]
+        unknown = self._run("", len(distinct), (self._request(ids=ids) for ids in parts))
         if unknown:
             shown = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
             raise Failed(f"{plural(len(unknown), 'id')} nobody has: {shown}")
 
-    def all_of(self, prefix: str, total: int) -> None:
-        """Do it for those of a prefix."""
+    def change_prefix(self, prefix: str, total: int) -> None:
+        """Change those with a prefix, `total` many."""
         self._run(f"{prefix}: ", total, self._pages(prefix))
 
     def _pages(self, prefix: str) -> Iterator[dict[str, Any]]:
         after = ""
         while True:
-            reply = self.ask(prefix=prefix, after=after, limit=_AT_ONCE)
+            reply = self._request(prefix=prefix, after=after, limit=_AT_ONCE)
             yield reply
             if not reply["left"]:
                 return
             after = reply["last"]
 
-    def _run(self, label: str, total: int, answers: Iterator[dict[str, Any]]) -> list[str]:
-        """Say what became of them, also where it was not done to the end; the unknown ids."""
+    def _run(self, label: str, total: int, replies: Iterator[dict[str, Any]]) -> list[str]:
+        """Send the requests and print the outcome, also if they are interrupted; returns the
+        unknown ids."""
         changed = unchanged = 0
         unknown: list[str] = []
         with Work("subscription", total=total) as work:
             try:
-                for reply in answers:
+                for reply in replies:
                     for id in reply["changed"] if total <= SINGLY else ():
-                        say(f"{id}: {self._past}")
+                        say(f"{id}: {self._participle}")
                     changed += len(reply["changed"])
                     unchanged += reply["unchanged"]
                     unknown += reply["unknown"]
                     work.advance(len(reply["changed"]) + reply["unchanged"])
             except BaseException:
-                done = f"{label}{changed:,} of {plural(total, 'subscription')} {self._past}"
+                done = f"{label}{changed:,} of {plural(total, 'subscription')} {self._participle}"
                 say(f"{done}; given again, it goes on with the others")
                 raise
         same = f", {unchanged:,} as before" if unchanged else ""
-        said = f" {self._past}{same}" if changed or same else ""
-        say(f"{label}{plural(changed, 'subscription')}{said}")
+        outcome = f" {self._participle}{same}" if changed or same else ""
+        say(f"{label}{plural(changed, 'subscription')}{outcome}")
         return unknown
 
 
@@ -92,10 +93,9 @@ def _for_all(
     one: Callable[[str], str],
     confirm: Callable[[int], None] = lambda total: None,
 ) -> None:
-    """Do it for those that are named, and for those of a prefix, of which, where they are many,
-    only their number is said.
+    """Change the subscriptions with these ids, by `one` if they are few, and those with the prefix.
 
-    Raises Failed at the end if some failed; what was done stays done, also after Ctrl-C.
+    Raises Failed at the end if some failed; completed changes stay, also after Ctrl-C.
     """
     if not ids and prefix is None:
         raise click.UsageError("give the ids of subscriptions, or --prefix")
@@ -104,11 +104,11 @@ def _for_all(
         total = bulk.count(prefix)
         confirm(total)
     if len(ids) > SINGLY:
-        bulk.named(ids)
+        bulk.change_ids(ids)
     elif ids:
         for_each(ids, one)
     if prefix is not None:
-        bulk.all_of(prefix, total)
+        bulk.change_prefix(prefix, total)
 
 
 @click.command()
@@ -200,11 +200,11 @@ def _missed(reply: dict[str, Any]) -> str:
     if not reply["gaps"]:
         return ""
     gap = reply["gaps"][-1]
-    first, behind = gap["first_doc"], gap["to_doc"]
-    if behind is None:
+    first, end = gap["first_doc"], gap["to_doc"]
+    if end is None:
         return ""
-    said, missed = f"; it counts from document {behind:,} on, like a new one", behind - first
+    message, missed = f"; it counts from document {end:,} on, like a new one", end - first
     if not missed:
-        return f"{said}; no document has passed it by"
-    which = f"{first:,}" if missed == 1 else f"{first:,} to {behind - 1:,}"
-    return f"{said}; it has not seen {plural(missed, 'document')}: {which} ({gap['reason']})"
+        return f"{message}; no document has passed it by"
+    which = f"{first:,}" if missed == 1 else f"{first:,} to {end - 1:,}"
+    return f"{message}; it has not seen {plural(missed, 'document')}: {which} ({gap['reason']})"

@@ -1,4 +1,4 @@
-"""`broker matches` and `broker tail`: what the service has found, and what it finds."""
+"""`broker matches` and `broker tail`: stored matches, and new ones as they are found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from broker.model import DocumentRef, Match, to_microseconds
 
 _PAGE = 1_000
 _LONGEST_PAUSE = 30.0
-"""Seconds between attempts to reach a service that is gone."""
+"""The longest pause, in seconds, between attempts to reach a service."""
 
 Writer = Callable[[dict[str, Any]], None]
 
@@ -104,33 +104,33 @@ def _pages(
     acknowledged: bool,
 ) -> Iterator[tuple[list[dict[str, Any]], int]]:
     """Pages of matches, each with the number of its last one, until there are no more."""
-    left = limit
-    begun = False
-    while left is None or left > 0:
-        asked = {
+    remaining = limit
+    first = True
+    while remaining is None or remaining > 0:
+        params = {
             "subscription": id,
             "channel": channel,
             "after": after,
-            "limit": _PAGE if left is None else min(left, _PAGE),
+            "limit": _PAGE if remaining is None else min(remaining, _PAGE),
         }
         try:
-            answer = service.ask("GET", "/v1/matches", params=asked)
+            response = service.ask("GET", "/v1/matches", params=params)
         except Refused as error:
-            # The channel of a dropped subscription goes with the last match that it had left.
-            if begun and acknowledged and error.status == 404:
+            # The channel of a dropped subscription is removed when its last match is acknowledged.
+            if acknowledged and not first and error.status == 404:
                 return
             raise
-        page = lines_of(answer)
-        begun = True
+        page = lines_of(response)
+        first = False
         try:
-            after = int(answer.headers["next-cursor"])
+            after = int(response.headers["next-cursor"])
         except (KeyError, ValueError):
-            raise Failed(f"{answer.url} does not say Next-Cursor, as a broker does") from None
+            raise Failed(f"{response.url} does not say Next-Cursor, as a broker does") from None
         yield page, after
         if not page:
             return
-        if left is not None:
-            left -= len(page)
+        if remaining is not None:
+            remaining -= len(page)
 
 
 # -- tail ------------------------------------------------------------------------------------
@@ -171,19 +171,19 @@ def tail(service: Service, id: str | None, after: int | None, form: str) -> None
                 reached, pause = True, 0.0
                 if data is not None:
                     write(data)
-            lost = "the service is stopping"
+            reason = "the service is stopping"
         except Failed as error:
-            # Once it was there it is waited for however long it takes.
-            passes = isinstance(error, Unreachable) or (
+            temporary = isinstance(error, Unreachable) or (
                 isinstance(error, Refused) and error.kind in ("draining", "starting")
             )
-            lost = str(error)
-            if not passes or (not reached and not service.patience.lasts(lost)):
+            reason = str(error)
+            # A service that has been reached once is retried without a time limit.
+            if not temporary or (not reached and not service.patience.lasts(reason)):
                 raise
             if not reached:
                 continue
         if not pause:
-            say(f"{lost}; trying again")
+            say(f"{reason}; trying again")
         pause = min(_LONGEST_PAUSE, pause * 2 or 0.5)
         time.sleep(pause)
 
@@ -191,7 +191,7 @@ def tail(service: Service, id: str | None, after: int | None, form: str) -> None
 def _events(
     service: Service, id: str | None, last: int | None
 ) -> Iterator[tuple[int | None, dict[str, Any] | None]]:
-    """The number and the data of each event; first one without data, when the stream stands."""
+    """The number and the data of each event. The first has no data: the stream is connected."""
     headers = {"Accept": "text/event-stream"}
     if last is not None:
         headers["Last-Event-ID"] = str(last)
@@ -211,7 +211,7 @@ def _events(
 
 
 def _lines(response: httpx.Response) -> Iterator[str]:
-    """Lines that end with a line feed: what else Unicode takes for an end may stand in a match."""
+    """Lines that end with a line feed only, as matches may contain other Unicode line breaks."""
     rest = b""
     for chunk in response.iter_bytes():
         *whole, rest = (rest + chunk).split(b"\n")
@@ -223,13 +223,16 @@ def _lines(response: httpx.Response) -> Iterator[str]:
 
 
 def writer(form: str) -> Writer:
-    """Writes matches to standard output, each at once."""
-    shown = MATCH_FORMATS[form]
+    """A function that prints a match in a format; headers are printed at once."""
+    format_match = MATCH_FORMATS[form]
     if form in HEADERS:
         click.echo(HEADERS[form])
 
     def write(match: dict[str, Any]) -> None:
-        text = json.dumps(match, ensure_ascii=False) if form == "jsonl" else shown(as_match(match))
+        if form == "jsonl":
+            text = json.dumps(match, ensure_ascii=False)
+        else:
+            text = format_match(as_match(match))
         if match.get("left_out") and form == "text":
             text += f"    ({plural(match['left_out'], 'match', 'matches')} left out before it)\n"
         click.echo(text)
@@ -238,7 +241,7 @@ def writer(form: str) -> Writer:
 
 
 def as_match(reply: dict[str, Any]) -> Match:
-    """A match as the API tells it, as the library has it."""
+    """A match of the API as one of the library."""
     try:
         return Match(
             id=reply["id"],

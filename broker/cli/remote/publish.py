@@ -1,8 +1,7 @@
-"""`broker publish`: documents to a stream, each accepted by the service before it is forgotten
-here.
+"""`broker publish`: sends documents to a stream until the service has accepted them.
 
-In: XML files, files of JSON lines, standard input. Out: requests, one after the other. Every
-document has an id before it is sent, so a request of which no answer came is simply sent again.
+In: XML files, files of JSON lines, standard input. Out: requests, one after the other. Each
+document is given an id before it is sent, so a request without a response is sent again.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ _LONGEST_PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document to send: a line of JSON, or XML with the headers that go with it."""
+    """A document to send: a line of JSON, or XML with its headers. `place` is for messages."""
 
     data: bytes
     place: str
     size: int
-    """Bytes of the file that it came from."""
+    """Bytes of the file from which it was read."""
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
 class Sender:
-    """Sends documents to a stream. `done` counts those that need not be sent again: accepted now or
-    before. A service that does not answer is waited for, `patience` seconds."""
+    """Sends documents to a stream. `done` is the number of documents accepted by an earlier run. A
+    service that does not respond is retried for `patience` seconds."""
 
     def __init__(self, service: Service, stream: str, patience: float, done: int = 0) -> None:
         self.service = service
@@ -59,49 +58,49 @@ class Sender:
         self.patience = patience
         self.accepted = 0
         self.known = 0
-        self._before = done
-        self._waits_for = ""
+        self._accepted_before = done
+        self._last_reason = ""
 
     def send(self, documents: Sequence[Document], work: Work) -> None:
-        """Send some until they are accepted. Raises Failed, which says how far it got."""
+        """Send documents until they are accepted. Raises Failed with how many were accepted."""
         end = time.monotonic() + self.patience
         pause = 0.5
-        again = False
+        retried = False
         while True:
             try:
                 known = self._post(documents)
                 break
             except Unreachable as error:
-                again = True
+                retried = True
                 if time.monotonic() >= end:
-                    raise self.stopped(str(error), len(documents)) from None
-                why, wait = str(error), pause
+                    raise self.failure(str(error), len(documents)) from None
+                reason, wait = str(error), pause
             except Refused as error:
                 if error.status == 413 and len(documents) > 1:
                     half = len(documents) // 2
                     self.send(documents[:half], work)
                     return self.send(documents[half:], work)
-                # A service that is behind catches up: it is waited for, however long it takes.
-                lasts = error.status == 429 or time.monotonic() < end
-                if error.status not in (429, 503, 507) or not lasts:
-                    raise self._refused(error, documents, work) from None
-                why, wait = str(error), max(pause, error.retry_after)
+                # 429: the service has a backlog, which it works off, so there is no time limit.
+                retry = error.status == 429 or time.monotonic() < end
+                if error.status not in (429, 503, 507) or not retry:
+                    raise self._refusal(error, documents, work) from None
+                reason, wait = str(error), max(pause, error.retry_after)
             except Failed as error:
-                raise self.stopped(str(error), len(documents)) from None
-            self._tell(work, f"{why}; trying again in {max(wait, 1.0):.0f} s", why)
+                raise self.failure(str(error), len(documents)) from None
+            self._report_wait(work, f"{reason}; trying again in {max(wait, 1.0):.0f} s", reason)
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
         self.accepted += len(documents)
-        # What an attempt without an answer has brought there is no repetition of the user's.
-        self.known += 0 if again else known
-        work.advance(len(documents), part=sum(each.size for each in documents), note="")
-        self._waits_for = ""
+        # After a retry, documents may be known from the attempt whose response was lost.
+        self.known += 0 if retried else known
+        work.advance(len(documents), part=sum(document.size for document in documents), note="")
+        self._last_reason = ""
         return None
 
     def _post(self, documents: Sequence[Document]) -> int:
-        """How many of them were known before."""
+        """Send one request; returns how many of the documents were known already."""
         kind = b"application/xml" if documents[0].headers else b"application/x-ndjson"
-        answer = self.service.ask(
+        response = self.service.ask(
             "POST",
             self.path,
             content=b"\n".join(document.data for document in documents),
@@ -109,38 +108,39 @@ class Sender:
             timeout=httpx.Timeout(120.0, connect=5.0),
             wait=False,
         )
-        return int(object_of(answer)["known"])
+        return int(object_of(response)["known"])
 
-    def _refused(self, error: Refused, documents: Sequence[Document], work: Work) -> Failed:
-        """The error of a document; those before it are sent."""
-        bad, why = 0, str(error)
+    def _refusal(self, error: Refused, documents: Sequence[Document], work: Work) -> Failed:
+        """Send the documents before the one that was refused; returns the error with its place."""
+        bad, reason = 0, str(error)
         line = error.errors[0].get("line") if error.errors else None
         if isinstance(line, int) and 1 <= line <= len(documents):
-            bad, why = line - 1, str(error.errors[0].get("message"))
+            bad, reason = line - 1, str(error.errors[0].get("message"))
         if bad:
             self.send(documents[:bad], work)
-        about = error.errors[0].get("where") if error.errors else None
-        located = error.status in (413, 422) and about != "stream"
-        return self.stopped(f"{documents[bad].place}: {why}" if located else why, code=error.code)
+        subject = error.errors[0].get("where") if error.errors else None
+        if error.status in (413, 422) and subject != "stream":
+            reason = f"{documents[bad].place}: {reason}"
+        return self.failure(reason, code=error.code)
 
-    def _tell(self, work: Work, waits: str, why: str) -> None:
-        work.advance(note=waits)
-        if why != self._waits_for and not sys.stderr.isatty():
-            say(f"{self.count()}: {waits}")  # a log has each reason once, and not at each attempt
-        self._waits_for = why
+    def _report_wait(self, work: Work, message: str, reason: str) -> None:
+        work.advance(note=message)
+        if reason != self._last_reason and not sys.stderr.isatty():
+            say(f"{self.count()}: {message}")  # once per reason in a log, not at each attempt
+        self._last_reason = reason
 
     def count(self) -> str:
-        """How many were accepted, and how many of those bring nothing new."""
+        """The number of accepted documents, and how many of these were known already."""
         text = plural(self.accepted, "document") + " accepted"
         if not self.known:
             return text
         which = "" if self.known == self.accepted else f"{self.known:,} of them "
         return f"{text}, {which}known already"
 
-    def stopped(self, why: str, unknown: int = 0, code: int = 1) -> Failed:
-        """Why it goes no further, how far it got, and how to go on."""
-        done = self._before + self.accepted
-        text = f"{why}\n{self.count()}"
+    def failure(self, reason: str, unknown: int = 0, code: int = 1) -> Failed:
+        """The error with the reason, the number of accepted documents, and how to continue."""
+        done = self._accepted_before + self.accepted
+        text = f"{reason}\n{self.count()}"
         if unknown:
             text += (
                 f", of {unknown:,} more it is not known"
@@ -203,16 +203,16 @@ def publish(
                 sender.send(pending, work)
                 pending = []
         except KeyboardInterrupt:
-            say(str(sender.stopped("interrupted", len(pending))))
+            say(str(sender.failure("interrupted", len(pending))))
             raise
         except OSError as error:
-            raise sender.stopped(f"{error.filename or 'input'}: {error.strerror}") from None
+            raise sender.failure(f"{error.filename or 'input'}: {error.strerror}") from None
     left_out = f", {skip:,} left out" if skip else ""
     say(f"{sender.count()}{left_out}")
 
 
 def _bytes_of(files: Sequence[str]) -> int | None:
-    """How much there is to send; None where that is not known."""
+    """The size of all files; None if one is a pipe or standard input."""
     paths = [Path(name) for name in files]
     return sum(path.stat().st_size for path in paths) if all(map(Path.is_file, paths)) else None
 
@@ -221,7 +221,7 @@ def _bytes_of(files: Sequence[str]) -> int | None:
 
 
 def _batches(documents: Iterator[Document], skip: int) -> Iterator[list[Document]]:
-    """What is sent at once: lines together, an XML document alone."""
+    """The documents of each request: several lines of JSON, or one XML document."""
     batch: list[Document] = []
     size = 0
     for number, document in enumerate(documents):
@@ -268,8 +268,8 @@ def _xml(data: bytes, name: str, key: str | None, revision: bool) -> Document:
 
 
 def _lines(file: Iterable[bytes], name: str, key: str | None, revision: bool) -> Iterator[Document]:
-    """Each line, with an id; what is no JSON goes as it is, for the service to say what is
-    wrong."""
+    """Each line as a document with an id. A line that is no JSON is sent unchanged, so that the
+    service reports the error."""
     for number, line in enumerate(file, 1):
         data = line.strip(b"\r\n \t")
         if not data:

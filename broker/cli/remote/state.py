@@ -56,23 +56,24 @@ def restore(directory: Path, state: Path) -> None:
     broker serve --state broker-state
     """
     from broker.delivery import MailboxError
-    from broker.service import backup as copies
+    from broker.service import backup as backups
     from broker.service.core.errors import ServiceError
 
     try:
-        # Each file is read to see whether it is whole, and copied.
+        # Each file is read twice: to verify its checksum, and to copy it.
         total = 2 * sum(path.stat().st_size for path in directory.iterdir() if path.is_file())
         with Work("MB", many="MB", total=total // _MB) as work:
-            left = 0
+            remainder = 0
 
             def on_bytes(count: int) -> None:
-                nonlocal left
-                whole, left = divmod(left + count, _MB)
-                work.advance(whole)
+                nonlocal remainder
+                megabytes, remainder = divmod(remainder + count, _MB)
+                work.advance(megabytes)
 
-            done = copies.restore(directory, state.absolute(), on_bytes)
+            restored = backups.restore(directory, state.absolute(), on_bytes)
     except (ServiceError, MailboxError) as error:
         raise Failed(str(error)) from None
     except OSError as error:
         raise Failed(f"{error.filename or state}: {error.strerror or error}") from None
-    say(f"{state}: as of {moment(iso_time(done.at))}; start it with broker serve --state {state}")
+    as_of = moment(iso_time(restored.at))
+    say(f"{state}: as of {as_of}; start it with broker serve --state {state}")

@@ -1,4 +1,4 @@
-"""`broker status`: the service at a glance."""
+"""`broker status`: a summary of the service and of its problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker.text.printable import visible
 from broker.text.units import format_size, rough_duration
 
 Line = tuple[str, str, str]
-"""Of what, how it is ("good", "bad", or ""), and the words."""
+"""A label, a state ("good", "bad", or "") that decides the colour, and the text."""
 
 _STYLES = {"good": "green", "bad": "bold red", "": ""}
 
@@ -43,12 +43,12 @@ def status(service: Service, as_json: bool) -> int:
 
 def _show(url: str, report: dict[str, Any]) -> None:
     grid = Table.grid(padding=(0, 2))
-    for what, how, words in _lines(url, report):
-        grid.add_row(Text(what, style="bold"), Text(visible(words), style=_STYLES[how]))
+    for label, state, text in _lines(url, report):
+        grid.add_row(Text(label, style="bold"), Text(visible(text), style=_STYLES[state]))
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
-    with console.capture() as shown:
+    with console.capture() as captured:
         console.print(grid)
-    for line in shown.get().splitlines():
+    for line in captured.get().splitlines():
         click.echo(line.rstrip())
 
 
@@ -69,16 +69,16 @@ def _lines(url: str, report: dict[str, Any]) -> Iterator[Line]:
 
 def _documents(report: dict[str, Any]) -> Iterator[Line]:
     intake, pipeline = report["intake"], report["pipeline"]
-    waits = f"{intake['backlog']:,} waiting"
+    backlog = f"{intake['backlog']:,} waiting"
     if intake["backlog"]:
-        waits += f", the oldest for {rough_duration(intake['lag_seconds'])}"
-    yield "documents", "", f"{intake['applied']:,} matched, {waits}"
+        backlog += f", the oldest for {rough_duration(intake['lag_seconds'])}"
+    yield "documents", "", f"{intake['applied']:,} matched, {backlog}"
     if pipeline["running"]:
-        done = "no batch yet"
+        activity = "no batch yet"
         if pipeline["last_batch"]:
             rate = f"{pipeline['documents_per_second']:,} documents a second of late"
-            done = f"{rate}, last batch {ago(pipeline['last_batch'])}"
-        yield "pipeline", "", f"{pipeline['kind']}, {done}"
+            activity = f"{rate}, last batch {ago(pipeline['last_batch'])}"
+        yield "pipeline", "", f"{pipeline['kind']}, {activity}"
     else:
         yield "pipeline", "bad", f"{pipeline['kind']}, stopped"
     if pipeline["failure"]:
@@ -86,12 +86,10 @@ def _documents(report: dict[str, Any]) -> Iterator[Line]:
     engine = report["engine"]
     if engine is None:
         return
-    kept = f"{engine['live_documents']:,} documents held"
-    aside = (
-        f"{engine['dead_letters']:,} kept aside" if engine["dead_letters"] else "none kept aside"
-    )
+    live = f"{engine['live_documents']:,} documents held"
+    dead = f"{engine['dead_letters']:,}" if engine["dead_letters"] else "none"
     watermark = f", watermark {moment(engine['watermark'])}" if engine["watermark"] else ""
-    yield "", "", f"{kept}, {aside}{watermark}"
+    yield "", "", f"{live}, {dead} kept aside{watermark}"
 
 
 def _subscriptions(report: dict[str, Any]) -> Iterator[Line]:
@@ -112,14 +110,14 @@ def _deliveries(state: dict[str, Any]) -> Iterator[Line]:
     left_out = f", {state['left_out']:,} left out by throttles" if state["left_out"] else ""
     yield "matches", "", f"{state['taken']:,} found, {state['matches']:,} held{left_out}"
     counts = [f"{c['channels']:,} {c['kind']} {c['status']}" for c in state["channels"]]
-    off = any(c["status"] == "disabled" for c in state["channels"])
+    disabled = any(c["status"] == "disabled" for c in state["channels"])
     delivered = sum(state["delivered"].values())
     readers = f"; {plural(state['readers'], 'reader')} connected" if state["readers"] else ""
-    made = f"{', '.join(counts) or 'no channels'}; {delivered:,} delivered{readers}"
-    yield "channels", "bad" if off else "", made
-    for each in state["behind"]:
-        oldest = f", the oldest found {ago(each['oldest'])}" if each["oldest"] else ""
-        yield "", "", f"{each['channel']} has {waiting(each['backlog'])} to deliver{oldest}"
+    channels = f"{', '.join(counts) or 'no channels'}; {delivered:,} delivered{readers}"
+    yield "channels", "bad" if disabled else "", channels
+    for lagging in state["behind"]:
+        oldest = f", the oldest found {ago(lagging['oldest'])}" if lagging["oldest"] else ""
+        yield "", "", f"{lagging['channel']} has {waiting(lagging['backlog'])} to deliver{oldest}"
     if state["retries"]:
         yield "", "", f"{plural(state['retries'], 'delivery', 'deliveries')} will be tried again"
     if state["dead"]:

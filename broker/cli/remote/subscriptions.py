@@ -1,4 +1,4 @@
-"""`broker subscribe`: queries become subscriptions of a service."""
+"""`broker subscribe`: adds the subscriptions in query files to a service."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from broker.cli.shared import DURATION, Wrong, plural
 from broker.text.units import format_duration, parse_duration
 
 _LONGEST = 900_000
-"""Bytes of a text that is sent at once."""
+"""The largest text of one request, in bytes."""
 _AT_ONCE = 1_000
-"""Queries that are sent at once."""
+"""The largest number of queries of one request."""
 SINGLY = 50
 """The number of queries up to which each is reported on a line of its own."""
 
 
 class PeriodType(click.ParamType[dict[str, Any]]):
-    """Something and a period, as "author:1 h" or "100:1 min"."""
+    """A name or a number with a period, as in "author:1 h" or "100:1 min"."""
 
     name = "period"
 
@@ -57,8 +57,8 @@ class PeriodType(click.ParamType[dict[str, Any]]):
         return {self.key: bound, "period": text}
 
 
-def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> list[xscl.ast.File]:
-    """Parse the files before any request is sent. Raises XsclError."""
+def _check(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> list[xscl.ast.File]:
+    """Parse and check the files before any request is sent. Raises XsclError."""
     files = read_queries(paths)
     program = check_queries(files)
     for warning in program.warnings:
@@ -69,7 +69,7 @@ def _checked(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> 
 
 
 @click.command()
-@click.argument("queries", nargs=-1, required=True, callback=_checked, type=QUERY_PATH)
+@click.argument("queries", nargs=-1, required=True, callback=_check, type=QUERY_PATH)
 @click.option(
     "--dry-run", is_flag=True, help="Only show what they would have matched in stored history."
 )
@@ -128,55 +128,56 @@ def subscribe(
         "channels": [{"kind": "webhook", "settings": {"url": webhook}}] if webhook else [],
     }
     total = sum(map(_count, queries))
-    added = Added(total)
+    report = SubscribeReport(total)
     with Work("query", many="queries", total=total) as work:
         try:
             for file in queries:
                 for text, count in _parts(file):
-                    sent = {"text": text, "name": file.span.source.name, **body}
-                    answer = service.post("/v1/subscriptions", sent)
+                    request = {"text": text, "name": file.span.source.name, **body}
+                    response = service.post("/v1/subscriptions", request)
                     if dry_run:
                         with work.aside():
-                            _report_dry_run(object_of(answer))
+                            _report_dry_run(object_of(response))
                         continue
-                    added.tell(objects_of(answer), webhook=webhook is not None)
+                    report.add(objects_of(response), webhook=webhook is not None)
                     work.advance(count)
         except BaseException:
-            # What is there stays there, whatever became of the rest.
-            added.stopped()
+            # Subscriptions of earlier requests stay, even if a later one fails.
+            report.interrupted()
             raise
     if not dry_run:
-        added.summarise()
+        report.summarise()
 
 
-class Added:
-    """Reports the outcomes of queries: a line each, or one line for very many."""
+class SubscribeReport:
+    """Prints the outcomes of queries: a line each, or one line for very many."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._many = total > SINGLY
         self._outcomes: Counter[str] = Counter()
 
-    def tell(self, answers: list[dict[str, Any]], *, webhook: bool) -> None:
-        self._outcomes.update(each["outcome"] for each in answers)
-        for each in () if self._many else answers:
-            _tell_new(each)
+    def add(self, replies: list[dict[str, Any]], *, webhook: bool) -> None:
+        self._outcomes.update(reply["outcome"] for reply in replies)
+        for reply in () if self._many else replies:
+            _report_outcome(reply)
             if webhook:
-                name = f"{each['id']}.webhook"
+                name = f"{reply['id']}.webhook"
                 say(f"  what is signed with: broker channels show {name} --secrets")
 
-    def stopped(self) -> None:
-        """Say how far it got, where not all of it was done."""
+    def interrupted(self) -> None:
+        """Print how many queries were added before an error or Ctrl-C."""
         if self._many or self._outcomes:
             done = self._outcomes.total()
-            added = f"{done:,} of {plural(self._total, 'query', 'queries')} were added{self._of()}"
+            total = plural(self._total, "query", "queries")
+            added = f"{done:,} of {total} were added{self._by_outcome()}"
             say(f"{added}; given again, they go on as they are, and the others are added")
 
     def summarise(self) -> None:
         if self._many:
-            say(f"{plural(self._total, 'query', 'queries')}{self._of()}")
+            say(f"{plural(self._total, 'query', 'queries')}{self._by_outcome()}")
 
-    def _of(self) -> str:
+    def _by_outcome(self) -> str:
         parts = [f"{count:,} {outcome}" for outcome, count in self._outcomes.most_common()]
         return f": {', '.join(parts)}" if parts else ""
 
@@ -186,8 +187,8 @@ def _count(file: xscl.ast.File) -> int:
 
 
 def _parts(file: xscl.ast.File) -> Iterator[tuple[str, int]]:
-    """The text of a file as the service takes it, and how many queries it has: in parts, where it
-    is long. Each part has the declarations of the file."""
+    """The text of a file and its number of queries, split into several requests if it is long. Each
+    part begins with the declarations of the file."""
     count, whole = _count(file), file.span.source.text
     if len(whole.encode("utf-8", "surrogatepass")) <= _LONGEST and count <= _AT_ONCE:
         yield whole, count
@@ -217,35 +218,35 @@ def _report_dry_run(reply: dict[str, Any]) -> None:
         say(f"{id}: would be suspended: it found more there than its limit")
 
 
-def _tell_new(each: dict[str, Any]) -> None:
-    words = {
-        "new": f"counts from document {each['first_doc']:,} on",
-        "replaced": f"has changed: it starts anew, from document {each['first_doc']:,} on",
+def _report_outcome(reply: dict[str, Any]) -> None:
+    messages = {
+        "new": f"counts from document {reply['first_doc']:,} on",
+        "replaced": f"has changed: it starts anew, from document {reply['first_doc']:,} on",
         "unchanged": "was there already, and goes on",
     }
-    said = words.get(each["outcome"], each["outcome"])
-    if each["outcome"] == "unchanged" and each["status"] != "active":
-        said = f"was there already, and is {each['status']}: broker resume {each['id']}"
-    if each.get("history"):
-        found = plural(each["history"]["matches"], "match", "matches")
-        said += f"; history: {plural(each['history']['documents'], 'document')}, {found}"
-        if each["id"] in each["history"]["suspended"]:
-            said += "; suspended at its limit"
-    said += "".join(f"; {name} {change}" for name, change in _changes(each))
-    say(f"{each['id']}: {said}")
+    message = messages.get(reply["outcome"], reply["outcome"])
+    if reply["outcome"] == "unchanged" and reply["status"] != "active":
+        message = f"was there already, and is {reply['status']}: broker resume {reply['id']}"
+    if history := reply.get("history"):
+        matches = plural(history["matches"], "match", "matches")
+        message += f"; history: {plural(history['documents'], 'document')}, {matches}"
+        if reply["id"] in history["suspended"]:
+            message += "; suspended at its limit"
+    message += "".join(f"; {name} {change}" for name, change in _changes(reply))
+    say(f"{reply['id']}: {message}")
 
 
-def _changes(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What became of the throttle and the limit, where there are any or were."""
+def _changes(reply: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The names of throttle and limit with how they have changed, if there are or were any."""
     for name, form in (("throttle", _throttle), ("limit", _limit)):
-        was, now = form(each["was"][name]), form(each[name])
-        if was == now:
+        before, now = form(reply["was"][name]), form(reply[name])
+        if before == now:
             if now != _NONE:
                 yield name, f"unchanged: {now}"
-        elif was == _NONE:
+        elif before == _NONE:
             yield name, now
         else:
-            yield name, f"{was} -> {now}"
+            yield name, f"{before} -> {now}"
 
 
 _NONE = "none"
