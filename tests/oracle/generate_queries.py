@@ -81,8 +81,14 @@ class Maker(Blocks):
                 oracle.subscribe(resolved)
         except xscl.XsclError:
             return True
-        count = len(oracle.process(self.arrivals))
-        return 0 < count <= MOST_MATCHES if self.derived else count > 0
+        # No more is found than it takes to know.
+        most = MOST_MATCHES if self.derived else 0
+        count = 0
+        for arrival in self.arrivals:
+            count += len(oracle.arrive(arrival))
+            if count > most:
+                return not self.derived
+        return count > 0
 
     def block(self) -> Shape:
         for _ in range(4):

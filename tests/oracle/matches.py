@@ -162,6 +162,8 @@ class Standing:
 
 def matches(query: Standing, stored: Iterable[Stored], new: Stored) -> Iterator[Match]:
     """All matches of a query that hold `new` and otherwise what is stored."""
+    if not any(query.embedded(at, new) for at in range(len(query.blocks))):
+        return
     alive = [d for d in stored if d.arrived >= query.since]
     candidates = [[d for d in alive if query.embedded(at, d)] for at in range(len(query.blocks))]
     for documents in _combinations(candidates, new):

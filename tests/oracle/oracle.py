@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lxml import etree
 
@@ -150,7 +151,9 @@ def _nested(resolved: Resolved) -> Iterator[Resolved]:
             yield from _nested(inner)
 
 
+@lru_cache(maxsize=4_096)
 def _parsed(xml: str | bytes) -> Tree | None:
+    """The same text is asked for again and again, by each query that is tried on a stream."""
     try:
         return Tree(xml)
     except etree.XMLSyntaxError:

@@ -43,6 +43,7 @@ class Tree:
         nodes = _xpath(everything)(self.root)
         self._rank = {self._node(r).number: i for i, r in enumerate(nodes) if self._exists(r)}
         self.document = Node(DOCUMENT, "document", self.root, _xpath("string(/)")(self.root))
+        self._found: dict[tuple[int, str], list[Node]] = {}  # what steps found already
 
     def ordered(self, nodes: Iterable[Node]) -> list[Node]:
         """The distinct nodes, in document order."""
@@ -54,13 +55,20 @@ class Tree:
             return [context] if step.test.kind == "self" else []
         expression = step_expression(step, namespaces)
         if context.kind == "element":
-            found = _xpath(expression)(context.owner)
-            return [self._node(result) for result in found if self._exists(result)]
+            return self._select(context.number, context.owner, expression)
         itself = [self.document] if step.test.kind == "self" else []
         if itself and step.axis == "/":
             return itself
-        inside = [r for r in _xpath("/" + expression)(self.root) if self._exists(r)]
-        return itself + [self._node(result) for result in inside]
+        return itself + self._select(context.number, self.root, "/" + expression)
+
+    def _select(self, number: int, context: etree._Element, expression: str) -> list[Node]:
+        """What an XPath finds from a node; it is asked for again by each query that is tried."""
+        found = self._found.get((number, expression))
+        if found is None:
+            results = _xpath(expression)(context)
+            found = [self._node(result) for result in results if self._exists(result)]
+            self._found[number, expression] = found
+        return found
 
     def walk(
         self, context: Node, steps: Iterable[ast.Step], namespaces: Mapping[str, str]
