@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 VERSION = 4
 
+META = "CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT)"
+
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT);
 CREATE TABLE IF NOT EXISTS subscriptions (
     number BIGINT, id VARCHAR, text VARCHAR, first_doc BIGINT, since BIGINT, shape INTEGER,
     literals VARCHAR[], publish VARCHAR);

@@ -22,7 +22,7 @@ from weakref import WeakSet
 import duckdb
 
 from broker.errors import BrokerError
-from broker.state.migrations import SCHEMA, STEPS, VERSION
+from broker.state.migrations import META, SCHEMA, STEPS, VERSION
 from broker.state.statements import Snapshot, Statements
 
 DatabaseError = duckdb.Error
@@ -121,15 +121,15 @@ class Store(Statements):
 
     def _migrate(self) -> None:
         """Migrate the tables to this version, or create them."""
-        found = VERSION
-        if self.rows("SELECT 1 FROM duckdb_tables() WHERE table_name = 'meta'"):
-            found = self.number("version", VERSION)
-        if found > VERSION:
-            raise StateError(
-                f"{self.directory}: this state has version {found}, and this program reads up to"
-                f" {VERSION}; use the program that wrote it, or a newer one"
-            )
         with self.transaction():
+            # DuckDB takes 10 ms to list the tables of a database for the first time.
+            self.connection.execute(META)
+            found = self.number("version", VERSION)
+            if found > VERSION:
+                raise StateError(
+                    f"{self.directory}: this state has version {found}, and this program reads up"
+                    f" to {VERSION}; use the program that wrote it, or a newer one"
+                )
             for version in range(found + 1, VERSION + 1):
                 step = STEPS[version]
                 if isinstance(step, str):
