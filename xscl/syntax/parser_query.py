@@ -36,6 +36,8 @@ _EXTENSION = {
     "PARTITION": "PARTITION BY",
     "USING": "USING, a selection strategy",
     "GROUP": "GROUP BY ... OVER",
+    "OVER": "OVER",
+    "WAIT": "WAIT",
 }
 _CLAUSES = ("WHERE", "WITHIN", "PUBLISH")
 
