@@ -65,27 +65,35 @@ class Bulk:
             ids, left = self._found(which)
             known = [id for id in ids if core.engine.registry.known(id) is not None]
             gone = self._half_gone(which, ids, known, left) if what == "unsubscribe" else []
-            there = {*known, *gone}
-            halted = core.engine.registry.halted
-            if dry_run and what != "unsubscribe":
-                changed = [id for id in known if (id in halted) == (what == "resume")]
-            elif dry_run:
-                changed = [*known, *gone]
-            elif what == "unsubscribe":
-                core.empty_outbox()
-                core.engine.unsubscribe(*known)
-                changed = [*known, *gone]
-                core.mailbox.drop_all(changed, pending)
-            elif what == "pause":
-                changed = core.engine.pause_all(known, now=core.now())
-            else:
-                changed = core.engine.resume_all(known, core.now())
+            there = [*known, *gone]
+            changed = self._affected(what, there)
+            if not dry_run:
+                self._do(what, known, changed, pending)
             first_doc = core.engine.admission.next_doc
         if changed and not dry_run:
             _log.info(f"subscriptions.{_DONE[what]}", count=len(changed), prefix=which.prefix)
         unknown = [id for id in ids if id not in there]
         last = ids[-1] if ids else None
         return Changed(changed, len(there) - len(changed), unknown, left, last, first_doc)
+
+    def _affected(self, what: Change, there: list[str]) -> list[str]:
+        """Those whose status is another one afterwards."""
+        if what == "unsubscribe":
+            return there
+        halted = self._core.engine.registry.halted
+        return [id for id in there if (id in halted) == (what == "resume")]
+
+    def _do(self, what: Change, known: list[str], changed: list[str], pending: Pending) -> None:
+        core = self._core
+        match what:
+            case "pause":
+                core.engine.pause_all(changed, now=core.now())
+            case "resume":
+                core.engine.resume_all(changed, core.now())
+            case "unsubscribe":
+                core.empty_outbox()
+                core.engine.unsubscribe(*known)
+                core.mailbox.drop_all(changed, pending)
 
     def _found(self, which: Which) -> tuple[list[str], int]:
         """The ids, and how many more there are behind them."""
