@@ -17,7 +17,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Queries": {
         "check": ("queries", "Parse and validate query files"),
-        "explain": ("queries", "Show how queries are understood and run"),
+        "explain": ("explain", "Show how queries are understood and run"),
         "fmt": ("queries", "Print query files in canonical form"),
     },
     "The service": {

@@ -6,14 +6,15 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from pydantic import SecretStr
 
 from broker.cli.shared import Wrong, console
-from broker.settings.schema import Settings, SettingsError
-from broker.settings.sources import Layers, leaves
+
+if TYPE_CHECKING:
+    from broker.settings.schema import Settings
+    from broker.settings.sources import Layers
 
 config_argument = click.argument(
     "file",
@@ -31,13 +32,15 @@ def load_settings(file: Path | None, overrides: Mapping[str, object] | None = No
 def _read(
     file: Path | None, overrides: Mapping[str, object] | None = None
 ) -> tuple[Settings, Layers]:
+    from broker.settings.schema import Settings, SettingsError
+
     try:
         settings, layers = Settings.read(file, overrides)
     except SettingsError as error:
         several = len(error.problems) > 1
         raise Wrong(f"the settings are wrong\n{error}" if several else str(error)) from None
     for warning in layers.warnings:
-        console.print(f"warning: {warning}", markup=False)
+        console.print(f"warning: {warning}")
     return settings, layers
 
 
@@ -61,7 +64,7 @@ def check(file: Path | None) -> None:
     """
     settings, _ = _read(file)
     name = "the settings" if file is None else str(file)
-    console.print(f"{name}: no errors; the state is {settings.state}", markup=False)
+    console.print(f"{name}: no errors; the state is {settings.state}")
 
 
 @config.command()
@@ -75,6 +78,10 @@ def show(file: Path | None, changed: bool) -> None:
     \b
     broker config show broker.toml
     """
+    from pydantic import SecretStr
+
+    from broker.settings.sources import leaves
+
     settings, layers = _read(file)
     table: tuple[str, ...] = ()
     for path, value, written in leaves(settings):

@@ -16,11 +16,11 @@ from rich.text import Text
 import feeds
 from broker.cli.on_terminal import colour_of, headings
 from broker.cli.opening import open_broker
-from broker.cli.polling import Polling
+from broker.cli.output import Delivery
 from broker.cli.progress import stage
 from broker.cli.query_files import read_queries
 from broker.cli.run import pipe
-from broker.cli.shared import Delivery, StateType, console, plural
+from broker.cli.shared import StateType, console, plural
 from broker.model import UNBOUNDED, Match
 from feeds.opml import read_opml
 from feeds.sample_server import FeedServer
@@ -49,6 +49,8 @@ def demo(state: Path | None) -> None:
 
 
 def _show(directory: Path, *, keep: bool) -> None:
+    from broker.cli.polling import Polling
+
     start = time.monotonic()
     queries = SAMPLES / "demo.xscl"
     opml = SAMPLES / "subscriptions.opml"
@@ -59,7 +61,6 @@ def _show(directory: Path, *, keep: bool) -> None:
         console.print(
             f"{len(entries)} sample feeds, {len(broker.subscriptions)} subscriptions from "
             f"{_shown(queries)}",
-            markup=False,
         )
         delivery = Delivery(broker, "-", "text", files)
         counts: Counter[str] = Counter()
@@ -81,17 +82,17 @@ def _show(directory: Path, *, keep: bool) -> None:
     total = sum(counts.values())
     totals = f"{plural(documents, 'item')}, {plural(total, 'match', 'matches')}"
     gap = "" if sys.stdout.isatty() else "\n"  # a match on a terminal ends with an empty line
-    console.print(f"{gap}[bold]{totals}, {time.monotonic() - start:.1f} s[/bold]")
-    descriptions = headings(files) if console.is_terminal else {}
+    console.print(Text(f"{gap}{totals}, {time.monotonic() - start:.1f} s", style="bold"))
+    descriptions = headings(files) if console.screen.is_terminal else {}
     width = max(map(len, counts), default=0)
     for query, count in counts.most_common():
         line = Text(f"  {count:4}  ").append(query.ljust(width), style=colour_of(query))
         line.append(f"  {descriptions[query]}" if query in descriptions else "", style="dim")
-        line.truncate(console.width, overflow="ellipsis")
+        line.truncate(console.screen.width, overflow="ellipsis")
         line.rstrip()
         console.print(line)
     if keep:
-        console.print(f"\nThe state is in {directory}", markup=False)
+        console.print(f"\nThe state is in {directory}")
     _suggest(next(iter(counts), "ID"), queries, opml)
 
 
@@ -99,7 +100,7 @@ def _suggest(query: str, queries: Path, opml: Path) -> None:
     """Print commands to try next."""
     command = shlex.quote(_shown(Path(sys.argv[0])))
     file, feeds = shlex.quote(_shown(queries)), shlex.quote(_shown(opml))
-    console.print("\n[bold]Next:[/bold]")
+    console.print(Text("\nNext:", style="bold"))
     explain = f"{command} explain {file}", f"--query {query}"
     run = f"{command} run {file}", f"--feeds {feeds}", "--once --format jsonl"
     for what, parts in (
@@ -107,10 +108,10 @@ def _suggest(query: str, queries: Path, opml: Path) -> None:
         ("the same matches for programs", run),
     ):
         line = "  " + " ".join(parts)
-        if console.is_terminal and len(line) > console.width:
+        if console.screen.is_terminal and len(line) > console.screen.width:
             line = "  " + " \\\n      ".join(parts)
-        console.print(f"  # {what}", markup=False, style="dim")
-        console.print(line, markup=False)
+        console.print(Text(f"  # {what}", style="dim"))
+        console.print(line)
     console.print("  # then write your own subscription: the README shows one in five minutes")
 
 

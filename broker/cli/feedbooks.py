@@ -180,14 +180,14 @@ def say_left_out(left_out: Iterable[str]) -> None:
         by_reason.setdefault(reason, []).append(url)
     for reason, urls in by_reason.items():
         if len(urls) == 1:
-            console.print(f"left out: {urls[0]}: {reason}", markup=False)
+            console.print(f"left out: {urls[0]}: {reason}")
             continue
-        console.print(f"left out: {len(urls):,} feeds: {reason}", markup=False)
+        console.print(f"left out: {len(urls):,} feeds: {reason}")
         shown = urls if len(urls) <= _NAMED else urls[: _NAMED - 1]
         for url in shown:
-            console.print(f"  {url}", markup=False)
+            console.print(f"  {url}")
         if len(shown) < len(urls):
-            console.print(f"  and {len(urls) - len(shown):,} more", markup=False)
+            console.print(f"  and {len(urls) - len(shown):,} more")
 
 
 def add_one(books: Books, preferences: Preferences, login: str | None, allow_private: bool) -> bool:

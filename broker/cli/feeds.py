@@ -382,9 +382,9 @@ def check(urls: Sequence[str], state: Path | None, items: bool) -> None:
     for url, channel in channels.items():
         for text in (channel.error, *channel.problems):
             if text:
-                console.print(f"{url}: {text}", markup=False)
+                console.print(f"{url}: {text}")
     for one, other in duplicate_feeds({url: channel.items for url, channel in channels.items()}):
-        console.print(f"{one} and {other} show the same items", markup=False)
+        console.print(f"{one} and {other} show the same items")
     failed = sum(channel.error is not None for channel in channels.values())
     if failed:
         raise Failed(f"{failed:,} of {plural(len(channels), 'feed')} cannot be read")
@@ -428,7 +428,7 @@ def discover(
     with fetching([url]) as fetch:
         found = find_feeds(url, fetch, arrival=now)
     for problem in found.problems:
-        console.print(problem, markup=False)
+        console.print(problem)
     if not found.feeds:
         plain = "" if "://" in site else f" (if it has no https, write http://{site})"
         raise Failed(f"no feed found at {url}{plain}")
@@ -438,7 +438,6 @@ def discover(
         channel = feed.channel
         console.print(
             f"  {channel.title}: {channel.dialect}, {plural(len(channel.items), 'item')}{same}",
-            markup=False,
         )
     if adding and state is not None:
         best = found.feeds[0].url
@@ -446,7 +445,7 @@ def discover(
         allowed = allow_private and origin(best) == origin(url)
         with open_books(state, create=True) as books:
             new = add_one(books, Preferences(best, since=_since(since, now)), None, allowed)
-        console.print(f"{'added' if new else 'already there'}: {best}", markup=False)
+        console.print(f"{'added' if new else 'already there'}: {best}")
 
 
 # -- behind the commands ---------------------------------------------------------------------
@@ -467,11 +466,11 @@ def _read_history(books: Books, url: str, now: int, since: int) -> None:
     rows = tuple(event_rows(before, batch.state, now))
     count = books.spool.append(replace(batch, rows=rows, since=since))
     for text in batch.channel.problems if batch.channel else ():
-        console.print(f"{url}: {text}", markup=False)
+        console.print(f"{url}: {text}")
     if batch.state.problem:
         raise Failed(f"{url}: {batch.state.problem}")
     brought = f"{plural(count, 'item')}, {plural(pages, 'older page')}"
-    console.print(f"{url}: {brought}", markup=False)
+    console.print(f"{url}: {brought}")
 
 
 def _opml(file: str) -> tuple[str, bytes]:

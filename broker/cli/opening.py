@@ -45,7 +45,7 @@ def open_broker(
         )
     program = check_queries(files)
     for warning in program.warnings:
-        console.print(warning.render(), markup=False)
+        console.print(warning.render())
     if not program.queries:
         raise Failed("the query files hold no query")
     try:
@@ -101,7 +101,7 @@ def _register(broker: Broker, program: xscl.Program, state: Path | None) -> None
         except KeyboardInterrupt:
             said = f"{done:,} of {plural(total, 'query', 'queries')} were registered"
             on = f" in {state}; the same command goes on with the others" if state else ""
-            console.print(f"{said}{on}", markup=False)
+            console.print(f"{said}{on}")
             raise
 
 
@@ -116,6 +116,6 @@ def _parts(program: xscl.Program, published: Collection[str]) -> Iterator[list[x
 
 def _tell(lines: list[str]) -> None:
     for line in lines[:_SINGLY]:
-        console.print(line, markup=False)
+        console.print(line)
     if len(lines) > _SINGLY:
         console.print(f"and {len(lines) - _SINGLY:,} more")

@@ -8,13 +8,36 @@ import stat
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
+import click
+
+import xscl
 from broker.cli.match_formats import HEADERS, MATCH_FORMATS
-from broker.cli.on_terminal import Screen, is_terminal
+from broker.cli.on_terminal import Screen, headings, is_terminal
+from broker.cli.shared import Failed
 from broker.model import Match
 from broker.state.append import append, at_end
-from broker.text.formats import ReaderGone
+from broker.text.formats import ReaderGone, output_is_closed
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(MATCH_FORMATS)),
+    default="jsonl",
+    show_default=True,
+    help="JSON lines, result documents, for people, CSV with a header, or a line of a table each.",
+)
+out_option = click.option(
+    "--out",
+    default="-",
+    show_default="standard output",
+    metavar="FILE",
+    help="Append the matches to a file.",
+)
 
 
 class Output:
@@ -63,6 +86,37 @@ class Output:
     def close(self) -> None:
         if self._stream is not None and self._stream is not sys.stdout:
             self._stream.close()
+
+
+class Delivery:
+    """Writes matches to the output, and acknowledges them to the broker."""
+
+    def __init__(
+        self, broker: Broker, out: str, form: str, files: Sequence[xscl.ast.File] = ()
+    ) -> None:
+        self.broker = broker
+        self.name = "standard output" if out == "-" else f"--out {out}"
+        if out == "-" and output_is_closed():
+            raise Failed("standard output is closed; give --out FILE")
+        try:
+            self.output = Output(out, form, headings(files))
+        except OSError as error:
+            raise Failed(f"--out {out}: {error.strerror}") from None
+
+    def pending(self) -> None:
+        """Deliver the matches that an earlier run found and could not deliver."""
+        while matches := self.broker.undelivered():
+            self(matches)
+
+    def __call__(self, matches: list[Match]) -> None:
+        try:
+            self.output.write(matches)
+        except OSError as error:
+            raise Failed(
+                f"{self.name}: {error.strerror}; with --state, what was found is delivered by the "
+                "next run"
+            ) from None
+        self.broker.acknowledge(matches)
 
 
 def _write(stream: TextIO, lines: Sequence[str]) -> None:

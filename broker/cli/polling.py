@@ -62,7 +62,7 @@ class Polling:
                 if opml is not None:
                     count, left_out = opml
                     say_left_out(left_out)
-                    console.print(f"{feed}: {plural(count, 'feed')}", markup=False)
+                    console.print(f"{feed}: {plural(count, 'feed')}")
             try:
                 poll = Poll(
                     books, interval, push, proxies, report=_report, none_left=_report_none_left
@@ -103,9 +103,9 @@ class Polling:
 
 def _report(wave: Wave, failure: BaseException | None) -> None:
     if failure is not None:
-        console.print(f"fetching stopped: {failure}", markup=False)
+        console.print(f"fetching stopped: {failure}")
     for feed, problem in wave.problems:
-        console.print(f"{feed}: {problem}", markup=False)
+        console.print(f"{feed}: {problem}")
     if wave.fetched:
         news = plural(wave.rows, "new item")
         console.print(f"fetched {plural(wave.fetched, 'feed')}: {news}")

@@ -12,23 +12,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import UnsupportedOperation
+from typing import TYPE_CHECKING
 
 import click
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Column
 
 from broker.cli.shared import console, plural
 from broker.text.units import rough_duration
+
+if TYPE_CHECKING:
+    # Most commands are done before there is anything to show.
+    from rich.progress import ProgressColumn, Task
 
 _QUIET = "quiet"
 _TOGETHER = 250
@@ -47,6 +40,8 @@ class Work:
     def __init__(
         self, noun: str, *, many: str | None = None, total: int | None = None, note: str = ""
     ) -> None:
+        from rich.progress import Progress
+
         self._noun, self._many = noun, many
         self._total = total
         self._count = 0
@@ -56,7 +51,7 @@ class Work:
         self._live = interactive() and not self._quiet
         self._bar = Progress(
             *_columns(total is not None),
-            console=console,
+            console=console.screen,
             transient=True,
             # Results go to standard output, which may be a file while messages go to a terminal.
             redirect_stdout=False,
@@ -88,7 +83,7 @@ class Work:
             return
         if time.monotonic() - self._told >= _EVERY:
             self._told = time.monotonic()
-            console.print(self._line(), markup=False)
+            console.print(self._line())
 
     def expect(self, total: int) -> None:
         """How much there is, where that is known only later."""
@@ -170,12 +165,14 @@ def stage(text: str, *, seen_only: bool = False) -> Iterator[None]:
         return
     if not interactive():
         if not seen_only:
-            console.print(text, markup=False)
+            console.print(text)
         with _reminding(text):
             yield
         return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    line = Progress(*columns, console=console, transient=True, redirect_stdout=False)
+    line = Progress(*columns, console=console.screen, transient=True, redirect_stdout=False)
     line.add_task(text, total=None)
     try:
         line.start()
@@ -192,7 +189,7 @@ def _reminding(text: str) -> Iterator[None]:
     def remind() -> None:
         while not done.wait(_EVERY):
             so_far = rough_duration(time.monotonic() - began)
-            console.print(f"{text}, for {so_far} so far", markup=False)
+            console.print(f"{text}, for {so_far} so far")
 
     reminder = threading.Thread(target=remind, name="progress", daemon=True)
     reminder.start()
@@ -231,10 +228,20 @@ def interactive() -> bool:
     except (OSError, UnsupportedOperation):
         kind = 0
     piped = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
-    return console.is_terminal and not console.is_dumb_terminal and not piped
+    return console.screen.is_terminal and not console.screen.is_dumb_terminal and not piped
 
 
 def _columns(known: bool) -> list[ProgressColumn]:
+    from rich.progress import (
+        BarColumn,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.table import Column
+
     # Where a terminal is narrow, it is the words that are cut.
     words = TextColumn(
         "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")

@@ -7,30 +7,28 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from broker.cli.opening import open_broker
+from broker.cli.output import Delivery, format_option, out_option
 from broker.cli.progress import Work, quiet_option
 from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import (
-    Delivery,
     console,
-    format_option,
     lateness_option,
-    out_option,
     plural,
     report_dead_letters,
     revisions_option,
     state_option,
 )
-from broker.documents.arrow import Arrivals
-from broker.documents.witnessing import arrivals as witness_rows
 from broker.model import Revisions
-from feeds.archive import replay as archive_rows
-from feeds.archive import snapshots
-from feeds.rows import DocumentRow
-from xscl.stage1.matcher import Matcher
+
+if TYPE_CHECKING:
+    from broker.documents.arrow import Arrivals
+    from feeds.rows import DocumentRow
+    from xscl.stage1.matcher import Matcher
 
 BATCH = 500
 """Items per batch."""
@@ -60,6 +58,9 @@ def replay(
     when it was first seen, and flows through the stream S, one named like its directory and one
     named like its feed's title. QUERIES are files, or - for standard input.
     """
+    from feeds.archive import replay as archive_rows
+    from feeds.archive import snapshots
+
     problems: list[tuple[str, str]] = []
     with ExitStack() as stack:
         directory = state or Path(
@@ -93,7 +94,7 @@ def replay(
             console.print(f"{plural(items, 'item')}, {plural(match_count, 'match', 'matches')}{on}")
             raise
         for place, problem in problems[:10]:
-            console.print(f"{place}: {problem}", markup=False)
+            console.print(f"{place}: {problem}")
         if len(problems) > 10:
             more = plural(len(problems) - 10, "more snapshot")
             console.print(f"and {more} with problems")
@@ -103,5 +104,7 @@ def replay(
 
 def batches(rows: Iterator[DocumentRow], matcher: Matcher) -> Iterator[tuple[Arrivals, int | None]]:
     """Batches of document rows with their witnesses, each with the arrival time of its last row."""
+    from broker.documents.witnessing import arrivals as witness_rows
+
     while chunk := list(islice(rows, BATCH)):
         yield witness_rows(matcher, chunk), chunk[-1].arrival

@@ -11,21 +11,17 @@ from urllib.request import getproxies
 
 import click
 
-from broker.broker import Broker
 from broker.cli.opening import open_broker
-from broker.cli.polling import Polling, parse_push
+from broker.cli.output import Delivery, format_option, out_option
 from broker.cli.progress import Work, interactive, quiet_option, stage
 from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import (
     DURATION,
-    Delivery,
     Failed,
     Stopped,
     allow_private_option,
     console,
-    format_option,
     lateness_option,
-    out_option,
     plural,
     report_dead_letters,
     revisions_option,
@@ -35,6 +31,8 @@ from broker.model import Revisions
 from broker.text.formats import ReaderGone
 
 if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.cli.polling import Polling
     from broker.model import Match
     from broker.spark.pipeline import Summary
     from broker.spark.session import Session
@@ -146,6 +144,8 @@ def run(
         )
     if websub and once:
         raise click.UsageError("--websub needs a broker that goes on running, so no --once")
+    from broker.cli.polling import Polling, parse_push
+
     push = parse_push(websub, websub_listen) if websub else None
     with ExitStack() as stack:
         if state is None:
@@ -282,7 +282,7 @@ def _sources(session: Session, path: Path, xml_options: dict[str, Any]) -> Itera
         lines = next(path.glob("*.jsonl"), None) is not None
         files = next(path.rglob("*.xml"), None) is not None
         if not lines and not files:
-            console.print(f"{path}: no .xml or .jsonl file is there yet", markup=False)
+            console.print(f"{path}: no .xml or .jsonl file is there yet")
             lines = files = True
     if lines:
         yield json_source(session, path)
@@ -311,11 +311,8 @@ def _report(
             console.print(
                 f"{name}: --timestamp {xpath} finds no date in {plural(undated, 'document')}: "
                 "the time of the file counted instead",
-                markup=False,
             )
     for path in documents:
         if path.is_dir() or path.suffix == SUFFIX:
             for file in unfinished(path):
-                console.print(
-                    f"{file}: its last line is torn, and is read once it is whole", markup=False
-                )
+                console.print(f"{file}: its last line is torn, and is read once it is whole")

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
-import xscl
-from broker.cli.match_formats import MATCH_FORMATS
-from broker.cli.on_terminal import headings
-from broker.cli.output import Output
-from broker.text.formats import output_is_closed
 from broker.text.printable import visible_lines
 from broker.text.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    # DuckDB and Arrow take half a second to import; most commands need neither.
-    from broker.broker import Broker
-    from broker.model import DeadLetter, Match
+    from rich.console import Console, RenderableType
+
+    from broker.model import DeadLetter
 
 
-class _Messages(Console):
+class _Messages:
     """Standard error. Control characters are made visible, as messages quote ids, titles and
-    responses from elsewhere."""
+    responses from elsewhere. Plain lines need no rich, which takes a while to import."""
 
-    def print(self, *objects: Any, **options: Any) -> None:
-        printable = [visible_lines(part) if isinstance(part, str) else part for part in objects]
-        super().print(*printable, **options)
+    @cached_property
+    def screen(self) -> Console:
+        """The console that shows lines of progress below the messages, and styles."""
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+    def print(self, shown: RenderableType) -> None:
+        if isinstance(shown, str):
+            shown = visible_lines(shown)
+        if isinstance(shown, str) and "screen" not in vars(self):
+            print(shown, file=sys.stderr, flush=True)
+        else:
+            self.screen.print(shown, markup=False)
 
 
-console = _Messages(stderr=True, highlight=False, soft_wrap=True)
+console = _Messages()
 
 
 class Failed(RuntimeError):
@@ -71,11 +78,11 @@ def for_each(names: Iterable[str], do: Callable[[str], object]) -> None:
             if error.ends_all or len(wanted) == 1:
                 raise
             text = str(error)
-            console.print(text if text.startswith(name) else f"{name}: {text}", markup=False)
+            console.print(text if text.startswith(name) else f"{name}: {text}")
             errors.append(error)
         else:
             if isinstance(message, str):
-                console.print(message, markup=False)
+                console.print(message)
     if errors:
         failed = Failed(f"{len(errors):,} of {len(wanted):,} failed")
         failed.code = max(error.code for error in errors)
@@ -151,52 +158,6 @@ revisions_option = click.option(
     help="What an edited document does: it takes the place of what is stored and fires nothing, or "
     "flows as a document of its own, which never matches other versions of itself.",
 )
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(list(MATCH_FORMATS)),
-    default="jsonl",
-    show_default=True,
-    help="JSON lines, result documents, for people, CSV with a header, or a line of a table each.",
-)
-out_option = click.option(
-    "--out",
-    default="-",
-    show_default="standard output",
-    metavar="FILE",
-    help="Append the matches to a file.",
-)
-
-
-class Delivery:
-    """Writes matches to the output, and acknowledges them to the broker."""
-
-    def __init__(
-        self, broker: Broker, out: str, form: str, files: Sequence[xscl.ast.File] = ()
-    ) -> None:
-        self.broker = broker
-        self.name = "standard output" if out == "-" else f"--out {out}"
-        if out == "-" and output_is_closed():
-            raise Failed("standard output is closed; give --out FILE")
-        try:
-            self.output = Output(out, form, headings(files))
-        except OSError as error:
-            raise Failed(f"--out {out}: {error.strerror}") from None
-
-    def pending(self) -> None:
-        """Deliver the matches that an earlier run found and could not deliver."""
-        while matches := self.broker.undelivered():
-            self(matches)
-
-    def __call__(self, matches: list[Match]) -> None:
-        try:
-            self.output.write(matches)
-        except OSError as error:
-            raise Failed(
-                f"{self.name}: {error.strerror}; with --state, what was found is delivered by the "
-                "next run"
-            ) from None
-        self.broker.acknowledge(matches)
 
 
 def report_dead_letters(letters: Sequence[DeadLetter], state: Path | None) -> None:
@@ -205,9 +166,9 @@ def report_dead_letters(letters: Sequence[DeadLetter], state: Path | None) -> No
         return
     console.print(f"kept aside: {plural(len(letters), 'document')}")
     for letter in letters[:5]:
-        console.print(f"  {letter.place}: {letter.reason}", markup=False)
+        console.print(f"  {letter.place}: {letter.reason}")
     if len(letters) > 5:
         console.print(f"  and {len(letters) - 5:,} more")
     if state is not None:
         where = state / "broker.duckdb"
-        console.print(f"  all are in the table dead_letters of {where}", markup=False)
+        console.print(f"  all are in the table dead_letters of {where}")

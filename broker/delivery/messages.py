@@ -17,14 +17,12 @@ import re
 from collections.abc import Callable, Mapping
 from html import escape
 from string import Template
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from broker.delivery.model import Delivered
+from broker.text.formats import WebhookForm
 from broker.text.people import as_html, because, headline, lines, link, moment, others
-
-Form = Literal["standard", "ntfy", "slack", "matrix", "telegram", "text"]
-FORMS: tuple[Form, ...] = ("standard", "ntfy", "slack", "matrix", "telegram", "text")
 
 _LONGEST = 3_500
 """Characters of a message at most; the smallest limit of the services is 4,096."""
@@ -99,7 +97,7 @@ def fill(template: str | None, delivered: Delivered) -> str:
 
 
 def request(
-    form: Form, url: str, chat: str | None, title: str, text: str, more: Mapping[str, str]
+    form: WebhookForm, url: str, chat: str | None, title: str, text: str, more: Mapping[str, str]
 ) -> Request:
     """The request that sends a text to a service. `more` may have `link`, `html` and `id`, which is
     the same in each attempt."""
@@ -124,7 +122,7 @@ def request(
 
 
 def of_match(
-    form: Form, url: str, chat: str | None, template: str | None, delivered: Delivered
+    form: WebhookForm, url: str, chat: str | None, template: str | None, delivered: Delivered
 ) -> Request:
     """The request for a match."""
     more = {"id": delivered.match.id, "link": (_links(delivered) or [""])[-1]}

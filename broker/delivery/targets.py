@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 
-from broker.delivery.messages import FORMS, Form, check_template
+from broker.delivery.messages import check_template
 from broker.delivery.model import HIDDEN, Kind
-from broker.text.formats import FORMATS
+from broker.text.formats import FORMATS, WEBHOOK_FORMS, WebhookForm
 
 MATCH = "match"
 """The type of the event that a webhook gets for each match."""
@@ -54,7 +54,7 @@ class WebhookTarget:
     old_secrets: tuple[tuple[str, int], ...] = ()
     events: tuple[str, ...] = (MATCH,)
     headers: tuple[tuple[str, str], ...] = ()
-    form: Form = "standard"
+    form: WebhookForm = "standard"
     template: str | None = None
     chat: str | None = None
 
@@ -187,10 +187,10 @@ def _webhook(settings: Mapping[str, Any]) -> WebhookTarget:
     )
 
 
-def _message(settings: Mapping[str, Any]) -> tuple[Form, str | None, str | None]:
+def _message(settings: Mapping[str, Any]) -> tuple[WebhookForm, str | None, str | None]:
     form = settings.get("form", "standard")
-    if form not in FORMS:
-        raise ValueError(f"form: one of {', '.join(FORMS)}, not {form!r}")
+    if form not in WEBHOOK_FORMS:
+        raise ValueError(f"form: one of {', '.join(WEBHOOK_FORMS)}, not {form!r}")
     chat = settings.get("chat")
     if (form == "telegram") != (chat is not None):
         raise ValueError("chat: the number or @name of a chat, for telegram and nothing else")

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
-
-import duckdb
-from duckdb.func import FunctionNullHandling
+from typing import TYPE_CHECKING, Any
 
 from xscl.functions.table import FUNCTIONS, to_string
 from xscl.normal import ir
 from xscl.normal.template import Template
+
+if TYPE_CHECKING:
+    # To compile a query takes no database.
+    import duckdb
 
 _NATIVE: dict[str, Callable[..., str]] = {
     "contains": lambda a, b: f"contains({a}, {b})",
@@ -207,6 +208,8 @@ def _register(
     kinds: list[Any],
     result: Any,
 ) -> None:
+    from duckdb.func import FunctionNullHandling
+
     # DuckDB reads the number of parameters off the function's signature.
     names = ", ".join(f"a{i}" for i in range(len(kinds)))
     numeric = [kind == "DOUBLE" for kind in kinds]

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from typing import Literal, get_args
 
 from broker.model import Match
 from broker.text.people import as_text
@@ -24,6 +25,11 @@ def as_xml(match: Match) -> str:
 
 
 FORMATS: dict[str, Callable[[Match], str]] = {"jsonl": as_jsonl, "xml": as_xml, "text": as_text}
+
+WebhookForm = Literal["standard", "ntfy", "slack", "matrix", "telegram", "text"]
+"""What a webhook is sent: the match as JSON, signed, or a message as one of these services takes
+it."""
+WEBHOOK_FORMS: tuple[WebhookForm, ...] = get_args(WebhookForm)
 
 
 class ReaderGone(Exception):

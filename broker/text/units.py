@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from xscl.syntax.durations import LONGEST, MOST_DIGITS, UNITS, format_microseconds, microseconds
+from broker.model import UNBOUNDED
 
-FOREVER = LONGEST
+FOREVER = UNBOUNDED
 """The duration INFINITY, in microseconds."""
 
 _NUMBER = r"([0-9]+(?:\.[0-9]*)?)"
@@ -21,6 +21,8 @@ def parse_duration(text: object) -> int:
 
     ValueError, with what to write instead, for anything else.
     """
+    from xscl.syntax.durations import MOST_DIGITS, UNITS, microseconds
+
     if not isinstance(text, str):
         raise ValueError("a duration is a text with a unit, as '90 s', '2 days' or 'INFINITY'")
     plain = text.strip()
@@ -47,6 +49,8 @@ def finite(value: int) -> int:
 
 def format_duration(value: int) -> str:
     """In the largest unit that divides it: "36 h"."""
+    from xscl.syntax.durations import format_microseconds
+
     return format_microseconds(None if value >= FOREVER else value)
 
 
@@ -62,6 +66,8 @@ def parse_size(text: str) -> int:
 
     ValueError, with what to write instead, for anything else.
     """
+    from xscl.syntax.durations import MOST_DIGITS
+
     found = _SIZE.fullmatch(text.strip())
     size = -1.0
     if found and len(found[1]) <= MOST_DIGITS:

@@ -327,9 +327,13 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["click", "broker.cli.commands", "rich.console", "duckdb", "pyarrow"]
+    ("command", "module"),
+    [
+        *(("run", "click"), ("run", "broker.cli.commands"), ("run", "rich.console")),
+        *(("explain", "duckdb"), ("explain", "pyarrow")),
+    ],
 )
-def test_ctrl_c_while_a_command_is_imported(module: str) -> None:
+def test_ctrl_c_while_a_command_is_imported(command: str, module: str) -> None:
     """An interrupt at a moment of our choice: when the module is looked for."""
     code = f"""
 import os, signal, sys
@@ -339,7 +343,7 @@ class Interrupt:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupt())
 """
-    command = [sys.executable, "-c", code + MAIN, "run", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    arguments = [sys.executable, "-c", code + MAIN, command, "--help"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "broker: interrupted\n"

@@ -18,13 +18,13 @@ from difflib import SequenceMatcher
 from itertools import dropwhile
 
 from xscl import ast
-from xscl.syntax.lexer import NAME
+from xscl.syntax.lexer import NAME, NamePattern
 from xscl.syntax.parser import parse
 from xscl.syntax.printer import format_file
 
 _LAYOUT = re.compile(r"[ \t\r\n]+")
 _COMMENT = re.compile(r"--[^\n]*")
-_TOKEN = re.compile(
+_TOKEN = NamePattern(
     rf"{NAME}'*|[0-9]+(?:\.[0-9]*)?|\.[0-9]+|'[^']*'|\"[^\"]*\"|->|//|::|<=|>=|!=|\.\.|.", re.DOTALL
 )
 _IN_ELEMENT = re.compile(
@@ -119,7 +119,7 @@ def _read(text: str, at: int, into: _Statement) -> int:
     if comment := _COMMENT.match(text, at):
         into.comments.append(_comment(text, at, comment[0].rstrip(), into))
         return comment.end()
-    token = _TOKEN.match(text, at)
+    token = _TOKEN.of(text).match(text, at)
     assert token is not None
     word = token[0]
     if word == ";" and not into.tokens:

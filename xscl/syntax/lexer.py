@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NoReturn
 
 from xscl.errors import Diagnostic, Source, Span, XsclError
@@ -28,7 +29,32 @@ NAME = f"[{_START}](?:[{_LETTER}\xb7.]++|-(?![->]))*(?![{_LETTER}\xb7.]|-(?![->]
 VARIABLE = f"[{_START}][{_LETTER}]*+'*+"
 BLANK = r"[ \t\r\n]*+(?:--[^\n]*+[ \t\r\n]*+)*"
 
-_TOKEN = re.compile(
+
+class NamePattern:
+    """An expression with names in it, compiled when a text first needs it: for texts of ASCII alone
+    without the other characters, since `re` takes milliseconds for each class of Unicode's letters.
+    """
+
+    _BEYOND_ASCII = re.compile(r"[^\0-\x7f](?:-[^\0-\x7f])?")
+
+    def __init__(self, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> None:
+        self._pattern = pattern
+        self._flags = flags
+
+    def of(self, text: str) -> re.Pattern[str]:
+        """The expression as this text needs it."""
+        return self._ascii if text.isascii() else self._whole
+
+    @cached_property
+    def _ascii(self) -> re.Pattern[str]:
+        return re.compile(self._BEYOND_ASCII.sub("", self._pattern), self._flags)
+
+    @cached_property
+    def _whole(self) -> re.Pattern[str]:
+        return re.compile(self._pattern, self._flags)
+
+
+_TOKEN = NamePattern(
     BLANK
     + rf"""(?:
     ({NAME}'*+)
@@ -48,14 +74,14 @@ _STEP = rf"""(//?+)? {BLANK}
       | (text {BLANK} \( {BLANK} \))
     )"""
 #: One location step of a path in a predicate: axis, @, prefix, name, self, text.
-STEP = re.compile(_STEP, re.VERBOSE)
+STEP = NamePattern(_STEP, re.VERBOSE)
 #: The variable that a step binds, if any.
 BINDS = rf"(?: {BLANK} (?:->|[Aa][Ss](?![{_LETTER}\xb7.-])) {BLANK} ({VARIABLE}) )?"
 #: One location step of a block: the same and the variable it binds.
-BINDING_STEP = re.compile(_STEP + BINDS, re.VERBOSE)
+BINDING_STEP = NamePattern(_STEP + BINDS, re.VERBOSE)
 
 #: A word that is read again as the variable with which it begins.
-VARIABLE_WORD = re.compile(VARIABLE)
+VARIABLE_WORD = NamePattern(VARIABLE)
 _AHEAD = re.compile(BLANK)
 _STATEMENT_END = re.compile(r"""(?:[^;'"-]++|'[^'\n]*+'|"[^"\n]*+"|--[^\n]*+|['"-])*""", re.DOTALL)
 _NOT_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -99,7 +125,7 @@ class Cursor:
         self.value = ""
         self.start = self.last = 0
         self.end = 1 if self.text.startswith("\ufeff") else 0
-        self._match = _TOKEN.match
+        self._match = _TOKEN.of(self.text).match
 
     # -- moving --------------------------------------------------------------------------
 

@@ -13,13 +13,13 @@ from typing import NoReturn
 
 from xscl import ast
 from xscl.errors import Span
-from xscl.syntax.lexer import XML_NAME, Failure
+from xscl.syntax.lexer import XML_NAME, Failure, NamePattern
 from xscl.syntax.parser_expression import ExpressionParser
 
 _QNAME = f"(?:{XML_NAME}:)?{XML_NAME}(?!:)"
-_OPEN = re.compile(f"<({_QNAME})")
-_CLOSE = re.compile(rf"</({_QNAME})[ \t\r\n]*+>")
-_ATTRIBUTE = re.compile(rf"[ \t\r\n]++({_QNAME})[ \t\r\n]*+=[ \t\r\n]*+([\"'])")
+_OPEN = NamePattern(f"<({_QNAME})")
+_CLOSE = NamePattern(rf"</({_QNAME})[ \t\r\n]*+>")
+_ATTRIBUTE = NamePattern(rf"[ \t\r\n]++({_QNAME})[ \t\r\n]*+=[ \t\r\n]*+([\"'])")
 _TAG_END = re.compile(r"[ \t\r\n]*+(/?>)")
 _CHARACTERS = re.compile(r"[^<>{}&\"']++|[>\"']")
 _REFERENCE = re.compile(r"&(?:#([0-9]++)|#x([0-9A-Fa-f]++)|(lt|gt|amp|quot|apos));")
@@ -43,7 +43,7 @@ class ConstructorParser(ExpressionParser):
 
     def _skip_element(self, start: int) -> None:
         """Go behind the element's end tag, or to the end of the text if there is none."""
-        name = _OPEN.match(self.text, start)
+        name = _OPEN.of(self.text).match(self.text, start)
         end = None
         if name is not None:
             end = re.compile(rf"</{re.escape(name[1])}[ \t\r\n]*>").search(self.text, self.start)
@@ -51,13 +51,13 @@ class ConstructorParser(ExpressionParser):
 
     def _element(self, start: int) -> ast.Element:
         """The element at `start`; afterwards the cursor's token ends where the element ends."""
-        found = _OPEN.match(self.text, start)
+        found = _OPEN.of(self.text).match(self.text, start)
         if found is None:
             self._wrong("an element name must follow <", start)
         self.deeper()
         name, at = found[1], found.end()
         attributes: dict[str, tuple[str | ast.Expr, ...]] = {}
-        while attribute := _ATTRIBUTE.match(self.text, at):
+        while attribute := _ATTRIBUTE.of(self.text).match(self.text, at):
             key, quote = attribute.groups()
             if key in attributes:
                 self._wrong(f"the attribute {key} is given twice", *attribute.span(1))
@@ -161,7 +161,7 @@ class ConstructorParser(ExpressionParser):
                 text += _lines(piece) if character != "&" else piece
 
     def _end_tag(self, at: int, name: str, opened: int) -> int:
-        found = _CLOSE.match(self.text, at)
+        found = _CLOSE.of(self.text).match(self.text, at)
         if found is None or found[1] != name:
             self._set_cursor(at)
             self.fail(

@@ -184,7 +184,7 @@ class ExpressionParser(PathParser):
             return self._not()
         if calling and not ("-" in word and _is_subtraction(word)):
             return self._call(word)
-        found = VARIABLE_WORD.match(self.text, start)
+        found = VARIABLE_WORD.of(self.text).match(self.text, start)
         assert found is not None  # a word and a variable begin alike
         if found.end() < self.end:
             self.end = found.end()

@@ -17,7 +17,16 @@ from xscl import ast
 from xscl.errors import Span
 from xscl.kinds import positional
 from xscl.syntax.foreign import AXES, VARIABLE
-from xscl.syntax.lexer import BINDING_STEP, BINDS, BLANK, STEP, XML_NAME, Cursor, Failure
+from xscl.syntax.lexer import (
+    BINDING_STEP,
+    BINDS,
+    BLANK,
+    STEP,
+    XML_NAME,
+    Cursor,
+    Failure,
+    NamePattern,
+)
 
 MAX_DEPTH = 32
 MAX_STEPS = 64
@@ -49,10 +58,10 @@ SELF = ast.Test("self")
 
 _Kind = Literal["element", "text", "node", "comment", "processing-instruction"]
 _AXES = frozenset(get_args(ast.Axis))
-_AXIS = re.compile(rf"{XML_NAME}{BLANK}::", re.VERBOSE)
+_AXIS = NamePattern(rf"{XML_NAME}{BLANK}::", re.VERBOSE)
 _NODE = re.compile(rf"node{BLANK}\({BLANK}\)", re.VERBOSE)
 # It has the groups of `BINDING_STEP`, of which the variable is the seventh.
-_NODE_BINDING = re.compile(rf"()()()()()(node{BLANK}\({BLANK}\)){BINDS}", re.VERBOSE)
+_NODE_BINDING = NamePattern(rf"()()()()()(node{BLANK}\({BLANK}\)){BINDS}", re.VERBOSE)
 
 
 def _test(found: re.Match[str]) -> ast.Test:
@@ -92,7 +101,7 @@ class PathParser(Cursor):
         """One step with its filters, the cursor at its slash or, in a filter, at its node test."""
         start = self.start
         pattern = BINDING_STEP if binding else STEP
-        found = pattern.match(self.text, start)
+        found = pattern.of(self.text).match(self.text, start)
         if found is None:
             return self._unabbreviated(binding)
         test = _test(found)
@@ -137,7 +146,7 @@ class PathParser(Cursor):
         if self.kind in ("/", "//"):
             self.advance()
         axis = "child"
-        if self.kind == "word" and _AXIS.match(self.text, self.start):
+        if self.kind == "word" and _AXIS.of(self.text).match(self.text, self.start):
             axis = self.value
             self.advance()
             self.advance()
@@ -148,7 +157,7 @@ class PathParser(Cursor):
             self.advance()
             test = ast.Test("node", axis="parent")
             return ast.Step(slash, test, None, self.filters(), span=self.span(start))
-        found = (BINDING_STEP if binding else STEP).match(self.text, self.start)
+        found = (BINDING_STEP if binding else STEP).of(self.text).match(self.text, self.start)
         named = found is not None and bool(found[4]) and not (found[1] or found[2])
         if axis == "child" and found is not None and (named or found[6]) and not found[1]:
             return self._rest_of_step(start, slash, _test(found), found, binding)
@@ -159,7 +168,7 @@ class PathParser(Cursor):
             short = {"self": "/", "descendant-or-self": "//"}.get(axis)
             if short is not None and (short == "/" or slash == "/"):
                 slash = "//" if "//" in (slash, short) else "/"
-                found = _NODE_BINDING.match(self.text, self.start)
+                found = _NODE_BINDING.of(self.text).match(self.text, self.start)
                 assert found is not None
                 return self._rest_of_step(start, slash, SELF, found, binding)
         if axis == "descendant" and found is not None and named:

@@ -19,8 +19,7 @@ from broker.cli.remote.client import (
 )
 from broker.cli.shared import DURATION, SIZE, Failed, console, for_each
 from broker.cli.tables import ago, csv_table, moment, table, waiting
-from broker.delivery.messages import FORMS
-from broker.text.formats import FORMATS
+from broker.text.formats import FORMATS, WEBHOOK_FORMS
 
 name_argument = click.argument("name")
 names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=True)
@@ -74,7 +73,7 @@ def channels() -> None:
 @click.option(
     "--form",
     "webhook_form",
-    type=click.Choice(FORMS),
+    type=click.Choice(WEBHOOK_FORMS),
     help="With --webhook: what the receiver understands; standard unless given.",
 )
 @click.option("--chat", help="With --form telegram: the chat, as @name or a number.")

@@ -12,16 +12,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote
 
 import click
-import httpx
 from click.core import ParameterSource
 
 from broker.cli.remote.finding import DEFAULT_STATE, Patience, address_in, token_of, waited_for
 from broker.cli.shared import DURATION, Failed, StateType, Wrong, console
 from feeds.schedule import retry_after
+
+if TYPE_CHECKING:
+    # Imported where a request is made: options, and whether there is a service, need no client.
+    import httpx
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,6 +67,8 @@ class Service:
         state: Path | None = None,
         patience: Patience | None = None,
     ) -> None:
+        import httpx
+
         self.url = url.rstrip("/")
         self.patience = patience or Patience()
         self._token_from = token_from
@@ -102,6 +107,8 @@ class Service:
 
         `options` are those of httpx: params (None is left out), json, content, headers, timeout.
         """
+        import httpx
+
         if "params" in options:
             options["params"] = {k: v for k, v in options["params"].items() if v is not None}
         end = time.monotonic() + _PATIENCE
@@ -134,6 +141,8 @@ class Service:
 
     def post(self, path: str, body: Any = None, timeout: float | None = None) -> httpx.Response:
         """Post JSON; the answer. Long work needs no timeout."""
+        import httpx
+
         wait = httpx.Timeout(timeout, connect=5.0)
         return self.ask("POST", path, json=body, timeout=wait)
 
@@ -149,6 +158,8 @@ class Service:
     ) -> Iterator[httpx.Response]:
         """An answer that goes on, of the type that `headers` accept; silence of a minute means that
         the connection is lost."""
+        import httpx
+
         options = {k: v for k, v in params.items() if v is not None}
         self._look()
         try:
@@ -165,12 +176,16 @@ class Service:
 
     def _look(self) -> None:
         """Where it is now: restarted it may have another address."""
+        import httpx
+
         if self._state is not None:
             with suppress(Failed, httpx.InvalidURL):
                 self.url = address_in(self._state, given=True).rstrip("/")
                 self._http.base_url = httpx.URL(self.url)
 
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
+        import httpx
+
         url = self.url
         self._look()
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
@@ -408,4 +423,4 @@ def echo_json(value: object) -> None:
 
 def say(text: str) -> None:
     """A message on standard error."""
-    console.print(text, markup=False)
+    console.print(text)

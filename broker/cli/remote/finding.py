@@ -38,7 +38,7 @@ class Patience:
             self._end = now + self.seconds
             if self.seconds:
                 most = format_duration(int(self.seconds * 1_000_000))
-                console.print(f"{why}; waiting up to {most} for it", markup=False)
+                console.print(f"{why}; waiting up to {most} for it")
         if now >= self._end:
             return False
         time.sleep(min(_LOOK, self._end - now))

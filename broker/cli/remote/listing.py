@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import httpx
 
 from broker.cli.remote.client import (
     Service,
@@ -19,6 +18,9 @@ from broker.cli.remote.client import (
 )
 from broker.cli.shared import console, plural
 from broker.cli.tables import csv_table, moment, table
+
+if TYPE_CHECKING:
+    import httpx
 
 _REASONS = 50
 """How many reasons are shown below a table."""

@@ -6,10 +6,9 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import httpx
 
 from broker.cli.match_formats import HEADERS, MATCH_FORMATS
 from broker.cli.remote.client import (
@@ -25,6 +24,9 @@ from broker.cli.remote.client import (
 )
 from broker.cli.shared import Failed, plural
 from broker.model import DocumentRef, Match, to_microseconds
+
+if TYPE_CHECKING:
+    import httpx
 
 _PAGE = 1_000
 _LONGEST_PAUSE = 30.0

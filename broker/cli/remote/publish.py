@@ -16,7 +16,6 @@ from itertools import chain
 from pathlib import Path
 
 import click
-import httpx
 
 from broker.cli.progress import Work, quiet_option
 from broker.cli.remote.client import (
@@ -99,6 +98,8 @@ class Sender:
 
     def _post(self, documents: Sequence[Document]) -> int:
         """Send one request; returns how many of the documents were known already."""
+        import httpx
+
         kind = b"application/xml" if documents[0].headers else b"application/x-ndjson"
         response = self.service.ask(
             "POST",

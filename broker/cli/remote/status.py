@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from broker.cli.remote.client import Service, echo_json, with_service
 from broker.cli.shared import plural
@@ -42,6 +39,10 @@ def status(service: Service, as_json: bool) -> int:
 
 
 def _show(url: str, report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     grid = Table.grid(padding=(0, 2))
     for label, state, text in _lines(url, report):
         grid.add_row(Text(label, style="bold"), Text(visible(text), style=_STYLES[state]))

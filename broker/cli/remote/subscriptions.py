@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,9 @@ from broker.cli.remote.client import (
 )
 from broker.cli.shared import DURATION, Wrong, plural
 from broker.text.units import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    pass
 
 _LONGEST = 900_000
 """The largest text of one request, in bytes."""
