@@ -54,6 +54,8 @@ _LOG_LIMIT = 64 << 20
 """Bytes to which SQLite's write-ahead log is truncated."""
 _SLACK = 4_096
 """Free pages that `compact` leaves in the file, for rows to come."""
+_TOGETHER = 250
+"""Feeds after which it is reported how many were added."""
 _NEVER = 2**63 - 1
 
 
@@ -302,17 +304,23 @@ class Spool(AbstractContextManager["Spool"]):
         login."""
         return self.add_all({url: login}) > 0
 
-    def add_all(self, logins: Mapping[str, str | None]) -> int:
+    def add_all(
+        self, logins: Mapping[str, str | None], on_feeds: Callable[[int], object] = lambda _: None
+    ) -> int:
         """Subscribe to feeds, given with their logins, in one transaction; returns how many are
-        new."""
+        new. `on_feeds` is called with how many more are done, now and then."""
         new = 0
         with self._transaction():
-            for url, login in logins.items():
+            for number, (url, login) in enumerate(logins.items(), 1):
+                if number % _TOGETHER == 0:
+                    on_feeds(_TOGETHER)
                 if self._known(url) is None:
                     states.save(self._db, FeedState(url, url, login=login))
                     new += 1
                 elif login is not None:
                     self._db.execute("UPDATE feed SET login = ? WHERE url = ?", (login, url))
+        if rest := len(logins) % _TOGETHER:
+            on_feeds(rest)
         return new
 
     def remove(self, url: str) -> bool:

@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -313,10 +313,15 @@ def host_of(url: str) -> str:
         return ""
 
 
-def private_hosts(hosts: Iterable[str], seconds: float = LOOK_UP) -> dict[str, str]:
+def private_hosts(
+    hosts: Iterable[str],
+    seconds: float = LOOK_UP,
+    on_host: Callable[[str], object] = lambda _: None,
+) -> dict[str, str]:
     """Those hosts that have private addresses alone, each with one of them.
 
     A name that cannot be resolved within some seconds is not among them; each fetch checks again.
+    `on_host` is called with each host that has been looked up.
     """
     waiting = set(hosts)
     found: dict[str, str] = {}
@@ -327,6 +332,7 @@ def private_hosts(hosts: Iterable[str], seconds: float = LOOK_UP) -> dict[str, s
     while waiting and (answer := pool.next(max(0.0, end - time.monotonic()))) is not None:
         host, address = answer
         waiting.discard(host)
+        on_host(host)
         if address:
             found[host] = address
     pool.close()

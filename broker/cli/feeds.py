@@ -25,7 +25,7 @@ from broker.cli.feedbooks import (
     say_left_out,
     with_login,
 )
-from broker.cli.progress import quiet_option
+from broker.cli.progress import Steps, quiet_option
 from broker.cli.shared import (
     DURATION,
     INTERVAL,
@@ -317,7 +317,8 @@ def import_feeds(
                 wanted, left_out = listed_in(data, base, begin, folder)
             except OpmlError as error:
                 raise Failed(f"{file}: {error}") from None
-            new, refused = books.add(wanted, allow_private=allow_private)
+            with Steps("feed") as steps:
+                new, refused = books.add(wanted, allow_private=allow_private, on_feeds=steps)
             say_left_out(left_out + refused)
             count = len(wanted) + len(left_out)
             without = len(left_out) + len(refused)

@@ -129,6 +129,31 @@ class Work:
         return ", ".join(said)
 
 
+class Steps:
+    """Work that is done in several steps, one after the other, each to all: a line for the step
+    that is under way."""
+
+    def __init__(self, noun: str) -> None:
+        self._noun = noun
+        self._step = ""
+        self._work: Work | None = None
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._work is not None:
+            self._work.__exit__(*error)
+
+    def __call__(self, step: str, count: int, total: int) -> None:
+        """Count so many more of the total for which the step is done."""
+        if self._work is None or step != self._step:
+            self.__exit__()
+            self._step = step
+            self._work = Work(self._noun, total=total, note=step).__enter__()
+        self._work.advance(count)
+
+
 class Counted:
     """Counts what comes one by one, very fast, and shows it now and then."""
 

@@ -7,7 +7,8 @@ the file of a spool. Any process may use it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +27,11 @@ _PRIVATE = (
 )
 
 
+OnFeeds = Callable[[str, int, int], object]
+"""Called with what has been done to some feeds ("checked", "added"), to how many more, and how many
+there are in all."""
+
+
 class BadFeed(ValueError):
     """What was named is no feed: the message begins with it."""
 
@@ -38,7 +44,11 @@ class Books:
         self.preferences = preferences
 
     def add(
-        self, wanted: Iterable[tuple[Preferences, str | None]], *, allow_private: bool = False
+        self,
+        wanted: Iterable[tuple[Preferences, str | None]],
+        *,
+        allow_private: bool = False,
+        on_feeds: OnFeeds = lambda *_: None,
     ) -> tuple[int, list[str]]:
         """Add feeds with their logins: how many are new, and which are left out and why.
 
@@ -50,7 +60,7 @@ class Books:
         private: dict[str, str] = {}
         if not allow_private:
             fresh = [each.url for each, _ in listed if not known.get(each.url, each).private]
-            private = private_hosts(filter(None, map(host_of, fresh)))
+            private = _private(fresh, on_feeds)
         left_out: list[str] = []
         changed: dict[str, Preferences] = {}
         logins: dict[str, str | None] = {}
@@ -66,7 +76,9 @@ class Books:
                 known[each.url] = changed[each.url] = after
             logins[each.url] = login or logins.get(each.url)
         self.preferences.save(changed.values())
-        return self.spool.add_all(logins), left_out
+        total = len(logins)
+        new = self.spool.add_all(logins, lambda count: on_feeds("added", count, total))
+        return new, left_out
 
     def add_one(
         self, preferences: Preferences, login: str | None, *, allow_private: bool = False
@@ -134,6 +146,13 @@ class Books:
         removed = self.spool.remove(url)
         self.preferences.remove([url])
         return removed
+
+
+def _private(urls: Iterable[str], on_feeds: OnFeeds) -> dict[str, str]:
+    """The hosts of feeds that have private addresses alone, each with one of them."""
+    hosts = Counter(filter(None, map(host_of, urls)))
+    total = hosts.total()
+    return private_hosts(hosts, on_host=lambda host: on_feeds("checked", hosts[host], total))
 
 
 def listed_in(

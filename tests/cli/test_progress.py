@@ -91,6 +91,20 @@ def test_backup_and_restore_say_what_they_do(service: Serving, tmp_path: Path) -
     assert "%" in ended.raw
 
 
+def test_importing_feeds_shows_how_far_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "many.opml"
+    urls = (f"http://9.9.9.{n % 40}/{n}.xml" for n in range(2_000))
+    path.write_text(f"<opml>{''.join(f'<outline xmlUrl={url!r}/>' for url in urls)}</opml>")
+    done = f"{path}: 2,000 feeds, {{}} of them new"
+    line = f"{BROKER} feeds import {path} --since INFINITY --state {tmp_path / 'state'}"
+    ended = typed(line, columns=250)
+    assert (ended.code, ended.lines) == (0, [done.format("2,000")])
+    for step in ("checked", "added"):
+        assert re.search(f"100%.* 2,000 of 2,000 feeds, {step}", ended.raw), step
+    ended = typed(f"{line} --quiet", columns=250)
+    assert (ended.code, ended.lines, "%" in ended.raw) == (0, [done.format("0")], False)
+
+
 # -- where there is no terminal ----------------------------------------------------------------
 
 
