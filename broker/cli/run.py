@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -205,6 +206,8 @@ def pipe(
     from feeds.requested import Requested
     from feeds.source import FeedSpool
 
+    # As a service does: there are very many long-lived objects.
+    gc.set_threshold(10_000, 20, 50)
     if poll is not None and once:
         _fetch(poll)
     session = None

@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from broker.documents.arrow import Arrivals
-from broker.documents.witnessing import compile_spec
+from broker.documents.witnessing import compile_changes
 from broker.model import Match
 from broker.spark import java_cache
 from broker.spark.pipeline import Progress, run_pipeline
@@ -41,7 +41,7 @@ class _Nothing:
         return []
 
 
-_NO_PATTERNS = compile_spec(())
+_NO_PATTERNS = compile_changes(())
 
 
 def train(directory: Path, key: str) -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from broker.documents.witnessing import compile_spec
+from broker.documents.witnessing import compile_changes, compile_spec
 from broker.model import Status, Subscribed, Suspension
 from broker.query.catalog import Catalog, Subscription
 from broker.query.prepared import Compiled
@@ -375,9 +375,9 @@ class Registry:
         Changes are appended to the form compiled before, until there are as many of them as edges.
         """
         if self._spec is None:
-            self._spec = compile_spec(self.catalog.edges.items())
+            self._spec = compile_spec(self.matcher)
         elif self._unsent:
-            self._spec += compile_spec(self._unsent.items())
+            self._spec += compile_changes(self._unsent.items())
         self._unsent.clear()
         return self._spec
 

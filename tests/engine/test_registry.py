@@ -375,6 +375,19 @@ def test_a_spec_with_changes_behind_it_is_that_of_the_queries_of_now(
     assert (begun > 3) == (many < 1_000)  # forms made anew
 
 
+def test_a_spec_may_hold_a_path_of_very_many_steps() -> None:
+    """The automaton is as deep as the path is long, and deep structures do not pickle."""
+    broker = Broker()
+    steps = 64
+    below = f"[.{'//b' * steps}->y]" * 2
+    broker.subscribe(f"deep: S{'//a' * steps}->x{below.replace('y', 'z', 1)}")
+    registry = broker.engine.registry
+    document = "<a>" * steps + "<b>" * steps + "</b>" * steps + "</a>" * steps
+    expected = witnessed(registry.matcher, document)
+    assert expected
+    assert witnessed(matcher_for(registry.spec()), document) == expected
+
+
 def witnessed(matcher: Matcher, text: str) -> list[str]:
     found = matcher.match(parse_document(text.encode()), ("S",))
     rows = enumerate(found)

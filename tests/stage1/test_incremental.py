@@ -3,6 +3,7 @@ now."""
 
 from __future__ import annotations
 
+import pickle
 import random
 
 import pytest
@@ -57,9 +58,11 @@ def rows(witness: Witness) -> list[tuple[object, ...]]:
     )
 
 
+@pytest.mark.parametrize("sent", [False, True])
 @pytest.mark.parametrize("limit", [60, 200_000])
 @pytest.mark.parametrize("seed", range(12))
-def test_any_order_of_changes_is_as_a_new_matcher(seed: int, limit: int) -> None:
+def test_any_order_of_changes_is_as_a_new_matcher(seed: int, limit: int, sent: bool) -> None:
+    """Also if another process goes on with it now and then (`sent`)."""
     rng = random.Random(seed)
     matcher = Matcher(limit=limit)
     there: dict[int, Edge] = {}
@@ -72,6 +75,8 @@ def test_any_order_of_changes_is_as_a_new_matcher(seed: int, limit: int) -> None
         else:
             there[number] = random_edge(rng, number)
             matcher.add(there[number])
+        if sent and number % 10 == 0:
+            matcher = pickle.loads(pickle.dumps(matcher))
         if rng.random() < 0.5:
             continue
         root = parse_document(random_document(rng))

@@ -135,6 +135,9 @@ class Check:
     test: Test
     constant: str | float
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Check, (self.index, self.test, self.constant)
+
 
 _HOLDS: dict[Test, Callable[[Any, Any], bool]] = {
     _Comparator.EQUAL: operator.eq,
@@ -208,6 +211,15 @@ class ConstantIndex:
         self._lengths: dict[Test, Counter[int]] = {}
         self._bounds: dict[Test, Bounds] = {}
         self._keywords: Keywords | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        skipped = ("__weakref__", "values")
+        return {name: getattr(self, name) for name in self.__slots__ if name not in skipped}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        self.values = reader(self.subject)
 
     def add(self, test: Test, constant: str | float) -> int:
         """Add a constant of a test, if it is new; returns its number."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
+from typing import Any, Literal
 
 from xscl.compact import OneOrMany
 from xscl.normal import ir
@@ -24,15 +25,19 @@ class Tried:
     the numbered document; the other one is None.
     """
 
-    __slots__ = ("__weakref__", "around", "holds")
+    __slots__ = ("__weakref__", "around", "expr", "holds")
 
     def __init__(self, expr: ir.Expr) -> None:
+        self.expr = expr
         self.around: xpath.Truth | None = None
         self.holds: Callable[[Node], bool] | None = None
         if ir.looks_around(expr):
             self.around = xpath.compile_truth(complete(expr))
         else:
             self.holds = compile_filter(expr)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Tried, (self.expr,)
 
 
 Tests = tuple[tuple[int, Tried | Check], ...]
@@ -58,6 +63,10 @@ class Entry:
 
 ENTRIES: OneOrMany[int, Entry] = OneOrMany(attrgetter("id"))
 """The edges of one constant: most constants have a single edge."""
+
+
+Computed = ir.Expr | Literal[False] | None
+"""What is computed of a node: None for its string value, False for nothing."""
 
 
 class Group:
@@ -92,8 +101,8 @@ class Group:
         self.depth = edge.depth
         self.valued = edge.valued
         self.read = edge.read
-        self.value = definition.value if edge.evaluated else False
-        self.evaluate = _evaluator(edge)
+        self.value: Computed = definition.value if edge.evaluated else False
+        self.evaluate = _evaluator(self.value)
         self.length = len(definition.steps)
         # The steps are needed again only if positions are not fixed.
         self.steps = () if fixed else definition.steps
@@ -104,6 +113,16 @@ class Group:
         self.simple = fixed and not (filtered or edge.read) and (not edge.valued or not self.value)
         self.entries: dict[int, Entry] = {}
         self.by_constant: dict[int, Entry | dict[int, Entry]] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """All but the state, which the matcher puts back when it has its automaton."""
+        skipped = ("evaluate", "state")
+        return {name: getattr(self, name) for name in self.__slots__ if name not in skipped}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        self.evaluate = _evaluator(self.value)
 
     def at(self, depth: int) -> int:
         """The index, among the open nodes, of a step of a fixed group, which ends at the last."""
@@ -123,8 +142,7 @@ class Group:
         here.general.pop(self, None)
 
 
-def _evaluator(edge: Edge) -> Callable[[Node], Value] | None:
-    if not edge.evaluated:
+def _evaluator(value: Computed) -> Callable[[Node], Value] | None:
+    if value is False:
         return None
-    value = edge.definition.value
     return text_of if value is None else compile_value(value)

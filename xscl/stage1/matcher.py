@@ -11,6 +11,7 @@ that the pattern itself relates, with all filters on the way satisfied. Variable
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 from weakref import WeakValueDictionary
 
 from lxml import etree
@@ -98,6 +99,20 @@ class Matcher:
             self.automaton.refuse(group.state, group.key)
             if not group.fixed:
                 self.standing.clear()
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """What another process goes on with: all but what documents have filled in."""
+        tests, indexes = list(self._tests.items()), list(self._indexes.items())
+        return self.automaton, self.edges, tests, indexes
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.automaton, self.edges, tests, indexes = state
+        self.standing = {}
+        self._tests = WeakValueDictionary(tests)
+        self._indexes = WeakValueDictionary(indexes)
+        for place in self.automaton.states():
+            for group in (place.accepts or {}).values():
+                group.state = place
 
     def match(self, root: etree._Element, streams: tuple[str, ...]) -> Witness:
         """The witness of one document that flows through `streams`."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
 from xscl.normal import ir
 from xscl.stage1.states import Accept, State, StateSet, label_keys, moves_of
@@ -39,6 +40,29 @@ class Automaton:
         self._sets: dict[tuple[frozenset[State], bool], StateSet] = {}
         self._names: Counter[str] = Counter()
         """The keys of all moves, each with the number of its states."""
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """The NFA, one state behind the other: nested as they are, a long path would be too deep.
+        The DFA is found again."""
+        numbers = {state: number for number, state in enumerate(self.states())}
+        starts = {stream: numbers[state] for stream, state in self.starts.items()}
+        flat = [
+            (state.origin and numbers[state.origin], state.kind, state.key, state.accepts)
+            for state in numbers
+        ]
+        return self.limit, starts, flat
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        limit, starts, flat = state
+        self.__init__(limit)  # type: ignore[misc]
+        states: list[State] = []
+        for origin, kind, key, accepts in flat:
+            made = State() if origin is None else states[origin].grow(kind, key)
+            made.accepts = accepts
+            if origin is not None and key:
+                self._names[key] += 1
+            states.append(made)
+        self.starts = {stream: states[number] for stream, number in starts.items()}
 
     # -- patterns ----------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping
+from typing import Any
 
 import ahocorasick_rs
 
@@ -86,6 +87,15 @@ class Keywords:
         self._dead = 0
         self._spent = 0
         """Searches in the runs after the first of those that would fit into one."""
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the automata, which are made again when they are first needed."""
+        state = {name: getattr(self, name) for name in self.__slots__}
+        return state | {"_automata": [None] * len(self._runs)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
 
     def add(self, word: str) -> None:
         """Add a word, which `numbers` has now."""
