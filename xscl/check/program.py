@@ -8,7 +8,7 @@ the search for cycles in `cycles`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -19,6 +19,7 @@ from xscl.check.joins import join_warnings
 from xscl.check.queries import check_query
 from xscl.errors import Diagnostic, Span, XsclError
 from xscl.growth import growing
+from xscl.syntax import fingerprints
 from xscl.syntax.durations import UNITS
 from xscl.syntax.foreign import NO_NUMBER
 from xscl.syntax.lexer import capped
@@ -65,7 +66,7 @@ class Program:
 class _Checked:
     id: str
     query: ast.Query
-    streams: set[str]
+    streams: Collection[str]
 
 
 def check(
@@ -138,33 +139,39 @@ class _File:
         self.error("duplicate-let", f"the {kind} {name} is defined twice", span, also=also)
         return False
 
-    def query(self, query: ast.Query) -> tuple[ResolvedQuery, set[str]]:
+    def query(self, query: ast.Query) -> tuple[ResolvedQuery, Collection[str]]:
+        """The query, resolved, and the streams that it reads. One that differs from a checked one
+        in free literals only is not checked again."""
+        known = query.known if isinstance(query, fingerprints.Query) else None
+        if known is not None and known.checked is not None:
+            found = known.checked
+            assert isinstance(query, fingerprints.Query)
+            literals = found.literals_with(query.own)
+            scope = self.scope(frozenset())
+            return _resolved(query, scope, "", found.text % literals, found.form, literals), (
+                found.streams
+            )
+        noted = len(self.errors) + len(self.warnings)
         top, *nested = check_query(query, self.namespaces, len(self.errors) < HINTED)
-        for found in (top, *nested):
-            self.errors += found.errors
-            self.warnings += found.warnings
-            if not found.errors:
-                self.warnings += join_warnings(found)
-        query = self.resolve(query)
+        for each in (top, *nested):
+            self.errors += each.errors
+            self.warnings += each.warnings
+            if not each.errors:
+                self.warnings += join_warnings(each)
+        resolved = self.resolve(query)
         scope = self.scope(top.prefixes)
         text = "".join(
             f"LET NAMESPACE {prefix} = {quoted(uri)}; "
             for prefix, uri in scope.items()
             if prefix != "xml"
         )
-        body, form, literals = split_query(query)
-        form = text + form
-        if query.publish is not None:
-            body += f" PUBLISH {query.publish}"
-        name = query.label or query.publish
-        if name is None:
-            name = "q" + blake2b((text + body).encode()).hexdigest()[:_HASH_DIGITS]
-        if query.label is not None:
-            body = f"{query.label}: {body}"
-        resolved = ResolvedQuery(name, query, scope, text + body, form, literals)
-        return resolved, top.streams
+        body, form, literals = split_query(resolved)
+        if known is not None:
+            clean = noted == len(self.errors) + len(self.warnings)
+            known.checks(form if clean else None, literals, top.streams)
+        return _resolved(resolved, scope, text, body, form, literals), top.streams
 
-    def scope(self, prefixes: set[str]) -> Mapping[str, str]:
+    def scope(self, prefixes: Collection[str]) -> Mapping[str, str]:
         """The namespaces of these prefixes and of `xml`, in order. The meaning of a query must not
         depend on the rest of its file. Most queries share one such mapping."""
         used = tuple(sorted({"xml", *prefixes} & self.namespaces.keys()))
@@ -242,6 +249,25 @@ class _File:
         also: tuple[tuple[str, Span], ...] = (),
     ) -> None:
         self.errors.append(Diagnostic(code, message, span, hint, also=also))
+
+
+def _resolved(
+    query: ast.Query,
+    scope: Mapping[str, str],
+    declared: str,
+    body: str,
+    form: str,
+    literals: tuple[str, ...],
+) -> ResolvedQuery:
+    """A checked query; `declared` are the LET NAMESPACE that stand before its text."""
+    if query.publish is not None:
+        body += f" PUBLISH {query.publish}"
+    name = query.label or query.publish
+    if name is None:
+        name = "q" + blake2b((declared + body).encode()).hexdigest()[:_HASH_DIGITS]
+    if query.label is not None:
+        body = f"{query.label}: {body}"
+    return ResolvedQuery(name, query, scope, declared + body, declared + form, literals)
 
 
 # -- all files -------------------------------------------------------------------------------

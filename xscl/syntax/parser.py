@@ -13,6 +13,7 @@ from collections.abc import Callable
 from xscl import ast
 from xscl.errors import Source, Span, XsclError
 from xscl.growth import growing
+from xscl.syntax import fingerprints
 from xscl.syntax.foreign import CLAUSE, COMMENT, PATTERN, Habits
 from xscl.syntax.lexer import Failure, not_xml
 from xscl.syntax.nearest import did_you_mean
@@ -61,9 +62,7 @@ class _Parser(QueryParser):
             self.depth = self.joins = self.arithmetic = 0
             self.in_filter = False
             try:
-                statements.append(self._statement())
-                if self.kind != ";" and self.kind != "end":
-                    self._trailing(statements[-1])
+                statements.append(self._recalled())
                 on_statement(statements[-1])
             except Failure as failure:
                 self.note(failure.diagnostic)
@@ -71,6 +70,28 @@ class _Parser(QueryParser):
         if self.errors:
             raise XsclError(sorted(self.errors, key=lambda error: error.span.start))
         return ast.File(tuple(statements), span=Span(self.source, 0, len(self.text)))
+
+    def _recalled(self) -> ast.Statement:
+        """The statement at the cursor, which is behind it then; not read where one like it was."""
+        text = None if self.kind != "word" else fingerprints.take_apart(self.text, self.start)
+        if text is None:
+            return self._whole_statement()
+        known = fingerprints.recall(text, self.source)
+        if known is not None:
+            self.resume(text.end)
+            return known
+        errors = len(self.errors)
+        found = self._whole_statement()
+        right = len(self.errors) == errors and self.start == text.end
+        if right and isinstance(found, ast.Query):
+            return fingerprints.remember(text, found, _read_again)
+        return found
+
+    def _whole_statement(self) -> ast.Statement:
+        found = self._statement()
+        if self.kind != ";" and self.kind != "end":
+            self._trailing(found)
+        return found
 
     def _statement(self) -> ast.Statement:
         if self.kind == "word":
@@ -134,3 +155,12 @@ class _Parser(QueryParser):
             elif self.keyword() in ("LET", "SELECT"):
                 hint = "statements are separated by ;"
         self.unexpected('an operator, a clause or ";"', hint, habits)
+
+
+def _read_again(source: Source, start: int) -> ast.Query:
+    """The query at a place, which is right, as was found before."""
+    parser = _Parser(source)
+    parser.resume(start)
+    found = parser._statement()
+    assert isinstance(found, ast.Query)
+    return found

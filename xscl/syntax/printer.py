@@ -20,7 +20,7 @@ _ARITHMETIC = {"+": 5, "-": 5, "*": 6, "div": 6, "mod": 6}
 _OR, _AND, _NOT, _COMPARISON, _UNION, _ATOM = 1, 2, 3, 4, 8, 9
 
 
-_MARK = "\0"
+MARK = "\0"
 """The character before and after a literal; no query contains it. The first is followed by the
 literal's kind: `s` for a string, `n` for a number, `w` for a window."""
 
@@ -40,10 +40,10 @@ def split_query(query: ast.Query) -> tuple[str, str, tuple[str, ...]]:
     """The query in canonical form on one line, without label and PUBLISH; its *form*, which queries
     share that differ in literals only; and its literals as they are written, in order. Literals of
     a nested query belong to the form."""
-    pieces = _query(query, " ").split(_MARK)
+    pieces = _query(query, " ").split(MARK)
     marked = pieces[1::2]
     literals = tuple([piece[1:] for piece in marked])
-    form = _MARK.join(["".join([piece[0] for piece in marked]), *pieces[::2]])
+    form = MARK.join(["".join([piece[0] for piece in marked]), *pieces[::2]])
     pieces[1::2] = literals
     return "".join(pieces), form, literals
 
@@ -60,15 +60,15 @@ def format_expression(expression: ast.Expr, in_filter: bool = False) -> str:
 
 def marked_expression(expression: ast.Expr, in_filter: bool = False) -> list[str]:
     """A predicate or a filter on one line, in pieces of which every second one is a literal."""
-    pieces = _expression(expression, 0, in_filter).split(_MARK)
+    pieces = _expression(expression, 0, in_filter).split(MARK)
     pieces[1::2] = [piece[1:] for piece in pieces[1::2]]
     return pieces
 
 
 def _plain(marked: str) -> str:
-    if _MARK not in marked:
+    if MARK not in marked:
         return marked
-    pieces = marked.split(_MARK)
+    pieces = marked.split(MARK)
     pieces[1::2] = [piece[1:] for piece in pieces[1::2]]
     return "".join(pieces)
 
@@ -85,7 +85,7 @@ def _window(duration: ast.Duration) -> str:
     text = format_duration(duration)
     if duration.name is not None or duration.microseconds is None:
         return text
-    return f"{_MARK}w{text}{_MARK}"
+    return f"{MARK}w{text}{MARK}"
 
 
 def format_duration(duration: ast.Duration) -> str:
@@ -215,9 +215,9 @@ def _operator(expression: ast.Expr, in_filter: bool) -> tuple[str, int]:
         right = _expression(expression.right, _COMPARISON, in_filter)
         return f"{left} {expression.op} {right}", _COMPARISON
     if isinstance(expression, ast.String):
-        return f"{_MARK}s{quoted(expression.value)}{_MARK}", _ATOM
+        return f"{MARK}s{quoted(expression.value)}{MARK}", _ATOM
     if isinstance(expression, ast.Number):
-        return f"{_MARK}n{format_number(expression.value)}{_MARK}", _ATOM
+        return f"{MARK}n{format_number(expression.value)}{MARK}", _ATOM
     if isinstance(expression, ast.Call):
         arguments = ", ".join(_expression(part, 0, in_filter) for part in expression.args)
         return f"{expression.name}({arguments})", _ATOM

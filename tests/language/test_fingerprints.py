@@ -1,0 +1,198 @@
+"""Statements like earlier ones, which are not read again: nobody can tell the difference."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from random import Random
+from typing import Any
+
+import pytest
+
+import xscl
+from tests.oracle.generate_documents import documents
+from tests.oracle.generate_queries import PREAMBLE, Maker
+from xscl import ast
+from xscl.syntax import fingerprints
+
+_LITERAL = re.compile(r"""'[^']*'|"[^"]*"|(?<![\w.-])[0-9]+(?![\w.])""")
+_STRINGS = (
+    *("'x'", '"x"', "''", '""', '"it\'s"', "'a \"b\"'", "'50 %'", "'%s'", "'é'", "'--'", "';'"),
+    *("'a\nb'", "'2026-10-05'", "'7'", "'['"),
+)
+_NUMBERS = ("1", "2", "30", "7", "0", "007", "1440", "999999999999", "9999999999999999")
+_LABELS = ("q", "http", "not", "a-b.c", "LET", "x'", "é", "SELECT")
+
+STATEMENTS = [
+    "{}: S//item->a[./author = 'Ann'][contains(./title, 'tide')][./link->l]"
+    " FOLLOWED BY {{l = m, 1 day}} S//item->b[./link->m]",
+    "{}: S//a[./b = 1 and ./c != 'x'] FOLLOWED BY {{2 weeks}} S//c[./d > 5] WITHIN 90 min",
+    "{}: S//a[2][./b = 'x']->a FOLLOWED BY {{a = b, 0 s}} S//b->b",
+    "{}: SELECT x/a AS c FROM S//a->x[matches(./b, 'a+')]",
+    "{}: S//a->x[./b < 'x'] JOIN {{x = y, 1 h}} S//a->y[./b < 'x']",
+    "{}: S//a[./b = 'x']->x JOIN {{x = y, 1 h}} S//a[./b = 'x']->y",
+    "{}: S//a[./b = 'x']  -- it's a comment; with 1 and 'two'\n  PUBLISH {}",
+    "{}: SELECT <p q='1'>{{x}}</p> FROM S//a->x[. = 'a']",
+    "{}: (SELECT a FROM S//a->a[./b = 'x'])//c[./d = 'y']",
+    "{}: S//a->x[./b = 1.5][./c = -2] WHERE x = 'a' OR x = \"b\" WITHIN 1.5 h",
+    "{}: S//a[./b = 'x'][position() < 3][tokenize(./c, ',') = 'y']",
+    "{}: S//a[./b = 'x'] FOLLOWED BY {{WINDOW}} T//b",
+    "{}: S//a->x FOLLOWED BY {{x - 5 = y, 2 d}} S//b->y[string-length(./c) = 3]",
+    "S//a[./b = 'x']",
+    "S//a[starts-with(./b, 'x')] PUBLISH out",
+]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> Iterator[None]:
+    fingerprints.forget()
+    yield
+    fingerprints.forget()
+
+
+def plain(node: Any) -> Any:
+    """A tree as plain data, the places of its nodes too."""
+    if isinstance(node, xscl.Span):
+        return node.start, node.end
+    if is_dataclass(node):
+        parts = {each.name: plain(getattr(node, each.name)) for each in fields(node)}
+        return type(node).__name__, parts
+    return [*map(plain, node)] if isinstance(node, tuple) else node
+
+
+def outcome(text: str) -> Any:
+    """All that parsing and checking find."""
+    try:
+        file = xscl.parse(text)
+        program = xscl.check([file])
+    except xscl.XsclError as error:
+        return str(error)
+    queries = [
+        (each.id, each.text, each.form, each.literals, dict(each.namespaces), plain(each.query))
+        for each in program.queries
+    ]
+    return queries, [each.render() for each in program.warnings], plain(file)
+
+
+def read_whole(monkeypatch: pytest.MonkeyPatch, text: str) -> Any:
+    """The outcome where every statement is read."""
+    with monkeypatch.context() as patch:
+        patch.setattr(fingerprints, "take_apart", lambda text, start: None)
+        return outcome(text)
+
+
+def varied(r: Random, statement: str) -> str:
+    """The statement with some of its literals changed."""
+
+    def other(found: re.Match[str]) -> str:
+        if not r.randint(0, 2):
+            return found[0]
+        return r.choice(_STRINGS if found[0][0] in "'\"" else _NUMBERS)
+
+    return _LITERAL.sub(other, statement)
+
+
+def agrees(monkeypatch: pytest.MonkeyPatch, lead: str, statements: list[str]) -> int:
+    """Each statement, after the others; how many of them were not read."""
+    recalled = 0
+    for statement in statements:
+        text = f"{lead}{statement};\n{statement.replace(':', 'b:', 1)}"
+        assert outcome(text) == read_whole(monkeypatch, text), text
+        try:
+            found = xscl.parse(text).statements
+        except xscl.XsclError:
+            continue
+        recalled += sum(isinstance(each, fingerprints.Query) for each in found)
+    return recalled
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_statement_with_other_literals_means_what_it_means_when_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    r = Random(statement)
+    texts = [
+        varied(r, statement.format(f"{r.choice(_LABELS)}{n if n % 3 else ''}", f"p{n % 3}"))
+        for n in range(60)
+    ]
+    agrees(monkeypatch, "LET WINDOW = 2 days; ", texts)
+
+
+def test_random_statements_mean_what_they_mean_when_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recalled = 0
+    for seed in range(10):
+        r = Random(seed)
+        maker = Maker(r, "full", documents(r, "full", 4))
+        for number in range(6):
+            statement = maker.query(f"q{number}")
+            texts = [statement, *(varied(r, statement) for _ in range(6))]
+            recalled += agrees(monkeypatch, PREAMBLE, texts)
+    assert recalled
+
+
+def test_files_of_many_statements_agree_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    r = Random(7)
+    right = [0, 1, 9, 10, 11]
+    text = "LET WINDOW = 2 days;\n" + ";\n".join(
+        STATEMENTS[r.choice(right)].format(f"q{n}", f"p{n}").replace("'x'", f"'x{r.randint(0, 9)}'")
+        for n in range(200)
+    )
+    found = outcome(text)
+    assert found == read_whole(monkeypatch, text)
+    assert not isinstance(found, str), found
+
+
+def test_very_many_that_differ_in_constants_are_read_once() -> None:
+    statement = STATEMENTS[0]
+    text = ";\n".join(
+        statement.format(f"q{n}").replace("Ann", f"Ann {n}").replace("1 day", f"{n + 1} days")
+        for n in range(50)
+    )
+    file = xscl.parse(text)
+    program = xscl.check([file])
+    likes = [each for each in file.statements if isinstance(each, fingerprints.Query)]
+    assert len(likes) == 49  # the second one shows that there are others
+    assert program.queries[40].literals == ("'Ann 40'", "'tide'", "41 days")
+    assert _unmade(likes[-1])
+    assert xscl.format_file(file) == xscl.format_file(xscl.parse(xscl.format_file(file)))
+
+
+def _unmade(query: ast.Query) -> bool:
+    """Whether nobody has asked for its tree."""
+    try:
+        object.__getattribute__(query, "pattern")
+    except AttributeError:
+        return True
+    return False
+
+
+def test_a_query_that_is_made_when_asked_for_is_a_query_like_any_other() -> None:
+    statement = STATEMENTS[0]
+    fingerprints.forget()
+    first, second, third = xscl.parse(";".join(statement.format(f"q{n}") for n in "123")).statements
+    assert isinstance(third, fingerprints.Query)
+    assert third.label == "q3"
+    fingerprints.forget()
+    (alone,) = xscl.parse(statement.format("q3")).statements
+    assert third == alone
+    assert alone == third
+    assert hash(third) == hash(alone)
+    assert third != second
+    assert repr(third) == repr(alone)
+    assert pickle.loads(pickle.dumps(third)) == alone
+    with pytest.raises(AttributeError):
+        third.nothing  # noqa: B018
+    assert isinstance(first, ast.Query)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fingerprints, "_MOST", 10)
+    for n in range(100):
+        xscl.check([xscl.parse(f"q{n}: S//a{n}[{n % 25}][./b = 'x']")])
+        xscl.check([xscl.parse(f"p{n}: S//a[{n}][./b = 'x']; r{n}: S//a[{n}][./b = 'x']")])
+    assert len(fingerprints._fixed) <= 10
+    assert len(fingerprints._known) <= 10
