@@ -1,16 +1,17 @@
-"""The service: one process that takes documents, matches them and delivers what it finds.
+"""The service: one process that accepts documents, matches them and delivers the matches.
 
 publishers, feeds ──> spool ──> pipeline ──> engine ──> mailbox ──> receivers
     intake            (file)    local|spark  (file)     (file)      broker.delivery
 
-service.Service    the process: everything below, started and stopped, and what may be asked of it
-core.Core          the three files of a state, and the way of documents through them
-intake             what publishers send, durable before it is accepted
-polling, books     feeds that are fetched, and which
-driver, local      the thread of the pipeline, which goes on after a failure; the one without Spark
-subscriptions      queries come, go, pause and are replaced while documents flow
-channels, letters, feeds    ways out, documents kept aside, feeds
-maintenance        time passes, files stay small
-backup             copies of a state, and a state from a copy
-api                all of it over HTTP
+service.Service         starts and stops everything below, and gives access to it
+core.Core               the three files of a state, and the flow of documents through them
+intake                  accepts published documents once they are durable
+polling, books          fetches feeds; the list of feeds
+pipeline.driver         the pipeline's thread, which restarts it after failures
+pipeline.local, spark   the pipeline in this process, and the one through Spark
+subscriptions, bulk     add, pause, replace and drop subscriptions while documents flow
+channels, letters, feeds    the operations on channels, dead letters and feeds
+maintenance             the passing of time, retention, compaction
+backup                  backups of a state, and restoring them
+api                     all operations over HTTP
 """

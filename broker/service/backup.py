@@ -1,15 +1,15 @@
-"""Copies of a state while it runs, one at a time, and a new state from a copy.
+"""Backups of a running state, one at a time, and restoring a state from a backup.
 
-A copy is a directory of the three files, the token, and a manifest that is written last and says
-what belongs to it: a copy without one was not finished, and one whose files are not as it says was
+A backup is a directory with the three files, the token, and a manifest with their checksums, which
+is written last. A backup without a manifest is incomplete, and one whose files differ from it is
 damaged. Both are refused.
 
-The engine is copied first and nothing is trimmed meanwhile, so the spool's copy holds all that the
-engine's has not applied; the mailbox is copied last, so it has all that the engine's outbox has
-not.
+The engine is copied first and the spool is not trimmed meanwhile, so the copy of the spool has all
+documents that the copy of the engine has not applied. The mailbox is copied last, so it has all
+matches that are no longer in the copied outbox.
 
-What a client read after the copy was made, it read under numbers that a restored mailbox would give
-again to other matches. So a restored one goes on with numbers far behind those.
+Matches that clients read after the backup have numbers that a restored mailbox would assign again,
+to other matches. So a restored mailbox continues with much higher numbers.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ MANIFEST = "backup.json"
 FILES = ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")
 TOKEN = "token"
 _FORM = 1
-"""Of the manifest."""
-_PIECE = 4 << 20
+"""The version of the manifest's format."""
+_CHUNK = 4 << 20
 """Bytes that are read at once."""
 _ONE_AT_A_TIME = threading.Lock()
-"""Held from the look whether a directory is empty until what is written there is complete."""
+"""Held from the check that a directory is empty until the backup in it is complete."""
 
 
 def back_up(core: Core, directory: Path) -> BackedUp:
     """Copy the state into a directory that is new or empty, which only its owner may read.
 
-    Raises Conflict for another directory, DiskFull, and the errors of the files. What is published
-    meanwhile is taken, but not matched until the copy is there.
+    Raises Conflict for another directory, DiskFull, and the errors of the files. Documents that are
+    published meanwhile are accepted, and matched afterwards.
     """
     try:
         with _ONE_AT_A_TIME:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if any(directory.iterdir()):
                 raise Conflict(f"{directory}: not empty; a backup needs a directory of its own")
-            return _copied(core, directory)
+            return _copy(core, directory)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise DiskFull(f"{directory}: no room for a backup") from None
         raise Conflict(f"{directory}: {error.strerror or error}") from None
 
 
-def _copied(core: Core, directory: Path) -> BackedUp:
+def _copy(core: Core, directory: Path) -> BackedUp:
     needed = sum((core.state / name).stat().st_size for name in FILES)
     if free(directory) < needed:
         raise DiskFull(f"{directory}: {needed >> 20:,} MiB are needed for a backup")
@@ -72,7 +72,7 @@ def _copied(core: Core, directory: Path) -> BackedUp:
     if (core.state / TOKEN).exists():
         shutil.copy(core.state / TOKEN, directory / TOKEN)
         sync(directory / TOKEN)
-    files = {path.name: _described(path) for path in sorted(directory.iterdir())}
+    files = {path.name: _checksum(path) for path in sorted(directory.iterdir())}
     manifest = {
         "form": _FORM,
         "program": version("xml-stream-broker"),
@@ -87,70 +87,71 @@ def _copied(core: Core, directory: Path) -> BackedUp:
 def restore(
     directory: Path, state: Path, on_bytes: Callable[[int], object] = lambda count: None
 ) -> BackedUp:
-    """Make a new state from a copy. It is there entirely, or not at all: killed while it moves
-    files into a directory that was there, it leaves one that no service starts on. `on_bytes` hears
-    how many bytes were read, which are those of each file twice.
+    """Create a state from a backup, completely or not at all: if the process is killed while it
+    moves files into an existing directory, no service starts on that directory. `on_bytes` is
+    called with the number of bytes read; each file is read twice.
 
-    Raises Conflict where the state exists and is not empty, Invalid for what is no whole copy.
+    Raises Conflict if the state exists and is not empty, Invalid for an incomplete or damaged
+    backup.
     """
     manifest = _manifest(directory)
-    state = Path(os.path.realpath(state))  # of a link it is the directory that is filled
-    there = state.exists()
-    if there and not (state.is_dir() and all(path.name == RESTORING for path in state.iterdir())):
+    state = Path(os.path.realpath(state))  # of a link, the directory that it points to
+    exists = state.exists()
+    if exists and not (state.is_dir() and all(path.name == RESTORING for path in state.iterdir())):
         raise Conflict(f"{state}: not empty; restore into a directory of its own")
     for name, entry in manifest["files"].items():
         path = directory / name
-        if not path.is_file() or _described(path, on_bytes) != entry:
+        if not path.is_file() or _checksum(path, on_bytes) != entry:
             raise Invalid(f"{path}: not as it was written; the backup is damaged")
-    # A directory that is there may be where a volume is mounted, or all that its owner may write
-    # to: it is neither replaced, nor is anything put beside it.
-    growing = state / RESTORING if there else state.with_name(f"{state.name}{RESTORING}")
-    shutil.rmtree(growing, ignore_errors=True)
+    # An existing directory may be a mount point, or the only one that the user may write to. So it
+    # is not replaced, and nothing is written beside it.
+    partial = state / RESTORING if exists else state.with_name(f"{state.name}{RESTORING}")
+    shutil.rmtree(partial, ignore_errors=True)
     try:
-        _grow(directory, growing, manifest["files"], on_bytes)
-        if there:
-            _move_up(growing, state)
+        _fill(directory, partial, manifest["files"], on_bytes)
+        if exists:
+            _move_up(partial, state)
         else:
-            growing.rename(state)
+            partial.rename(state)
             sync(state.parent)
     except BaseException:
-        shutil.rmtree(growing, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
         raise
     sizes = {name: entry["bytes"] for name, entry in manifest["files"].items()}
     return BackedUp(directory, manifest["at"], sizes)
 
 
-def _grow(
-    directory: Path, growing: Path, names: Iterable[str], on_bytes: Callable[[int], object]
+def _fill(
+    directory: Path, partial: Path, names: Iterable[str], on_bytes: Callable[[int], object]
 ) -> None:
-    """Make a state from the files of a copy, in a new directory."""
-    growing.mkdir(parents=True, mode=0o700)
+    """Create a state from the files of a backup, in a new directory."""
+    partial.mkdir(parents=True, mode=0o700)
     for name in names:
-        with (directory / name).open("rb") as source, (growing / name).open("wb") as target:
-            while piece := source.read(_PIECE):
-                target.write(piece)
-                on_bytes(len(piece))
-        shutil.copymode(directory / name, growing / name)
-        sync(growing / name)
-    # Clients know numbers that the log gave out after the copy.
-    with Mailbox(growing / "mailbox.sqlite") as mailbox:
+        with (directory / name).open("rb") as source, (partial / name).open("wb") as target:
+            while chunk := source.read(_CHUNK):
+                target.write(chunk)
+                on_bytes(len(chunk))
+        shutil.copymode(directory / name, partial / name)
+        sync(partial / name)
+    # Clients may know numbers that the log assigned after the backup.
+    with Mailbox(partial / "mailbox.sqlite") as mailbox:
         mailbox.skip_numbers()
-    sync(growing)
+    sync(partial)
 
 
-def _move_up(growing: Path, state: Path) -> None:
-    """Move what is in a directory into the one that holds it; all of it, or nothing."""
-    sync(state)  # from here on it is known that this is no state yet, also after a power cut
+def _move_up(partial: Path, state: Path) -> None:
+    """Move all files of a directory into its parent, or none."""
+    sync(state)  # so that the unfinished restore is recognised also after a power cut
     moved: list[Path] = []
     try:
-        for path in sorted(growing.iterdir()):
+        for path in sorted(partial.iterdir()):
             moved.append(path.rename(state / path.name))
         sync(state)
     except BaseException:
         for path in moved:
             path.unlink()
         raise
-    growing.rmdir()
+    partial.rmdir()
     sync(state)
 
 
@@ -170,12 +171,11 @@ def _manifest(directory: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def _described(
-    path: Path, on_bytes: Callable[[int], object] = lambda count: None
-) -> dict[str, Any]:
+def _checksum(path: Path, on_bytes: Callable[[int], object] = lambda count: None) -> dict[str, Any]:
+    """The entry of a file in the manifest: its size and SHA-256."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            on_bytes(len(piece))
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            on_bytes(len(chunk))
     return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}

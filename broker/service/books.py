@@ -1,7 +1,7 @@
-"""Which feeds a state watches: what the user said of each, kept in step with what is known of it.
+"""The list of feeds of a state: the user's preferences and the state of each feed, kept consistent.
 
-In: addresses as the user typed them, OPML files. Out: rows in the two tables of feeds that are in
-the file of a spool. Any process may use it.
+In: addresses as typed by the user, OPML files. Out: rows in the two tables of feeds in the file of
+a spool. Any process may use it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _PRIVATE = (
 
 
 OnFeeds = Callable[[str, int, int], object]
-"""Called with what has been done to some feeds ("checked", "added"), to how many more, and how many
-there are in all."""
+"""Called with the step ("checked", "added"), the number of further feeds that it has processed, and
+the number of all feeds."""
 
 
 class BadFeed(ValueError):
-    """What was named is no feed: the message begins with it."""
+    """An address is not that of a feed, or not allowed; the message begins with the address."""
 
 
 class Books:
-    """The two tables of feeds in the spool of a state directory, kept in step."""
+    """The two tables of feeds in the spool of a state directory."""
 
     def __init__(self, spool: Spool, preferences: PreferenceTable) -> None:
         self.spool = spool
@@ -45,36 +45,36 @@ class Books:
 
     def add(
         self,
-        wanted: Iterable[tuple[Preferences, str | None]],
+        feeds: Iterable[tuple[Preferences, str | None]],
         *,
         allow_private: bool = False,
         on_feeds: OnFeeds = lambda *_: None,
     ) -> tuple[int, list[str]]:
-        """Add feeds with their logins: how many are new, and which are left out and why.
+        """Add feeds with their logins; returns how many are new, and which are left out and why.
 
-        A host that has private addresses alone is left out unless such are allowed, whoever names
-        it. A known feed keeps its preferences, except that it may be private from now on.
+        A host with private addresses only is left out, unless these are allowed. A known feed keeps
+        its preferences, except that it becomes private if this is allowed now.
         """
-        listed = list(wanted)
+        feeds = list(feeds)
         known = self.preferences.all()
         private: dict[str, str] = {}
         if not allow_private:
-            fresh = [each.url for each, _ in listed if not known.get(each.url, each).private]
-            private = _private(fresh, on_feeds)
+            unchecked = [feed.url for feed, _ in feeds if not known.get(feed.url, feed).private]
+            private = _private(unchecked, on_feeds)
         left_out: list[str] = []
         changed: dict[str, Preferences] = {}
         logins: dict[str, str | None] = {}
-        for each, login in listed:
-            before = known.get(each.url)
-            host = host_of(each.url)
-            if host in private and not (before or each).private:
-                left_out.append(f"{each.url}: {host} {_PRIVATE.format(private[host])}")
+        for feed, login in feeds:
+            before = known.get(feed.url)
+            host = host_of(feed.url)
+            if host in private and not (before or feed).private:
+                left_out.append(f"{feed.url}: {host} {_PRIVATE.format(private[host])}")
                 continue
-            allowed = each.private or allow_private
+            allowed = feed.private or allow_private
             if before is None or (allowed and not before.private):
-                after = replace(before or each, private=allowed)
-                known[each.url] = changed[each.url] = after
-            logins[each.url] = login or logins.get(each.url)
+                after = replace(before or feed, private=allowed)
+                known[feed.url] = changed[feed.url] = after
+            logins[feed.url] = login or logins.get(feed.url)
         self.preferences.save(changed.values())
         total = len(logins)
         new = self.spool.add_all(logins, lambda count: on_feeds("added", count, total))
@@ -83,16 +83,17 @@ class Books:
     def add_one(
         self, preferences: Preferences, login: str | None, *, allow_private: bool = False
     ) -> bool:
-        """Add a feed; whether it is new. Raises BadFeed for one that is not allowed."""
+        """Add a feed; returns whether it is new. Raises BadFeed for one that is not allowed."""
         new, left_out = self.add([(preferences, login)], allow_private=allow_private)
         if left_out:
             raise BadFeed(left_out[0])
         return new > 0
 
     def name(self, feed: str, *, allow_private: bool = False) -> tuple[int, list[str]] | None:
-        """Add what a setting names, a feed or an OPML file of them; all that they show is news.
+        """Add the feed or OPML file that a setting names; all items of new feeds count as new.
 
-        Of a list: how many feeds it has, and what of it is left out and why. Raises BadFeed.
+        Returns for an OPML file how many feeds it has, and which are left out and why. Raises
+        BadFeed.
         """
         must_be_fetchable(feed)
         path = local_path(feed)
@@ -108,11 +109,11 @@ class Books:
             self.add_one(one, login, allow_private=allow_private)
             return None
         try:
-            wanted, left_out = listed_in(data, path.absolute().as_uri(), ALL)
+            feeds, left_out = listed_in(data, path.absolute().as_uri(), ALL)
         except OpmlError as error:
             raise BadFeed(f"{feed}: {error}") from None
-        _, refused = self.add(wanted, allow_private=allow_private)
-        return len(wanted) - len(refused), left_out + refused
+        _, refused = self.add(feeds, allow_private=allow_private)
+        return len(feeds) - len(refused), left_out + refused
 
     def edit(
         self,
@@ -123,14 +124,14 @@ class Books:
         interval: float | None = None,
         private: bool | None = None,
     ) -> bool:
-        """Change what is said of a feed, where it is not None; an `interval` of 0 takes the feed's
-        own away. Whether the feed is there. Raises BadFeed where its host is private and may not
-        be."""
-        if all(url != each.url for each in self.spool.feeds()):
+        """Change the preferences of a feed that are not None; an `interval` of 0 resets it to the
+        default. Returns whether the feed exists. Raises BadFeed if its host is private and this is
+        not allowed."""
+        if all(url != feed.url for feed in self.spool.feeds()):
             return False
         known = self.preferences.of(url) or Preferences(url, private=True, since=ALL)
-        if private is False and (found := private_hosts(filter(None, [host_of(url)]))):
-            ((host, address),) = found.items()
+        if private is False and (hosts := private_hosts(filter(None, [host_of(url)]))):
+            ((host, address),) = hosts.items()
             raise BadFeed(f"{url}: {host} {_PRIVATE.format(address)}; pause or remove it instead")
         changes: dict[str, Any] = {"title": title, "folder": folder, "private": private}
         after = replace(known, **{name: v for name, v in changes.items() if v is not None})
@@ -142,7 +143,7 @@ class Books:
         return True
 
     def remove(self, url: str) -> bool:
-        """Watch a feed no more; whether it was."""
+        """Remove a feed; returns whether it existed."""
         removed = self.spool.remove(url)
         self.preferences.remove([url])
         return removed
@@ -158,11 +159,11 @@ def _private(urls: Iterable[str], on_feeds: OnFeeds) -> dict[str, str]:
 def listed_in(
     data: bytes, base: str, since: int, folder: str = ""
 ) -> tuple[list[tuple[Preferences, str | None]], list[str]]:
-    """The feeds that an OPML file lists, with their logins, and what is left out and why.
+    """The feeds that an OPML file lists, with their logins, and which are left out and why.
 
-    Files that lie beside the list are allowed as the list is. Raises OpmlError.
+    Files in the directory of the list are allowed, like the list itself. Raises OpmlError.
     """
-    wanted: list[tuple[Preferences, str | None]] = []
+    feeds: list[tuple[Preferences, str | None]] = []
     left_out: list[str] = []
     for entry in read_opml(data, base):
         reason = refusal(entry.url, base)
@@ -172,25 +173,25 @@ def listed_in(
         url, login = split_login(entry.url)
         path = "/".join(filter(None, (folder, entry.folder)))
         private = local_path(url) is not None
-        wanted.append((Preferences(url, entry.title, path, private, since), login))
-    return wanted, left_out
+        feeds.append((Preferences(url, entry.title, path, private, since), login))
+    return feeds, left_out
 
 
 def address_of(typed: str) -> str:
-    """What the user typed as an address: a path becomes a file: URL.
+    """The address that the user typed; a path becomes a file: URL.
 
-    A path that goes up (`../feeds/a.xml`) is made straight, so that a file has one address. What is
-    a URL already stays: it may be how a feed is known from before.
+    A path with `..` (`../feeds/a.xml`) is resolved, so that a file has one address. A URL stays as
+    it is, since a feed may be known by it.
     """
     path = local_path(typed)
     if path is None:
         return typed
-    straight = ".." in path.parts and not typed.lower().startswith("file:")
-    return (path.resolve() if straight else path.absolute()).as_uri()
+    resolve = ".." in path.parts and not typed.lower().startswith("file:")
+    return (path.resolve() if resolve else path.absolute()).as_uri()
 
 
 def must_be_fetchable(typed: str) -> None:
-    """Raises BadFeed for what the user typed and is no address: no file, or no http(s) URL."""
+    """Raises BadFeed unless the text is the path of a file or an http(s) URL."""
     path = local_path(typed)
     if path is not None:
         if not path.is_file():
@@ -198,12 +199,12 @@ def must_be_fetchable(typed: str) -> None:
         return
     try:
         parts = urlsplit(split_login(typed)[0])
-        well = (
+        valid = (
             bool(parts.hostname) and (parts.port or 1) > 0 and not re.search(r"\s", typed.strip())
         )
     except ValueError:
-        well, parts = False, None
+        valid, parts = False, None
     if parts is not None and parts.scheme.lower() not in ("http", "https"):
         raise BadFeed(f"{typed}: a '{parts.scheme}:' address is not fetched, only http and https")
-    if not well:
+    if not valid:
         raise BadFeed(f"{typed}: not an address (write it as https://host/path)")

@@ -1,8 +1,8 @@
-"""Very many subscriptions paused, resumed or dropped at once: those of a list, or of a prefix.
+"""Pausing, resuming and dropping very many subscriptions at once: those of a list or of a prefix.
 
-A request is one transaction of the engine: it happens to all of its subscriptions or to none, and
-from one document on. Who does not want to hold up documents for as long as very many take asks for
-some at a time (`limit`), in the order of ids, each time behind the last.
+A request is one transaction of the engine: it applies to all of its subscriptions or to none, from
+the same document on. Documents wait meanwhile, so callers split large changes by `limit` and
+`after`, in the order of ids.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import structlog
 from broker.model import UNBOUNDED
 from broker.service.core.answers import Pending
 from broker.service.core.core import Core
-from broker.service.subscriptions import half_gone
+from broker.service.subscriptions import is_partly_dropped
 
 _log = structlog.get_logger(__name__)
 
 Change = Literal["pause", "resume", "unsubscribe"]
 
-_DONE: dict[Change, str] = {"pause": "paused", "resume": "resumed", "unsubscribe": "dropped"}
+_EVENTS: dict[Change, str] = {"pause": "paused", "resume": "resumed", "unsubscribe": "dropped"}
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
-    """Subscriptions by their ids, or by how these begin: at most `limit` behind `after`."""
+class Selection:
+    """Subscriptions by their ids, or by the prefix of these: at most `limit` after `after`."""
 
     ids: tuple[str, ...] | None = None
     prefix: str = ""
@@ -56,36 +56,47 @@ class Bulk:
         self._core = core
 
     def change(
-        self, what: Change, which: Which, *, pending: Pending = "deliver", dry_run: bool = False
+        self,
+        change: Change,
+        selection: Selection,
+        *,
+        pending: Pending = "deliver",
+        dry_run: bool = False,
     ) -> Changed:
-        """Do it, or with `dry_run` only say what would be done. `pending` is for what is dropped,
-        as in `Subscriptions.drop`."""
+        """Change the selected subscriptions; with `dry_run` only return the result. `pending` is
+        for undelivered matches of dropped ones, as in `Subscriptions.drop`."""
         core = self._core
         with core.lock:
-            ids, left = self._found(which)
+            ids, left = self._select(selection)
             known = [id for id in ids if core.engine.registry.known(id) is not None]
-            gone = self._half_gone(which, ids, known, left) if what == "unsubscribe" else []
-            there = [*known, *gone]
-            changed = self._affected(what, there)
+            partly: list[str] = []
+            if change == "unsubscribe":
+                partly = self._partly_dropped(selection, ids, known, left)
+            existing = [*known, *partly]
+            changed = self._affected(change, existing)
             if not dry_run:
-                self._do(what, known, changed, pending)
+                self._apply(change, known, changed, pending)
             first_doc = core.engine.admission.next_doc
         if changed and not dry_run:
-            _log.info(f"subscriptions.{_DONE[what]}", count=len(changed), prefix=which.prefix)
-        unknown = [id for id in ids if id not in there]
+            event = f"subscriptions.{_EVENTS[change]}"
+            _log.info(event, count=len(changed), prefix=selection.prefix)
+        found = {*existing}
+        unknown = [id for id in ids if id not in found]
         last = ids[-1] if ids else None
-        return Changed(changed, len(there) - len(changed), unknown, left, last, first_doc)
+        return Changed(changed, len(existing) - len(changed), unknown, left, last, first_doc)
 
-    def _affected(self, what: Change, there: list[str]) -> list[str]:
-        """Those whose status is another one afterwards."""
-        if what == "unsubscribe":
-            return there
+    def _affected(self, change: Change, existing: list[str]) -> list[str]:
+        """The ids whose status the change alters."""
+        if change == "unsubscribe":
+            return existing
         halted = self._core.engine.registry.halted
-        return [id for id in there if (id in halted) == (what == "resume")]
+        return [id for id in existing if (id in halted) == (change == "resume")]
 
-    def _do(self, what: Change, known: list[str], changed: list[str], pending: Pending) -> None:
+    def _apply(
+        self, change: Change, known: list[str], changed: list[str], pending: Pending
+    ) -> None:
         core = self._core
-        match what:
+        match change:
             case "pause":
                 core.engine.pause_all(changed, now=core.now())
             case "resume":
@@ -95,21 +106,21 @@ class Bulk:
                 core.engine.unsubscribe(*known)
                 core.mailbox.drop_all(changed, pending)
 
-    def _found(self, which: Which) -> tuple[list[str], int]:
-        """The ids, and how many more there are behind them."""
-        if which.ids is not None:
-            return [*dict.fromkeys(which.ids)], 0
-        return self._core.engine.listing.ids(which.prefix, which.after, which.limit)
+    def _select(self, selection: Selection) -> tuple[list[str], int]:
+        """The ids, and the number of further ones with the prefix."""
+        if selection.ids is not None:
+            return [*dict.fromkeys(selection.ids)], 0
+        return self._core.engine.listing.ids(selection.prefix, selection.after, selection.limit)
 
-    def _half_gone(
-        self, which: Which, ids: Iterable[str], known: Iterable[str], left: int
+    def _partly_dropped(
+        self, selection: Selection, ids: Iterable[str], known: Iterable[str], left: int
     ) -> list[str]:
         """The ids that a process removed from the engine, but died before it removed them from the
         mailbox."""
         mailbox = self._core.mailbox
-        if which.ids is not None:
-            return sorted(id for id in {*ids} - {*known} if half_gone(mailbox, id))
-        if left:  # the last request for the prefix looks for them
+        if selection.ids is not None:
+            return sorted(id for id in {*ids} - {*known} if is_partly_dropped(mailbox, id))
+        if left:  # the last request for the prefix searches for them
             return []
-        found = mailbox.left_of(which.prefix) - {*known}
-        return sorted(id for id in found if self._core.engine.registry.known(id) is None)
+        in_mailbox = mailbox.left_of(selection.prefix) - {*known}
+        return sorted(id for id in in_mailbox if self._core.engine.registry.known(id) is None)

@@ -1,4 +1,4 @@
-"""The channels, the ways out of the mailbox: made, changed, tried, read from."""
+"""Operations on channels: create, change, test, pause, read and acknowledge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Channels:
         self._worker = worker
 
     def all(self, subscription: str | None = None) -> list[Channel]:
-        """By name; of one subscription or of all."""
+        """The channels of one subscription, or all, by name."""
         return self._mailbox.channels(subscription)
 
     def get(self, name: str) -> Channel:
@@ -31,10 +31,10 @@ class Channels:
     def put(
         self, spec: ChannelSpec, subscription: str | None = None, *, replace: bool = True
     ) -> tuple[Channel, Channel | None]:
-        """Make a channel, or change one; without a subscription it delivers all matches.
+        """Create or change a channel; without a subscription it delivers all matches.
 
-        Returns it as it is and as it was before, if it was. Raises Conflict where there is one of
-        that name which is for something else, and which may not be replaced.
+        Returns the channel, and the former one if there was any. Raises Conflict if a channel of
+        that name has another purpose and may not be replaced.
         """
         if spec.name is None:
             raise Invalid("a channel has a name", "name")
@@ -42,11 +42,11 @@ class Channels:
         if subscription is not None:
             with self._core.lock, _found("subscription", subscription):
                 self._core.engine.registered_one(subscription)
-        was = put_channel(self._mailbox, spec.name, spec, subscription, replace=replace)
-        return self.get(spec.name), was
+        before = put_channel(self._mailbox, spec.name, spec, subscription, replace=replace)
+        return self.get(spec.name), before
 
     def drop(self, name: str) -> None:
-        """Remove a channel; what it has not delivered is not delivered."""
+        """Remove a channel; its undelivered matches are not delivered."""
         with _found("channel", name):
             self._mailbox.remove_channel(name)
 
@@ -56,13 +56,13 @@ class Channels:
         return self.get(name)
 
     def resume(self, name: str) -> Channel:
-        """Go on with a channel that is paused or disabled; it tries at once."""
+        """Resume a channel that is paused or disabled; it delivers at once."""
         with _found("channel", name):
             self._mailbox.resume_channel(name)
         return self.get(name)
 
     def reset(self, name: str, after: int) -> Channel:
-        """Begin again behind a place in the log, also an earlier one."""
+        """Set the cursor of a channel to a number in the log, which may be an earlier one."""
         with _found("channel", name):
             self._mailbox.reset_channel(name, after)
         return self.get(name)
@@ -84,8 +84,8 @@ class Channels:
             return replace(before, cursor=cursor)
 
     def test(self, name: str) -> tuple[bool, str]:
-        """Try a channel with a message of its own, now; whether it went well, and how. Raises
-        NotFound, Conflict for a channel that nothing is sent to."""
+        """Send a test message now; returns whether it was delivered, and details. Raises NotFound,
+        and Conflict for a pull channel."""
         with _found("channel", name):
             return self._worker.test(name)
 
@@ -96,7 +96,7 @@ class Channels:
 
 
 def check_channel(core: Core, spec: ChannelSpec) -> None:
-    """Raises Invalid for a channel that the settings leave no way to deliver."""
+    """Raises Invalid for a channel that cannot deliver with the present settings."""
     if spec.kind == "mail" and core.settings.delivery.smtp.host is None:
         raise Invalid("there is no mail server to send with: set delivery.smtp.host", "kind")
 
@@ -109,7 +109,7 @@ def put_channel(
     *,
     replace: bool = True,
 ) -> Channel | None:
-    """Make a channel, or change one; as it was before. Raises Invalid and Conflict."""
+    """Create or change a channel; returns the former one. Raises Invalid and Conflict."""
     try:
         return mailbox.change_channel(
             name,
@@ -124,13 +124,13 @@ def put_channel(
     except Replaces as error:
         raise Conflict(
             f"the channel {name!r} is there, and is for something else: "
-            f"{described(error.channel)}; "
+            f"{purpose_of(error.channel)}; "
             "to have it replaced say so (replace, --replace)"
         ) from None
 
 
-def described(channel: Channel) -> str:
-    """What a channel is for, in a few words."""
+def purpose_of(channel: Channel) -> str:
+    """The kind, the target and the subscription of a channel, in a few words."""
     kind, where, subscription = channel.goal
     to = ", ".join(where) if isinstance(where, list) else where
     return f"{kind}{f' {to}' if to else ''}, for {subscription or 'all subscriptions'}"

@@ -1,4 +1,4 @@
-"""What the service tells about itself as documents: the stream `broker.events`.
+"""Events of the service as documents of the stream `broker.events`.
 
 A subscription reads them like any other:
 

@@ -1,4 +1,4 @@
-"""The feeds of a state: added and removed while a thread fetches them."""
+"""Operations on the feeds of a state, while a thread fetches them."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ _log = structlog.get_logger(__name__)
 
 
 class Feeds:
-    """The feeds in a state's spool, and the thread that fetches them. Raises ValueError for
-    settings that cannot be.
+    """The feeds in a state's spool, and the thread that fetches them. Raises ValueError for invalid
+    settings.
 
-    `close` waits for what is being fetched. None is fetched while `ready` says no.
+    `close` waits for requests in flight. No feed is fetched while `ready` returns False.
     """
 
     def __init__(self, core: Core, ready: Callable[[], bool]) -> None:
         settings = core.settings.feeds
         self._spool = core.spool
         self._lock = threading.Lock()
-        # One connection for the thread that fetches, one for those who add and remove.
-        self._fetched, self._listed = (PreferenceTable(core.spool.path) for _ in range(2))
-        self.books = Books(core.spool, self._listed)
+        # One connection for the thread that fetches, one for the operations.
+        self._fetch_table, self._table = (PreferenceTable(core.spool.path) for _ in range(2))
+        self.books = Books(core.spool, self._table)
         try:
             for feed in (*settings.urls, *map(str, settings.opml)):
-                listed = self.books.name(feed, allow_private=settings.allow_private)
-                for each in listed[1] if listed else ():
-                    _log.warning("feed.left_out", feed=each, list=feed)
+                opml = self.books.name(feed, allow_private=settings.allow_private)
+                for left_out in opml[1] if opml else ():
+                    _log.warning("feed.left_out", feed=left_out, list=feed)
             push = None
             if settings.websub is not None:
                 push = Push.parse(settings.websub, settings.websub_listen)
-            fetched = Books(core.spool, self._fetched)
+            books = Books(core.spool, self._fetch_table)
             self.polling = Polling(
-                fetched, settings.interval, push, getproxies(), report=_report, ready=ready
+                books, settings.interval, push, getproxies(), report=_report, ready=ready
             )
         except BaseException:
             self._close()
             raise
 
     def _close(self) -> None:
-        for listings in (self._fetched, self._listed):
-            listings.__exit__()
+        for table in (self._fetch_table, self._table):
+            table.__exit__()
 
     def close(self, timeout: float) -> bool:
-        """Whether what was being fetched ended in time."""
+        """Stop fetching; returns whether requests in flight ended in time."""
         ended = self.polling.stop(timeout)
         if ended:
             self.polling.__exit__()
@@ -67,29 +67,29 @@ class Feeds:
         return ended
 
     def all(self) -> list[WatchedFeed]:
-        """All feeds there are, by address."""
+        """All feeds, by address."""
         with self._lock:
-            said = self.books.preferences.all()
+            preferences = self.books.preferences.all()
         return [
-            _watched(state, said.get(state.url, Preferences(state.url, private=True)))
+            _watched_feed(state, preferences.get(state.url, Preferences(state.url, private=True)))
             for state in self._spool.feeds()
         ]
 
     def add(self, url: str, *, allow_private: bool = False) -> WatchedFeed:
-        """Watch a feed from now on; what it shows already is news. Only http and https: who may ask
-        over the network should not thereby read files. A login may stand in the address."""
+        """Add a feed; all of its present items count as new. The address is http or https, so that
+        clients cannot read files, and may contain a login."""
         try:
             if local_path(url) is not None:
                 raise BadFeed(f"{url}: not an address (write it as https://host/path)")
             must_be_fetchable(url)
-            named, login = split_login(url.strip())
+            address, login = split_login(url.strip())
             with self._lock:
                 self.books.add_one(
-                    Preferences(named, since=ALL), login, allow_private=allow_private
+                    Preferences(address, since=ALL), login, allow_private=allow_private
                 )
         except BadFeed as error:
             raise Invalid(str(error), "url") from None
-        return self._feed(named)
+        return self._feed(address)
 
     def edit(
         self,
@@ -100,53 +100,53 @@ class Feeds:
         interval: float | None = None,
         private: bool | None = None,
     ) -> WatchedFeed:
-        """Change what is said of a feed, where it is not None; an `interval` (seconds) of 0 takes
-        its own away."""
-        named = _named(url)
+        """Change the preferences of a feed that are not None; an `interval` (seconds) of 0 resets
+        it to the default."""
+        key = _key_of(url)
         try:
             with self._lock:
-                there = self.books.edit(
-                    named, title=title, folder=folder, interval=interval, private=private
+                exists = self.books.edit(
+                    key, title=title, folder=folder, interval=interval, private=private
                 )
         except BadFeed as error:
             raise Invalid(str(error), "allow_private") from None
-        if not there:
-            raise NotFound("feed", named)
-        return self._feed(named)
+        if not exists:
+            raise NotFound("feed", key)
+        return self._feed(key)
 
     def refresh(self, url: str) -> WatchedFeed:
-        """Have a feed fetched now. Raises Conflict for one that is paused or gone."""
-        found = self._spool.refresh(_named(url))
-        if found is None:
-            raise NotFound("feed", _named(url))
-        if found.status != "active":
-            raise Conflict(f"{found.url}: it is {found.status}; resume it")
-        return self._feed(found.url)
+        """Fetch a feed at once. Raises Conflict for one that is paused or gone."""
+        state = self._spool.refresh(_key_of(url))
+        if state is None:
+            raise NotFound("feed", _key_of(url))
+        if state.status != "active":
+            raise Conflict(f"{state.url}: it is {state.status}; resume it")
+        return self._feed(state.url)
 
     def remove(self, url: str) -> None:
-        """Watch a feed no more. What it brought stays, and is not news if it is added again."""
+        """Remove a feed. Its items stay known, so that they are not new if it is added again."""
         with self._lock:
-            if not self.books.remove(_named(url)):
-                raise NotFound("feed", _named(url))
+            if not self.books.remove(_key_of(url)):
+                raise NotFound("feed", _key_of(url))
 
     def pause(self, url: str) -> WatchedFeed:
-        """Fetch a feed no more until it is resumed."""
+        """Stop fetching a feed until it is resumed."""
         return self._set_status(url, "paused")
 
     def resume(self, url: str) -> WatchedFeed:
-        """Fetch a feed again that was paused, or that was gone."""
+        """Resume a feed that is paused or gone."""
         return self._set_status(url, "active")
 
     def _set_status(self, url: str, status: Status) -> WatchedFeed:
-        if not self._spool.set_status(_named(url), status):
-            raise NotFound("feed", _named(url))
-        return self._feed(_named(url))
+        if not self._spool.set_status(_key_of(url), status):
+            raise NotFound("feed", _key_of(url))
+        return self._feed(_key_of(url))
 
     def _feed(self, url: str) -> WatchedFeed:
-        found = [feed for feed in self.all() if feed.url == url]
-        if not found:
-            raise NotFound("feed", url)
-        return found[0]
+        for feed in self.all():
+            if feed.url == url:
+                return feed
+        raise NotFound("feed", url)
 
     def figures(self) -> FeedFigures:
         try:
@@ -172,12 +172,13 @@ def _report(wave: Wave, failure: BaseException | None) -> None:
         _log.debug("feeds.fetched", feeds=wave.fetched, rows=wave.rows)
 
 
-def _watched(state: FeedState, said: Preferences) -> WatchedFeed:
+def _watched_feed(state: FeedState, preferences: Preferences) -> WatchedFeed:
+    interval = preferences.interval
     return WatchedFeed(
         url=state.url,
         address=state.address,
-        title=said.title or state.title,
-        folder=said.folder,
+        title=preferences.title or state.title,
+        folder=preferences.folder,
         status=state.status,
         errors=state.errors,
         problem=state.problem,
@@ -185,12 +186,11 @@ def _watched(state: FeedState, said: Preferences) -> WatchedFeed:
         last_success=state.last_success,
         next_fetch=state.next_fetch,
         items_per_day=state.items_per_day,
-        interval=None if said.interval is None else int(said.interval * 1_000_000),
-        allow_private=said.private,
+        interval=None if interval is None else int(interval * 1_000_000),
+        allow_private=preferences.private,
     )
 
 
-def _named(url: str) -> str:
-    """The feed that somebody means: as it is listed, without blanks around it and without its
-    login."""
+def _key_of(url: str) -> str:
+    """The address by which a feed is listed: without its login, and stripped."""
     return split_login(url.strip())[0]

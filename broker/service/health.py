@@ -1,4 +1,4 @@
-"""Whether the service does its work, and if not, why. In: its figures. Out: reasons."""
+"""Readiness of the service. In: its figures. Out: the reasons why it is not ready."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.text.units import format_size
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Something that keeps the service from working; `code` for programs."""
+    """A reason why the service is not ready; `code` is for programs."""
 
     code: str
     message: str
@@ -24,18 +24,18 @@ _STATES = {
 
 
 def reasons(figures: ServiceFigures, min_free: int) -> list[Reason]:
-    """Why the service should not be sent anything now; none where it is well.
+    """Why the service should not be sent documents now; empty if it is ready.
 
-    `min_free`: bytes below which no document is accepted.
+    `min_free`: bytes of free disk space below which no document is accepted.
     """
-    found: list[Reason] = []
+    result: list[Reason] = []
     if figures.state in _STATES:
-        found.append(Reason(figures.state, _STATES[figures.state]))
+        result.append(Reason(figures.state, _STATES[figures.state]))
     if figures.pipeline.failure is not None:
-        found.append(Reason("pipeline-failing", figures.pipeline.failure))
+        result.append(Reason("pipeline-failing", figures.pipeline.failure))
     if figures.disk_free < min_free:
         free, least = format_size(figures.disk_free), format_size(min_free)
-        found.append(
+        result.append(
             Reason("disk-full", f"{free} can be written to the state directory, {least} must be")
         )
-    return found
+    return result

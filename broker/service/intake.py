@@ -1,7 +1,7 @@
-"""Documents that somebody publishes: durable before they are accepted, refused before it hurts.
+"""Published documents: accepted once they are durable, refused when backlog or disk are full.
 
-In: documents of a stream. Out: their numbers in the spool. Whether a document is well-formed is not
-asked here: one that is not becomes a dead letter of the engine, as one of a feed does.
+In: documents of a stream. Out: their numbers in the spool. Well-formedness is not checked here: a
+document that is not well-formed becomes a dead letter of the engine, like one of a feed.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from feeds.spool import SpoolFull
 from xscl.stage1.document import encode_text
 
 MAX_DOCUMENT_BYTES = 128 << 20
-"""A document has to fit in memory several times over."""
+"""The largest document, in bytes; it has to fit into memory several times over."""
 
 _FARTHEST = 2**60
-"""Microseconds; windows still add up with it in 64 bits."""
+"""The largest timestamp, in microseconds; its sum with a window fits into 64 bits."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 _SHORTEST, _LONGEST = 1.0, 300.0
-"""Seconds for which a publisher may be sent away."""
+"""Bounds of Retry-After, in seconds."""
 
 _KEYS = {"id", "timestamp", "xml", "revision", "source"}
 
 
 class Intake:
-    """Takes documents while there is room. `rate` gives how many are matched a second of late."""
+    """Accepts documents while there is room. `rate` returns the documents matched per second."""
 
     def __init__(self, core: Core, rate: Callable[[], float]) -> None:
         self.core = core
@@ -44,21 +44,23 @@ class Intake:
         self._settings = core.settings.intake
 
     def publish(self, stream: str, documents: Sequence[Posted]) -> Accepted:
-        """Documents of a stream, all or none; they are on disk when it returns.
+        """Accept documents of a stream, all or none; they are on disk when it returns.
 
-        Raises Draining, Busy, DiskFull, TooLarge, Invalid; SpoolError where the file fails.
+        Raises Draining, Busy, DiskFull, TooLarge, Invalid; SpoolError if the file fails.
         """
         if not stream or not documents:
             raise Invalid("a stream has a name, and there is at least one document", "stream")
         now = self.core.now()
-        # Each a microsecond later than the one before, so that their order is one in time too.
-        return self.take([_row(stream, each, now + n, n + 1) for n, each in enumerate(documents)])
+        # Default timestamps are a microsecond apart, so that they keep the order of the documents.
+        return self.take(
+            [_row(stream, document, now + n, n + 1) for n, document in enumerate(documents)]
+        )
 
     def take(self, rows: Sequence[DocumentRow]) -> Accepted:
-        """The same for rows as they are."""
+        """Accept rows, like `publish`."""
         if not self.open:
             raise Draining("the service is stopping")
-        self._must_have_room()
+        self._check_room()
         try:
             numbers = self.core.spool.publish(rows)
         except UnicodeEncodeError:
@@ -70,12 +72,13 @@ class Intake:
     def has_room(self) -> bool:
         """Whether documents would be accepted now."""
         try:
-            self._must_have_room()
+            self._check_room()
         except (Busy, DiskFull):
             return False
         return self.open
 
-    def _must_have_room(self) -> None:
+    def _check_room(self) -> None:
+        """Raises Busy if the backlog is full, DiskFull if the disk is."""
         backlog, most = self.core.backlog(), self._settings.max_backlog
         if backlog >= most:
             wait = (backlog - most * 0.9) / max(self._rate(), 1e-9)
@@ -83,9 +86,9 @@ class Intake:
                 f"{backlog:,} documents wait to be matched, {most:,} at most",
                 min(max(wait, _SHORTEST), _LONGEST),
             )
-        left = free(self.core.state)
-        if left < self._settings.min_free:
-            raise DiskFull(f"{left >> 20:,} MiB are free on the disk: too few to accept more")
+        available = free(self.core.state)
+        if available < self._settings.min_free:
+            raise DiskFull(f"{available >> 20:,} MiB are free on the disk: too few to accept more")
 
 
 def _row(stream: str, document: Posted, now: int, line: int) -> DocumentRow:
@@ -119,23 +122,23 @@ def _row(stream: str, document: Posted, now: int, line: int) -> DocumentRow:
 def read_lines(body: bytes, key: str | None = None) -> list[Posted]:
     """The documents of a body of JSON lines: {"xml", "id", "timestamp", "revision", "source"}.
 
-    Only `xml` must be there. `timestamp` is ISO 8601 or a number of seconds. Where an id is
-    missing, it is `key` and the number of the line, so that a body that is sent again is the same.
-    Raises Invalid with the first line that is wrong.
+    Only `xml` is required. `timestamp` is ISO 8601 or a number of seconds. A missing id is made
+    from `key` and the line number, so that documents keep their ids when a body is sent again.
+    Raises Invalid with the first wrong line.
     """
-    found: list[Posted] = []
+    documents: list[Posted] = []
     for number, line in enumerate(body.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            found.append(_posted(line, None if key is None else f"{key}/{number}"))
+            documents.append(_read_line(line, None if key is None else f"{key}/{number}"))
         except ValueError as error:
             raise Invalid(str(error), line=number) from None
-    return found
+    return documents
 
 
-def _posted(line: bytes, id: str | None) -> Posted:
-    """Raises ValueError, with what is wrong."""
+def _read_line(line: bytes, id: str | None) -> Posted:
+    """The document of a line, with a default id. Raises ValueError for a wrong one."""
     entry = json_object(line, 'not an object with "xml"')
     unknown = entry.keys() - _KEYS
     if unknown:

@@ -1,4 +1,4 @@
-"""Documents that were kept aside: shown, sent on their way once more, forgotten."""
+"""Operations on dead letters: list, resubmit, delete."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from feeds.rows import DocumentRow
 
 
 class DeadLetters:
-    """The documents of a state that were kept aside."""
+    """The dead letters of a state: documents that could not be processed or came too late."""
 
     def __init__(self, core: Core, intake: Intake) -> None:
         self._core = core
         self._intake = intake
 
     def page(self, after: int = 0, limit: int = 1_000) -> list[DeadLetter]:
-        """By number, those after one."""
+        """At most `limit` dead letters with numbers above `after`, by number."""
         with self._core.lock:
             return self._core.engine.letters(after, limit)
 
     def forget(self, before: int | None = None, numbers: Sequence[int] | None = None) -> int:
-        """Forget those of these numbers, and those kept aside before a time; how many."""
+        """Delete the letters with these numbers, or from before a time; returns how many."""
         with self._core.lock:
             return self._core.engine.delete_letters(numbers, before=before)
 
     def resubmit(self, number: int) -> Accepted:
-        """Send one on its way again, as it was: it is late no more if more lateness is allowed now.
+        """Publish a dead letter again, unchanged; it may now be within the allowed lateness.
 
-        Where a document of its id is there, it takes the place of that as a revision. It is no dead
-        letter from then on, unless it becomes one again. Raises NotFound, Conflict, and what
-        `publish` raises.
+        If a document with its id is stored, the letter replaces it as a revision. The dead letter
+        is deleted; a new one is written if the document fails again. Raises NotFound, Conflict, and
+        the errors of `publish`.
         """
         core = self._core
-        with core.lock:  # it cannot become one again before it is forgotten
-            found = core.engine.letters(number - 1, 1)
-            if not found or found[0].number != number:
+        with core.lock:  # so that the old letter is deleted before the document can fail again
+            letters = core.engine.letters(number - 1, 1)
+            if not letters or letters[0].number != number:
                 raise NotFound("dead letter", number)
-            letter = found[0]
+            letter = letters[0]
             if not letter.streams:
                 raise Conflict("it was kept aside before its streams were; publish it anew")
             row = DocumentRow(
@@ -51,8 +51,8 @@ class DeadLetters:
                 timestamp=letter.timestamp,
                 dated=True,
                 seq=None,
-                # Of an id that was known only revisions are kept aside, and anything else would be
-                # dropped, with nothing left of it.
+                # Of a known id only revisions become dead letters; as anything else it would be
+                # dropped as a duplicate.
                 revision=core.engine.admission.knows(letter.source, letter.id),
                 xml=letter.xml,
                 place=letter.place,

@@ -1,7 +1,7 @@
-"""What has to be done from time to time: time passes, files stay small, what is old goes.
+"""Periodic tasks: the passing of time, trimming, retention, compaction.
 
-One thread, a list of tasks. A task that fails (the disk is full, say) is tried again at its next
-turn, and is in the figures until it succeeds; the others go on.
+One thread runs a list of tasks. A task that fails (because of a full disk, say) is tried again at
+its next turn and appears in the figures until it succeeds; the others go on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SECOND = 1_000_000
 
 @dataclass(slots=True)
 class _Task:
-    """`every` in seconds; `due` by the clock that never jumps."""
+    """A task that runs `every` so many seconds; `due` is a time of the monotonic clock."""
 
     name: str
     every: float
@@ -43,7 +43,7 @@ class Maintenance(Background):
         self._tasks = [
             _Task("clock", 2.0, self.tick, now),
             _Task("trim", 5.0, core.trim, now + 5),
-            # Often, since nothing is matched while what is too old is taken out.
+            # Often, so that each run is short: nothing is matched meanwhile.
             _Task("retention", 15.0, self.retain, now + 10),
             _Task("compaction", 300.0, self.compact, now + 60),
         ]
@@ -71,7 +71,7 @@ class Maintenance(Background):
             if self._problems.get(task.name) != reason:
                 _log.error("maintenance.failed", task=task.name, reason=reason, exc_info=error)
             self._problems[task.name] = reason
-            with suppress(DatabaseError, StateError):  # as long as it cannot be opened either
+            with suppress(DatabaseError, StateError):  # reopening may fail for the same reason
                 self.core.mend()
         else:
             self._problems.pop(task.name, None)
@@ -79,29 +79,29 @@ class Maintenance(Background):
     # -- the tasks -------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Let time pass where no document comes, so that what is over is over."""
+        """Advance the time of the engine, so that rows expire while no documents arrive."""
         with self.core.lock:
             self.core.engine.tick(self.core.now())
 
     def retain(self) -> None:
-        """Delete what is older than the settings allow."""
-        core, kept = self.core, self.core.settings.retention
+        """Delete documents, dead letters and matches beyond the retention of the settings."""
+        core, retention = self.core, self.core.settings.retention
         with core.lock:
             # The corrected time: a clock that jumps ahead must not make young data expire.
             now = core.engine.wall.correct(core.now())
-            core.engine.retain(kept.documents, kept.identities)
-            if kept.dead_letters is not None:
-                core.engine.delete_letters(before=now - kept.dead_letters)
+            core.engine.retain(retention.documents, retention.identities)
+            if retention.dead_letters is not None:
+                core.engine.delete_letters(before=now - retention.dead_letters)
         core.mailbox.retain(
-            kept.delivered,
-            kept.undelivered,
-            max_bytes=kept.max_mailbox,
-            dead=kept.dead_letters,
+            retention.delivered,
+            retention.undelivered,
+            max_bytes=retention.max_mailbox,
+            dead=retention.dead_letters,
             now=now,
         )
 
     def compact(self) -> None:
-        """Let the files be as large as what is in them."""
+        """Return unused space of the files to the file system."""
         core = self.core
         with core.lock:
             core.engine.store.checkpoint()

@@ -1,8 +1,8 @@
-"""The service in numbers, for Prometheus.
+"""Metrics of the service, for Prometheus.
 
-In: figures of the service, read when somebody asks; what the pipeline and the API observe as it
-happens. Out: an exposition. Names follow Prometheus' rules: base units, `_total` for what only
-grows. No label holds what users name (subscriptions, channels, streams), whose number has no bound.
+In: figures of the service, read at each scrape; observations of the pipeline and the API. Out: an
+exposition. Names follow Prometheus' rules: base units, `_total` for counters. No label holds names
+of subscriptions, channels or streams, whose number is unbounded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from broker.model import MICROSECONDS
 from broker.service.core.answers import ServiceFigures
 from broker.service.core.errors import ServiceError
 
-# When each series began is a gauge more for each, and of use to nobody who scrapes them.
+# Without the additional gauge per series that holds the time of its creation.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -47,7 +47,7 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
 
 
 class Metrics:
-    """A registry of its own. Thread-safe."""
+    """The metrics of a service, in a registry of their own. Thread-safe."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -86,27 +86,27 @@ class Metrics:
             collector(registry=self.registry)
 
     def read_from(self, figures: Callable[[], ServiceFigures], readers: Callable[[], int]) -> None:
-        """Where the other figures come from, when somebody asks; `readers`: clients that wait."""
+        """Export these figures at each scrape; `readers` returns the number of waiting clients."""
         self.registry.register(_Figures(figures, readers))
 
     def observe_batch(self, stages: Mapping[str, float], documents: int, matches: int) -> None:
-        """A batch is committed: seconds by stage, its documents and matches."""
+        """Count a committed batch: seconds by stage, documents, matches."""
         for stage, seconds in stages.items():
             self._stages.labels(stage).observe(seconds)
         self._batch.observe(documents)
         self._found.observe(matches)
 
     def observe_latency(self, seconds: float) -> None:
-        """How long the oldest document of a batch was under way."""
+        """Count the time from the acceptance of a batch's oldest document to its commit."""
         self._latency.observe(seconds)
 
     def observe_request(self, method: str, route: str, status: int) -> None:
-        """A request was answered. `route` is the path of the route, not of the request."""
+        """Count a request. `route` is the path of the route, not of the request."""
         known = method if method in _METHODS else "other"
         self._requests.labels(known, route, str(status)).inc()
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """All of it in the form that the Accept header asks for, and the type of that."""
+        """All metrics in the format that an Accept header requests, and its media type."""
         encode, media_type = choose_encoder(accept)
         return encode(self.registry), media_type
 

@@ -1,4 +1,4 @@
-"""The settings of deliveries, as the delivery worker takes them."""
+"""Converts the settings of the service to those of the delivery worker."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ _SECOND = 1_000_000
 
 
 def delivery_settings(settings: Settings) -> DeliverySettings:
-    given, kept = settings.delivery, settings.retention
+    delivery, retention, server = settings.delivery, settings.retention, settings.delivery.smtp
     smtp = None
-    if given.smtp.host is not None:
-        password = given.smtp.password
+    if server.host is not None:
         smtp = Smtp(
-            given.smtp.host,
-            given.smtp.port,
-            "ssl" if given.smtp.tls == "tls" else given.smtp.tls,
-            given.smtp.user,
-            None if password is None else password.get_secret_value(),
-            given.smtp.sender or "",
-            ca_file=None if given.smtp.ca is None else str(given.smtp.ca),
+            server.host,
+            server.port,
+            "ssl" if server.tls == "tls" else server.tls,
+            server.user,
+            None if server.password is None else server.password.get_secret_value(),
+            server.sender or "",
+            ca_file=None if server.ca is None else str(server.ca),
         )
     return DeliverySettings(
-        allow_private=given.allow_private,
-        timeout=given.timeout / _SECOND,
-        schedule=tuple(wait / _SECOND for wait in given.schedule),
+        allow_private=delivery.allow_private,
+        timeout=delivery.timeout / _SECOND,
+        schedule=tuple(wait / _SECOND for wait in delivery.schedule),
         smtp=smtp,
-        delivered=kept.delivered,
-        undelivered=kept.undelivered,
-        dead=kept.dead_letters,
-        max_bytes=kept.max_mailbox,
+        delivered=retention.delivered,
+        undelivered=retention.undelivered,
+        dead=retention.dead_letters,
+        max_bytes=retention.max_mailbox,
     )

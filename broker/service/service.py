@@ -1,10 +1,10 @@
-"""The service: everything over one state directory, started, stopped, and asked.
+"""The service: starts and stops all parts over one state directory.
 
-In: settings. Out: the parts whose operations the HTTP API translates, all of them plain calls that
-any thread may make, and the figures. Threads: the pipeline, the feeds, the deliveries, maintenance.
+In: settings. Out: the parts, whose operations are plain calls from any thread that the HTTP API
+translates, and the figures. Threads: the pipeline, the feeds, the deliveries, maintenance.
 
 A call that changes the engine waits for the batch in flight. History (`backfill`, `dry_run`) and
-`backup` hold the engine for as long as they take: documents are accepted meanwhile, and matched
+`backup` hold the engine's lock throughout: documents are accepted meanwhile, and matched
 afterwards.
 """
 
@@ -55,18 +55,18 @@ from feeds.spool import Spool, SpoolError, stored_at
 _log = structlog.get_logger(__name__)
 
 _GLANCE = 0.5
-"""Seconds that figures may wait for the engine."""
+"""The longest time in seconds that figures wait for the engine."""
 
-_LET_GO = 1.0
-"""Seconds that threads have to end where nothing is waited for."""
+_ABORT = 1.0
+"""Seconds for threads to end when work in flight is not waited for."""
 
 _SHOWN = 100
-"""Suspended subscriptions that figures name."""
+"""The largest number of suspended subscriptions that figures name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What there is while the state is open."""
+    """The parts that exist while the state is open."""
 
     core: Core
     intake: Intake
@@ -80,9 +80,9 @@ class _Parts:
 class Service:
     """A service over the state directory of its settings. Nothing is opened before `start`.
 
-    What may be asked of it is in its parts: `service.subscriptions.pause(id)`. Where the state is
-    not open, they raise Starting. `clock` gives seconds since the epoch. Operations raise the
-    errors of `broker.service.core.errors`, and XsclError for what is wrong in a query.
+    The operations are those of its parts: `service.subscriptions.pause(id)`. While the state is not
+    open, access to a part raises Starting. `clock` returns seconds since the epoch. Operations
+    raise the errors of `broker.service.core.errors`, and XsclError for an invalid query.
     """
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
@@ -101,9 +101,9 @@ class Service:
     # -- starting and stopping -------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the state and set everything going; the pipeline comes up in its own time.
+        """Open the state and start all threads; the pipeline may become ready later.
 
-        Raises StateError, SpoolError, MailboxError, OSError or ValueError with what is wrong.
+        Raises StateError, SpoolError, MailboxError, OSError or ValueError.
         """
         with ExitStack() as undo:
             core = Core(self.settings, self.clock)
@@ -112,7 +112,7 @@ class Service:
             self.watch = Watch(self.settings.pipeline.kind, core, self.metrics)
             intake = Intake(core, self.watch.rate)
             feeds = Feeds(core, intake.has_room)
-            undo.callback(feeds.close, _LET_GO)
+            undo.callback(feeds.close, _ABORT)
             core.on_suspension = self._suspended
             self._driver = Driver(core, self._pipeline(core), self.watch)
             self._worker = DeliveryWorker(
@@ -147,7 +147,7 @@ class Service:
         return SparkPipeline(core, settings.batch, settings.master, local)
 
     def drain(self) -> None:
-        """Accept no more documents. What is accepted goes on."""
+        """Accept no more documents. Accepted ones are still matched and delivered."""
         if self._phase == "running":
             self._phase = "draining"
             self.intake.open = False
@@ -156,31 +156,31 @@ class Service:
     def stop(self, drain: bool = True, timeout: float = 30.0) -> bool:
         """Finish the batch and the deliveries in flight, and close the state.
 
-        Whether all of it ended within `timeout` seconds; what did not is done again at the next
-        start, and the state stays open until the process ends. Without `drain` nothing is waited
-        for longer than it takes to let go.
+        Returns whether all of it ended within `timeout` seconds. If not, it is repeated at the next
+        start, and the state stays open until the process ends. Without `drain` the timeout is a
+        second.
         """
-        ended = self.halt(timeout if drain else _LET_GO)
+        ended = self.halt(timeout if drain else _ABORT)
         self.close()
         return ended
 
     def halt(self, timeout: float) -> bool:
-        """Finish what is in flight and begin nothing more; whether it ended within so many seconds.
-        What there is may still be asked for."""
+        """Finish work in flight and begin no more; returns whether it ended within the timeout. The
+        state stays open for reading."""
         with self._changing:
             if self._parts is None or self._halted is not None:
                 return self._halted is not False
             self.drain()
-            until = time.monotonic() + timeout
+            deadline = time.monotonic() + timeout
 
-            def left() -> float:
-                return max(0.1, until - time.monotonic())
+            def remaining() -> float:
+                return max(0.1, deadline - time.monotonic())
 
             ended = [
-                self._driver.stop(left()),
-                self.feeds.close(left()),
-                self._maintenance.stop(left()),
-                self._worker.stop(left()),
+                self._driver.stop(remaining()),
+                self.feeds.close(remaining()),
+                self._maintenance.stop(remaining()),
+                self._worker.stop(remaining()),
             ]
             self._halted = all(ended)
             return self._halted
@@ -195,19 +195,20 @@ class Service:
             self._phase = "stopped"
 
     def _suspended(self, id: str, reason: str) -> None:
-        """Who reads the stream of the service's own events hears of it too."""
+        """Publish a suspension to the stream of the service's own events."""
         core = self.core
-        # Dated now, it would make late what is published of the past, an archive say.
+        # With the present time it would advance the watermark, and a published archive would be
+        # late.
         at = min(core.now(), core.engine.newest())
         try:
             core.spool.publish([event_row("subscription.suspended", id, reason, at)])
         except SpoolError as error:
             _log.error("event.lost", id=id, reason=str(error))
 
-    # -- what there is ---------------------------------------------------------------------------
+    # -- parts -----------------------------------------------------------------------------------
 
     def _open(self) -> _Parts:
-        """Raises Starting where the state is not open."""
+        """The parts. Raises Starting while the state is not open."""
         if self._parts is None:
             raise Starting("the state is not open")
         return self._parts
@@ -257,15 +258,15 @@ class Service:
         return self.core.mailbox
 
     def backup(self, directory: Path) -> BackedUp:
-        """Copy the state into a directory that is new or empty, while all goes on."""
-        done = back_up(self.core, directory)
+        """Copy the state into a directory that is new or empty, while the service runs."""
+        backup = back_up(self.core, directory)
         _log.info("service.backed_up", directory=str(directory))
-        return done
+        return backup
 
     # -- figures ---------------------------------------------------------------------------------
 
     def figures(self) -> ServiceFigures:
-        """The figures of the service; does not wait for a busy engine."""
+        """The figures of the service; those of a busy engine may be older."""
         core = self.core
         now = core.now()
         engine, suspended, at = self._glance(now)
@@ -273,7 +274,7 @@ class Service:
         position = core.position
         oldest = None
         if last > position:
-            with suppress(SpoolError):  # then it is the pipeline's failure, and told there
+            with suppress(SpoolError):  # the pipeline then fails too, and reports it
                 oldest = stored_at(core.spool.path, position)
         return ServiceFigures(
             at=now,
@@ -293,21 +294,21 @@ class Service:
 
     def _glance(self, now: int) -> tuple[EngineFigures | None, tuple[str, ...], int]:
         core = self.core
-        with core.lock.within(_GLANCE) as got:
-            if got:
-                # A database that has given up is opened again by others; its state is told by them.
+        with core.lock.within(_GLANCE) as acquired:
+            if acquired:
+                # The pipeline reopens a broken database and reports its failure.
                 with suppress(DatabaseError, StateError):
                     figures = engine_figures(core.engine)
                     ids: tuple[str, ...] = ()
                     if figures.suspended:
-                        found = core.engine.registered(status="suspended", limit=_SHOWN)
-                        ids = tuple([each.id for each in found])
+                        suspended = core.engine.registered(status="suspended", limit=_SHOWN)
+                        ids = tuple([subscription.id for subscription in suspended])
                     self._last_figures = (figures, ids, now)
         return self._last_figures
 
 
 def _token(settings: Settings, state: Path) -> str:
-    """What clients must send: as set, or made once and kept in the state."""
+    """The token of clients: from the settings, or generated once and stored in the state."""
     if settings.server.token is not None:
         return settings.server.token.get_secret_value()
     path = state / TOKEN
@@ -320,7 +321,7 @@ def _token(settings: Settings, state: Path) -> str:
 
 
 def _sizes(state: Path) -> dict[str, int]:
-    """Bytes of each file, with what SQLite and DuckDB write beside it."""
+    """The size of each file in bytes, including write-ahead logs."""
     sizes: dict[str, int] = {}
     for name in ("broker.duckdb", "spool.sqlite", "mailbox.sqlite"):
         sizes[name] = sum(

@@ -1,8 +1,8 @@
-"""Subscriptions while documents flow: asked for, replaced, paused, dropped.
+"""Operations on subscriptions while documents flow: add, replace, pause, resume, drop.
 
-The engine's lock is held for each change, so it falls between two batches: the number of the first
-document that counts is exact, and no document passes a subscription by. What is in the mailbox for
-a subscription (its channels, its throttle) is there before it finds anything, and goes after it.
+Each change holds the engine's lock, so it falls between two batches: the number of the first
+document that counts is exact, and no later document is missed. The channels and the throttle of a
+subscription are in the mailbox before its first match, and are removed after the subscription.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from xscl.growth import growing
 _log = structlog.get_logger(__name__)
 
 MOST = 10_000
-"""Matches of a query after which a look into history ends."""
+"""Matches of a query after which its dry run ends."""
 
 LONGEST_ID = 1_000
-"""Characters of an id, which stands in addresses."""
+"""The largest number of characters of an id, which is a part of URLs."""
 
 
 class Subscriptions:
-    """The subscriptions of a state. Raises XsclError for what is wrong in a text."""
+    """The subscriptions of a state. Raises XsclError for an invalid text."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -52,10 +52,10 @@ class Subscriptions:
     ) -> list[Subscribed]:
         """Register the queries of a text, all or none; they count from the next document on.
 
-        One whose text is registered under its id already goes on as it is; a changed text takes the
-        place of the former and begins anew. With `backfill` (microseconds) new ones begin that long
-        before the newest stored document, and what they match there is delivered. The throttle, the
-        limit and the channels become those of each query.
+        A query that is registered with the same id and text is unchanged; a changed text replaces
+        the former and begins anew. With `backfill` (microseconds) new queries begin that long
+        before the newest stored document, and their matches there are delivered. Each query gets
+        the throttle, the limit and the channels.
         """
         compiled, warnings = _compile(text, name)
         for spec in channels:
@@ -73,30 +73,30 @@ class Subscriptions:
             own = throttle or throttles[query.id]
             if own is not None and own.variable is not None:
                 _check_variable(query, own.variable)
-        was = self._bounds(throttles)
+        before = self._bounds(throttles)
         with self._prepared(throttles, throttle, channels):
             outcomes, history = self._register(compiled, backfill, limit)
         with self._core.lock:
-            registered = {each.id: each for each in self._core.engine.registered_of(ids)}
+            registered = {entry.id: entry for entry in self._core.engine.registered_of(ids)}
         results = []
         for id, outcome in zip(ids, outcomes, strict=True):
             if id not in registered:
                 raise NotFound("subscription", id)
             _log.info("subscription." + outcome, id=id, first_doc=registered[id].first_doc)
-            results.append(Subscribed(registered[id], outcome, warnings, history, was[id]))
+            results.append(Subscribed(registered[id], outcome, warnings, history, before[id]))
         return results
 
     def _bounds(self, throttles: Mapping[str, Throttle | None]) -> dict[str, Bounds]:
-        """Those of subscriptions with these throttles; of one that is not registered, none."""
+        """The throttles, by id, together with the limits of those subscriptions that exist."""
         with self._core.lock:
             registered = self._core.engine.registered_of([*throttles])
-        own = {each.id: Bounds(throttles[each.id], each.limit) for each in registered}
+        own = {entry.id: Bounds(throttles[entry.id], entry.limit) for entry in registered}
         return {id: own.get(id, Bounds()) for id in throttles}
 
     def _register(
         self, compiled: list[Compiled], duration: int | None, limit: Limit | None
     ) -> tuple[list[Outcome], History | None]:
-        """What became of each, and what was found in history."""
+        """Register the queries; returns the outcome of each, and the matches in history."""
         core = self._core
         history = None
         with core.lock:
@@ -116,7 +116,7 @@ class Subscriptions:
         return outcomes, history
 
     def _outcome(self, query: Compiled) -> Outcome:
-        """What will become of a query."""
+        """The outcome that registering a query will have."""
         known = self._core.engine.registry.known(query.id)
         if known is None:
             return "new"
@@ -129,13 +129,13 @@ class Subscriptions:
         throttle: Throttle | None,
         specs: Sequence[ChannelSpec],
     ) -> Iterator[None]:
-        """Make the throttle and the channels of queries, which had these throttles before, before
-        anything is found; if the block fails, those that were new are gone again."""
+        """Create the throttle and the channels of queries before their first match; `before` are
+        the present throttles by id. If the block fails, new ones are removed again."""
         mailbox = self._core.mailbox
         with ExitStack() as undo:
-            for id, had in before.items():
+            for id, old_throttle in before.items():
                 if throttle is not None:
-                    if had is None:
+                    if old_throttle is None:
                         undo.callback(mailbox.remove_throttle, id)
                     try:
                         mailbox.set_throttle(id, throttle.variable, throttle.period)
@@ -151,8 +151,8 @@ class Subscriptions:
     def dry_run(
         self, text: str, since: int | None = None, name: str = "<request>", most: int = MOST
     ) -> History:
-        """What a text would have matched among the stored documents, of the last `since`
-        microseconds or all; nothing is registered. A query is given up after `most` matches."""
+        """The matches of a text among the stored documents of the last `since` microseconds, or
+        all; nothing is registered. A query ends after `most` matches."""
         compiled, _ = _compile(text, name)
         core = self._core
         with core.lock:
@@ -174,8 +174,8 @@ class Subscriptions:
             try:
                 core.engine.unsubscribe(id)
             except KeyError:
-                # It may have been dropped by a process that died before the mailbox knew of it.
-                if not half_gone(core.mailbox, id):
+                # A process may have died between dropping it in the engine and in the mailbox.
+                if not is_partly_dropped(core.mailbox, id):
                     raise NotFound("subscription", id) from None
             core.mailbox.drop(id, pending)
         _log.info("subscription.dropped", id=id, pending=pending)
@@ -186,21 +186,21 @@ class Subscriptions:
         return self.get(id)
 
     def resume(self, id: str) -> Registered:
-        """Go on with one that is paused or suspended, from the next document on."""
+        """Resume a subscription that is paused or suspended, from the next document on."""
         self._change("resume", id)
         return self.get(id)
 
-    def _change(self, what: Literal["pause", "resume"], id: str) -> None:
+    def _change(self, change: Literal["pause", "resume"], id: str) -> None:
         core = self._core
         with core.lock:
             try:
-                if what == "pause":
+                if change == "pause":
                     core.engine.pause(id, now=core.now())
                 else:
                     core.engine.resume(id, core.now())
             except KeyError:
                 raise NotFound("subscription", id) from None
-        _log.info(f"subscription.{what}d", id=id)
+        _log.info(f"subscription.{change}d", id=id)
 
     def get(self, id: str) -> Registered:
         with self._core.lock:
@@ -221,8 +221,8 @@ class Subscriptions:
         return self._core.engine.registered(status=status, prefix=prefix, after=after, limit=limit)
 
 
-def half_gone(mailbox: Mailbox, id: str) -> bool:
-    """Whether the mailbox does not know yet that the last subscription of an id is dropped."""
+def is_partly_dropped(mailbox: Mailbox, id: str) -> bool:
+    """Whether an id that the engine does not have was not yet dropped in the mailbox."""
     return (
         mailbox.holds(id)
         or mailbox.throttle(id) is not None
@@ -250,9 +250,9 @@ def _check_variable(query: Compiled, variable: str) -> None:
     """Matches have values of a variable only if it joins or is selected."""
     known = [name for name, _ in query.shape.delivery.variables]
     if variable not in known:
-        there = f"those of {', '.join(known)}" if known else "none at all"
+        names = f"those of {', '.join(known)}" if known else "none at all"
         raise Invalid(
-            f"matches of {query.id} have no values of {variable}; they have {there}: what joins, or"
+            f"matches of {query.id} have no values of {variable}; they have {names}: what joins, or"
             " stands in SELECT. A throttle goes by such values",
             "throttle.variable",
         )

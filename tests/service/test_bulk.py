@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.service.bulk import Which
+from broker.service.bulk import Selection
 from tests.service.api_harness import Running, problem, serving
 from tests.waiting import until
 
@@ -43,7 +43,7 @@ def publish(running: Running, id: str) -> None:
 
 
 def found(running: Running) -> set[tuple[str, str]]:
-    """Which subscription has found which document."""
+    """Selection subscription has found which document."""
 
     def matches() -> set[tuple[str, str]]:
         return {(each["query"], each["documents"][0]["id"]) for each in running.matches()}
@@ -140,7 +140,7 @@ def test_a_drop_of_many_that_was_cut_off_is_finished_when_it_is_asked_for_again(
 
     monkeypatch.setattr(running.service.mailbox, "drop_all", aborted)
     with pytest.raises(ConnectionAbortedError):
-        running.service.bulk.change("unsubscribe", Which(prefix="news-"), pending="drop")
+        running.service.bulk.change("unsubscribe", Selection(prefix="news-"), pending="drop")
     monkeypatch.undo()
     assert [*listed(running)] == ["blog"]
     told = changed(running, "unsubscribe", prefix="news-", pending="drop")
@@ -160,7 +160,7 @@ def test_all_of_a_request_is_done_or_nothing_of_it(
 
     monkeypatch.setattr(gaps, "open", full)
     with pytest.raises(OSError, match="no space"):
-        running.service.bulk.change("pause", Which(prefix="news-"))
+        running.service.bulk.change("pause", Selection(prefix="news-"))
     monkeypatch.undo()
     publish(running, "two")
     assert found(running) == {

@@ -1,8 +1,8 @@
-"""The HTTP API of the service: all its routes, put together.
+"""The HTTP API of the service: the application with all routes.
 
-In: a started service. Out: an ASGI application for a server. The routes are in `api_*.py`, the
-bodies in `schemas.py` and `replies.py`, what goes wrong in `problems.py`; `guard.py` stands
-in front of all of it.
+In: a started service. Out: an ASGI application for a server. The routes are in the modules beside
+this one, request bodies in `schemas.py`, responses in `replies.py`, errors in `problems.py`;
+`guard.py` checks each request before it reaches a route.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ _bearer = HTTPBearer(auto_error=False, description="The token of the service.")
 class Api:
     """The application over a service.
 
-    `app` is for the server; `drain` ends what waits for matches, so that the server can stop.
-    Streams with nothing to tell say so every `keep_alive` seconds.
+    `app` is for the server; `drain` ends requests that wait for matches, so that the server can
+    stop. Streams without matches send a comment every `keep_alive` seconds.
     """
 
     def __init__(self, service: Service, keep_alive: float = KEEP_ALIVE) -> None:
@@ -87,7 +87,7 @@ class Api:
         self.app: ASGIApp = Guard(_application(context), rules, service.metrics.observe_request)
 
     def drain(self) -> None:
-        """End event streams and long polls, now and from now on. From any thread."""
+        """End all event streams and long polls, present and later ones. For any thread."""
         self.waiting.drain()
 
 
@@ -115,7 +115,7 @@ def _application(context: Context) -> FastAPI:
     app.state.context = context
     for kind in problems.HANDLED:
         app.add_exception_handler(kind, problems.handle)
-    token = [Depends(_bearer)]  # for the description; the guard is who checks it
+    token = [Depends(_bearer)]  # for the description only; the guard checks the token
     for router in (
         documents.router,
         subscriptions.router,
@@ -133,29 +133,29 @@ def _application(context: Context) -> FastAPI:
 
 
 def _describe(app: FastAPI) -> None:
-    """The description of the API, made once."""
-    described = get_openapi(
+    """Add the routes of the API's description, which is generated once."""
+    description = get_openapi(
         title=app.title,
         version=app.version,
         description=app.description,
         routes=app.routes,
         tags=app.openapi_tags,
     )
-    schemas = described["components"]["schemas"]
+    schemas = description["components"]["schemas"]
     for model in (problems.ProblemDetails, MatchReply):
         _add(schemas, model.model_json_schema(ref_template="#/components/schemas/{model}"))
-    # What FastAPI would answer to a request that does not fit, and this application does not.
+    # FastAPI's own responses to invalid requests, which this application replaces.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    for methods in described["paths"].values():
+    for methods in description["paths"].values():
         for operation in methods.values():
             if "HTTPValidationError" in str(operation["responses"].get("422")):
                 del operation["responses"]["422"]
-    html = page(described)
+    html = page(description)
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> JSONResponse:
-        return JSONResponse(described)
+        return JSONResponse(description)
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -1,4 +1,4 @@
-"""Very many subscriptions are paused, resumed or dropped by one request."""
+"""Routes for pausing, resuming and dropping very many subscriptions by one request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.model import UNBOUNDED
 from broker.service.api.common import ApiContext, Context, problems
 from broker.service.api.replies import ChangedReply
 from broker.service.api.schemas import ChangeBody, UnsubscribeBody
-from broker.service.bulk import Change, Which
+from broker.service.bulk import Change, Selection
 from broker.service.core.answers import Pending
 
 router = APIRouter(prefix="/v1/subscriptions", tags=["subscriptions"])
@@ -60,13 +60,15 @@ async def unsubscribe(api: ApiContext, body: UnsubscribeBody) -> ChangedReply:
 
 
 async def _change(
-    api: Context, what: Change, body: ChangeBody, pending: Pending = "deliver"
+    api: Context, change: Change, body: ChangeBody, pending: Pending = "deliver"
 ) -> ChangedReply:
-    which = Which(
+    selection = Selection(
         None if body.ids is None else tuple(body.ids),
         body.prefix or "",
         body.after,
         body.limit or UNBOUNDED,
     )
-    change = partial(api.service.bulk.change, what, which, pending=pending, dry_run=body.dry_run)
-    return ChangedReply.model_validate(await api.change(change))
+    call = partial(
+        api.service.bulk.change, change, selection, pending=pending, dry_run=body.dry_run
+    )
+    return ChangedReply.model_validate(await api.change(call))

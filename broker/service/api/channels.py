@@ -1,4 +1,4 @@
-"""Channels, the ways out; and deliveries that were given up."""
+"""Routes for channels, and for deliveries that were given up."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ OfChannel = Annotated[str | None, Query(max_length=1_000, description="only thos
     responses=problems(),
     response_description="The channels by name.",
 )
-async def listed(api: ApiContext) -> list[dict[str, Any]]:
+async def list_channels(api: ApiContext) -> list[dict[str, Any]]:
     """All channels, with how far each has got and what went wrong last."""
-    found = await api.read(api.service.channels.all)
-    waiting = (await api.read(api.service.mailbox.figures)).backlog
+    entries = await api.read(api.service.channels.all)
+    backlog = (await api.read(api.service.mailbox.figures)).backlog
     return [
-        {**attributes(channel.without_secrets()), "waiting": waiting.get(channel.name, 0)}
-        for channel in found
+        {**attributes(channel.without_secrets()), "waiting": backlog.get(channel.name, 0)}
+        for channel in entries
     ]
 
 
@@ -72,8 +72,8 @@ async def put(
     """
     spec = channel_spec(api.service.settings.state, body, name)
     put = partial(api.service.channels.put, spec, body.subscription, replace=body.replace)
-    made, was = await api.change(put)
-    return {**attributes(made), "was": was and was.without_secrets()}
+    channel, before = await api.change(put)
+    return {**attributes(channel), "was": before and before.without_secrets()}
 
 
 @channels.get(
@@ -160,8 +160,8 @@ async def ack(api: ApiContext, name: Known, body: AckBody) -> Channel:
 )
 async def reset(api: ApiContext, name: Known, body: ResetBody) -> Channel:
     """Deliver all that is in the log behind a number, also what was delivered before."""
-    done = partial(api.service.channels.reset, name, body.after)
-    return (await api.read(done)).without_secrets()
+    call = partial(api.service.channels.reset, name, body.after)
+    return (await api.read(call)).without_secrets()
 
 
 @channels.post(
@@ -176,8 +176,8 @@ async def test(api: ApiContext, name: Known) -> TestReply:
 
     It is no match, moves nothing, and is not tried again. A pull channel cannot be tried.
     """
-    arrived, detail = await api.try_out(partial(api.service.channels.test, name))
-    return TestReply(ok=arrived, detail=detail)
+    delivered, detail = await api.try_out(partial(api.service.channels.test, name))
+    return TestReply(ok=delivered, detail=detail)
 
 
 # -- given up ----------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
-"""What the routes share: the service, the lanes in which its calls run, what waits, and how a
-blocking call is made without holding up the others.
+"""Shared by the routes: the service, the waiting clients, pages, and calls of the service.
 
-Calls of the service block: on the disk, on the engine. They run in threads, and in lanes, so that
-calls which wait for the engine do not keep anybody from publishing, reading or asking for health.
+Calls of the service block: on the disk, on the engine. They run in threads, in lanes of limited
+size, so that calls that wait for the engine do not delay publishing, reading or health checks.
 """
 
 from __future__ import annotations
@@ -28,29 +27,27 @@ from broker.service.service import Service
 Result = TypeVar("Result")
 
 NDJSON = "application/x-ndjson"
-"""A line of JSON for each."""
+"""The media type of JSON lines."""
 
 PAGE_BYTES = 8_000_000
-"""A page ends when it is as large as that."""
+"""The size in bytes at which a page ends."""
 
 KEEP_ALIVE = 15.0
-"""Seconds after which a stream with nothing to tell says so."""
+"""Seconds after which a stream without matches sends a comment."""
 
 
 def channel_spec(state: Path, body: ChannelBody | OwnChannelBody, name: str | None) -> ChannelSpec:
-    """The channel that is asked for. Raises Invalid for a file that must not be written.
-
-    A file in the state directory would be mixed up with, or rotated in place of, the state itself.
-    """
+    """The channel of a request. Raises Invalid for a file that must not be written: one in the
+    state directory could overwrite the state itself."""
     path = body.settings.get("path")
     if body.kind == "file" and isinstance(path, str) and path != "-":
         if not Path(path).is_absolute():
             raise Invalid("give the whole path of the file, from / on", "settings.path")
         try:
-            written = Path(path).resolve()
-        except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+            target = Path(path).resolve()
+        except (OSError, RuntimeError) as error:  # RuntimeError: a cycle of links
             raise Invalid(f"{path}: no file can be there ({error})", "settings.path") from None
-        if written.is_relative_to(state.resolve()):
+        if target.is_relative_to(state.resolve()):
             raise Invalid(
                 f"{path} is in the state directory, where only the service writes", "settings.path"
             )
@@ -59,7 +56,7 @@ def channel_spec(state: Path, body: ChannelBody | OwnChannelBody, name: str | No
 
 @dataclass(slots=True)
 class Lanes:
-    """How many calls of each sort run at once; the others wait for their turn."""
+    """How many calls of each kind run at once; the others wait."""
 
     intake: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
     reading: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
@@ -70,7 +67,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a route works with."""
+    """The service and everything else that a route uses."""
 
     service: Service
     waiting: Waiting
@@ -80,23 +77,23 @@ class Context:
     known: Known = field(default_factory=Known)
 
     async def publish(self, call: Callable[[], Result]) -> Result:
-        """Run what takes documents in."""
+        """Run a call that accepts documents."""
         return await anyio.to_thread.run_sync(call, limiter=self.lanes.intake)
 
     async def read(self, call: Callable[[], Result]) -> Result:
-        """Run what reads matches and channels."""
+        """Run a call that reads matches or channels."""
         return await anyio.to_thread.run_sync(call, limiter=self.lanes.reading)
 
     async def watch(self, call: Callable[[], Result]) -> Result:
-        """Run what looks after the service itself."""
+        """Run a call that reads the figures of the service."""
         return await anyio.to_thread.run_sync(call, limiter=self.lanes.watching)
 
     async def change(self, call: Callable[[], Result]) -> Result:
-        """Run what may have to wait for the engine."""
+        """Run a call that may wait for the engine."""
         return await anyio.to_thread.run_sync(call, limiter=self.lanes.changing)
 
     async def try_out(self, call: Callable[[], Result]) -> Result:
-        """Run what waits for somebody elsewhere."""
+        """Run a call that waits for a receiver elsewhere."""
         return await anyio.to_thread.run_sync(call, limiter=self.lanes.trying)
 
 
@@ -107,21 +104,21 @@ def page(
     chunk: int,
     measure: Callable[[Result], tuple[int, int]],
 ) -> Iterator[Result]:
-    """What `read(after, count)` gives, at most `limit` and at most `PAGE_BYTES`, or one if that is
-    larger. Read `chunk` at a time, so that a page of what is large is not held twice; `measure`
-    tells the number and the bytes of each."""
+    """Entries of `read(after, count)`: at most `limit`, and no more once they have `PAGE_BYTES`.
+    They are read `chunk` at a time, so that large ones are not all in memory; `measure` returns the
+    number and the bytes of an entry."""
     size = 0
     while limit > 0 and size < PAGE_BYTES:
-        found = read(after, min(chunk, limit))
-        for each in found:
-            yield each
-            after, more = measure(each)
+        entries = read(after, min(chunk, limit))
+        for entry in entries:
+            yield entry
+            after, more = measure(entry)
             size += more
             if size >= PAGE_BYTES:
                 return
-        if len(found) < min(chunk, limit):
+        if len(entries) < min(chunk, limit):
             return
-        limit -= len(found)
+        limit -= len(entries)
 
 
 async def _context(request: Request) -> Context:
@@ -130,13 +127,13 @@ async def _context(request: Request) -> Context:
 
 
 ApiContext = Annotated[Context, Depends(_context)]
-"""The parameter of a route."""
+"""The context as the parameter of a route."""
 
 COMMON = ("malformed", "unauthorized", "misdirected-host", "invalid", "internal", "starting")
-"""Problems that any route below /v1 may answer with."""
+"""Problems that any route below /v1 may return."""
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The documented problems of a route below /v1, besides those of all."""
-    wanted = set(codes) | set(COMMON)
-    return documented(*(code for code in KINDS if code in wanted))
+    """The documented problems of a route below /v1: these and the common ones."""
+    own = set(codes) | set(COMMON)
+    return documented(*(code for code in KINDS if code in own))

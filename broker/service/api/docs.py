@@ -1,5 +1,4 @@
-"""The API's own page: its OpenAPI description as plain HTML, without scripts and without
-network."""
+"""The page /docs: the OpenAPI description as plain HTML, without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -104,17 +103,17 @@ def _schemas(schemas: Mapping[str, Any]) -> Iterator[str]:
         yield f'<details id="{escape(name)}"><summary><code>{escape(name)}</code></summary>'
         yield _paragraphs(schema.get("description", ""))
         yield "<table>"
-        for field, described in schema.get("properties", {}).items():
+        for field, kind in schema.get("properties", {}).items():
             needed = " (needed)" if field in schema.get("required", ()) else ""
             yield (
-                f"<tr><td><code>{escape(field)}</code>{needed}<td>{_type(described)}"
-                f"<td>{_words(described.get('description', ''))}</tr>"
+                f"<tr><td><code>{escape(field)}</code>{needed}<td>{_type(kind)}"
+                f"<td>{_words(kind.get('description', ''))}</tr>"
             )
         yield "</table></details>"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """A type in a few words, with links to the shapes."""
+    """A type in a few words, with links to the schemas."""
     if reference := schema.get("$ref"):
         name = escape(reference.rpartition("/")[2])
         return f'<a href="#{name}">{name}</a>'
@@ -134,5 +133,5 @@ def _paragraphs(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    """A text in which what stands between backticks is code."""
+    """A text as HTML; what is between backticks becomes code."""
     return _CODE.sub(r"<code>\1</code>", escape(text))

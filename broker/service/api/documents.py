@@ -1,4 +1,4 @@
-"""Publishing: documents come in, and are accepted once they are on disk."""
+"""The route for publishing documents, which are accepted once they are on disk."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ async def publish(
 ) -> Accepted:
     """One XML document, or many as lines of JSON: all of them or none.
 
-    The answer says 202 once the documents are on disk; from then on they are processed whatever
-    happens. A request of which no answer came may be repeated: a document whose id is known already
-    is dropped, and `known` counts those. What is no well-formed document is accepted too, and kept
-    aside with the reason when its turn comes (see /v1/dead-letters).
+    The response is 202 once the documents are on disk; from then on they are processed whatever
+    happens. A request without a response may be repeated: a document whose id is known already is
+    dropped, and `known` counts those. A document that is not well-formed is accepted too, and
+    becomes a dead letter with the reason (see /v1/dead-letters).
     """
     if not _STREAM.fullmatch(stream):
         raise Invalid(f"{stream!r} cannot be the name of a stream", "stream")
@@ -140,7 +140,7 @@ async def publish(
         timestamp = _time(document_timestamp)
         id = _text("Document-Id", document_id)
         revision = _flag(document_revision)
-        xml = _recoded(await _body(request), charset)
+        xml = _recode(await _body(request), charset)
         posted = Posted(xml, id or key, timestamp, revision)
         call = partial(_publish, api, stream, [posted])
     else:
@@ -161,7 +161,7 @@ def _publish(api: Context, stream: str, documents: list[Posted]) -> Accepted:
 
 
 async def _body(request: Request) -> bytes:
-    """The whole body; the guard in front sees to it that it is not too large."""
+    """The whole body, whose size the guard limits."""
     whole = bytearray()
     async for part in request.stream():
         whole += part
@@ -170,8 +170,8 @@ async def _body(request: Request) -> bytes:
     return bytes(whole)
 
 
-def _recoded(body: bytes, charset: object) -> bytes:
-    """The document, in UTF-8 if the header says how it is encoded: it knows better than the
+def _recode(body: bytes, charset: object) -> bytes:
+    """The document, in UTF-8 if the header has a charset, which takes precedence over the
     document's own declaration (RFC 7303, section 3)."""
     if not isinstance(charset, str):
         return body
@@ -184,7 +184,7 @@ def _recoded(body: bytes, charset: object) -> bytes:
 
 
 def _text(name: str, value: str | None) -> str | None:
-    """The text of a header: UTF-8, which HTTP hands over byte by byte."""
+    """The text of a header in UTF-8, which the framework has decoded as Latin-1."""
     if value is None:
         return None
     try:
@@ -199,10 +199,10 @@ def _text(name: str, value: str | None) -> str | None:
 def _time(value: str | None) -> int | None:
     if value is None:
         return None
-    found = microseconds(value)
-    if found is None:
+    time = microseconds(value)
+    if time is None:
         raise Invalid(f"{value!r} is neither a date nor a number of seconds", "Document-Timestamp")
-    return found
+    return time
 
 
 def _flag(value: str | None) -> bool:

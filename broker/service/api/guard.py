@@ -1,14 +1,14 @@
-"""Checks a request before any of it is read: host, token, size, and how much is under way.
+"""Checks host, token and size of each request before its body is read.
 
 An ASGI layer around the application. In: a request. Out: the same request, with its body counted,
 or a problem.
 
-- The `Host` must be a name of this service while it listens on loopback only, so that a web page
-  whose name was made to point here (DNS rebinding) gets nothing.
-- Everything below `/v1` needs the token, compared in constant time; `/metrics` its own, if there is
-  one. Atom feeds carry a key of their own in the address, since feed readers send no headers.
-- A body is never larger than `max_body`, and all bodies under way together not larger than a few
-  of those: further requests get 429 with Retry-After.
+- If the service listens on loopback only, `Host` must be one of its names. So a web page whose
+  domain is made to resolve to this machine (DNS rebinding) has no access.
+- Paths below `/v1` need the token, compared in constant time; `/metrics` has a token of its own if
+  one is set. Atom feeds have a key in the address, since feed readers send no headers.
+- A body is at most `max_body`, and all bodies in memory together a few times that: further
+  requests get 429 with Retry-After.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _log = structlog.get_logger(__name__)
 _TOKEN = "the setting server.token, or of the file `token` in the state directory"
 
 _BODIES = 8
-"""How many bodies of the largest size may be held at once."""
+"""How many bodies of the largest size may be in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the guard goes by. `hosts`: names that a Host header may have, None for any."""
+    """The rules of the guard. `hosts`: the allowed names in Host headers, None for any."""
 
     token: str
     metrics_token: str | None
@@ -45,7 +45,7 @@ class Rules:
 
 
 def own_hosts(host: str, public_url: str | None) -> frozenset[str] | None:
-    """The names under which a service that listens on `host` is asked; None if others reach it."""
+    """The allowed hosts of a service that listens on `host`; None, for any, unless on loopback."""
     if not is_loopback(host):
         return None
     names = {"localhost", "127.0.0.1", "::1", host.lower()}
@@ -54,15 +54,15 @@ def own_hosts(host: str, public_url: str | None) -> frozenset[str] | None:
 
 
 def feed_key(token: str, subscription: str) -> str:
-    """The key in the address of a subscription's feed: it opens that feed and nothing else."""
-    named = b"feed:" + subscription.encode("utf-8", "surrogatepass")
-    return hmac.digest(token.encode(), named, "sha256").hex()[:32]
+    """The key in the address of a subscription's feed, which gives access to that feed only."""
+    message = b"feed:" + subscription.encode("utf-8", "surrogatepass")
+    return hmac.digest(token.encode(), message, "sha256").hex()[:32]
 
 
-def same(given: str, expected: str) -> bool:
-    """Whether two secrets are equal, in a time that does not tell how far they are."""
+def same(secret: str, expected: str) -> bool:
+    """Whether two secrets are equal, compared in constant time."""
     return hmac.compare_digest(
-        given.encode("utf-8", "surrogatepass"), expected.encode("utf-8", "surrogatepass")
+        secret.encode("utf-8", "surrogatepass"), expected.encode("utf-8", "surrogatepass")
     )
 
 
@@ -81,22 +81,22 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        body, answer = _Body(self, receive), _Answer(scope["path"], send)
+        body, reply = _Body(self, receive), _Reply(scope["path"], send)
         try:
             self._check(scope["path"], Headers(scope=scope))
-            await self.app(scope, body.receive, answer.send)
+            await self.app(scope, body.receive, reply.send)
         except Problem as problem:
-            await response(problem)(scope, receive, answer.send)
+            await response(problem)(scope, receive, reply.send)
         except Exception as error:
             _log.error("api.failed", method=scope["method"], route=_route(scope), exc_info=error)
-            if not answer.complete:
-                raise  # the server breaks the connection, so that nobody takes it for all
+            if not reply.complete:
+                raise  # the server closes the connection, which marks the response as incomplete
         finally:
             self._held -= body.size
-            self._observe(scope["method"], _route(scope), answer.status)
+            self._observe(scope["method"], _route(scope), reply.status)
 
     def _check(self, path: str, headers: Headers) -> None:
-        """Raises Problem."""
+        """Raises Problem if host, token or length are not allowed."""
         hosts = self.rules.hosts
         if hosts is not None and _name(headers.get("host", "")) not in hosts:
             raise Problem("misdirected-host", "the Host header names another host")
@@ -109,8 +109,8 @@ class Guard:
             raise self._too_large()
 
     def _check_token(self, headers: Headers, expected: str, where: str) -> None:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if not expected or scheme.lower() != "bearer" or not same(given.strip(), expected):
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if not expected or scheme.lower() != "bearer" or not same(token.strip(), expected):
             raise Problem(
                 "unauthorized",
                 f"send the header Authorization: Bearer TOKEN, with the token of {where}",
@@ -124,7 +124,7 @@ class Guard:
         )
 
     def hold(self, body: _Body, more: int) -> None:
-        """Account for bytes of a body that have come. Raises Problem if they are too many."""
+        """Count received bytes of a body. Raises Problem if they are too many."""
         body.size += more
         self._held += more
         if body.size > self.rules.max_body:
@@ -135,7 +135,7 @@ class Guard:
 
 
 class _Body:
-    """The body of one request, counted as it comes."""
+    """The body of one request, whose bytes are counted as they are received."""
 
     def __init__(self, guard: Guard, receive: Receive) -> None:
         self.guard = guard
@@ -149,12 +149,12 @@ class _Body:
         return message
 
 
-class _Answer:
-    """The answer to one request. Nothing is guessed about types of content, and nothing below /v1
-    stays in a cache."""
+class _Reply:
+    """The response to one request, with headers that forbid guessing of content types and, below
+    /v1, caching."""
 
     def __init__(self, path: str, send: Send) -> None:
-        self.status = 499  # the client went away before there was one
+        self.status = 499  # until there is a response: the client closed the connection
         self.complete = False
         self._send = send
         self._extra = [(b"x-content-type-options", b"nosniff")]
@@ -173,7 +173,7 @@ class _Answer:
 
 
 def _route(scope: Scope) -> str:
-    """The path of the route, not of the request: there are only so many."""
+    """The path of the route, not of the request, so that the number of labels is bounded."""
     return getattr(scope.get("route"), "path", "none")
 
 

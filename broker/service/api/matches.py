@@ -1,4 +1,4 @@
-"""Reading matches: pages with a cursor, long polling, an event stream, and sending one again."""
+"""Routes for matches: pages with a cursor, long polling, an event stream, and resending."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ router = APIRouter(prefix="/v1/matches", tags=["matches"])
 
 _EVENTS = "text/event-stream"
 _CHUNK = 100
-"""Matches that are read at once."""
+"""The number of matches that are read at once."""
 
 _RETRY = 2_000
-"""Milliseconds after which a client whose stream has ended asks again."""
+"""Milliseconds after which a client whose stream has ended connects again."""
 
 Subscription = Annotated[
     str | None,
@@ -37,7 +37,7 @@ Subscription = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Lines of JSON, the number of each, and the cursor behind them."""
+    """Lines of JSON, the number of each, and the cursor for the next page."""
 
     lines: list[bytes]
     numbers: list[int]
@@ -77,7 +77,7 @@ async def matches(
             ge=0,
             le=LARGEST,
             description="only matches numbered above it; without it all, or what the channel has "
-            "not",
+            "not acknowledged",
         ),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
@@ -87,42 +87,42 @@ async def matches(
 ) -> Response:
     """Matches as lines of JSON, oldest first; `Next-Cursor` is `after` of the next request.
 
-    Who keeps that number misses nothing and gets nothing twice. With `wait` the request is answered
-    as soon as there is a match. A page may hold fewer than `limit` where matches are large. A pull
-    channel keeps the number itself: see POST /v1/channels/{name}/ack. While it is paused its pages
-    are empty.
+    A client that stores that number misses no match and gets none twice. With `wait` the response
+    comes as soon as there is a match. A page may hold fewer than `limit` if matches are large. A
+    pull channel stores the number itself: see POST /v1/channels/{name}/ack. While it is paused its
+    pages are empty.
     """
-    whose, begin = subscription, after
+    source, begin = subscription, after
     if channel is not None:
-        known = await api.read(partial(_pulled, api, channel))
-        whose, begin = known.subscription, known.cursor if after is None else after
-    read = partial(_page, api, whose, begin or 0, limit)
+        pull = await api.read(partial(_pull_channel, api, channel))
+        source, begin = pull.subscription, pull.cursor if after is None else after
+    read = partial(_page, api, source, begin or 0, limit)
     if channel is not None:
-        read = partial(_pulled_page, api, channel, begin or 0, limit)
-    with api.waiting.watch(None if whose is None else [whose]) as watch:
-        end = time.monotonic() + wait
-        found = await api.read(read)
-        if not found.lines and not begin and subscription is not None:
+        read = partial(_channel_page, api, channel, begin or 0, limit)
+    with api.waiting.watch(None if source is None else [source]) as watch:
+        deadline = time.monotonic() + wait
+        result = await api.read(read)
+        if not result.lines and not begin and subscription is not None:
             await api.change(partial(api.service.subscriptions.get, subscription))
-        while not found.lines and not api.waiting.draining:
-            left = end - time.monotonic()
-            if left <= 0 or not await watch.news(left, request):
+        while not result.lines and not api.waiting.draining:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not await watch.news(remaining, request):
                 break
-            found = await api.read(read)
-    headers = {"Next-Cursor": str(found.cursor)}
-    return Response(b"".join(found.lines), media_type=NDJSON, headers=headers)
+            result = await api.read(read)
+    headers = {"Next-Cursor": str(result.cursor)}
+    return Response(b"".join(result.lines), media_type=NDJSON, headers=headers)
 
 
-def _pulled(api: Context, name: str) -> Channel:
+def _pull_channel(api: Context, name: str) -> Channel:
     channel = api.service.channels.get(name)
     if channel.kind != "pull":
         raise Conflict(f"{name} is a {channel.kind} channel: it delivers by itself")
     return channel
 
 
-def _pulled_page(api: Context, name: str, after: int, limit: int) -> Page:
-    """A page of a pull channel, as it is now: it may have been paused while its reader waited."""
-    channel = _pulled(api, name)
+def _channel_page(api: Context, name: str, after: int, limit: int) -> Page:
+    """A page of a pull channel in its present state: it may have been paused meanwhile."""
+    channel = _pull_channel(api, name)
     if channel.status != "active":
         return Page([], [], after)
     return _page(api, channel.subscription, after, limit)
@@ -130,12 +130,12 @@ def _pulled_page(api: Context, name: str, after: int, limit: int) -> Page:
 
 def _page(api: Context, subscription: str | None, after: int, limit: int) -> Page:
     def lines(after: int, count: int) -> list[tuple[int, bytes]]:
-        found = api.service.mailbox.matches(subscription, after, count)
-        return [(each.n, to_json(each.to_json()) + b"\n") for each in found]
+        matches = api.service.mailbox.matches(subscription, after, count)
+        return [(match.n, to_json(match.to_json()) + b"\n") for match in matches]
 
-    read = list(page(lines, after, limit, _CHUNK, lambda each: (each[0], len(each[1]))))
-    numbers = [n for n, _ in read]
-    return Page([line for _, line in read], numbers, numbers[-1] if numbers else after)
+    entries = list(page(lines, after, limit, _CHUNK, lambda entry: (entry[0], len(entry[1]))))
+    numbers = [n for n, _ in entries]
+    return Page([line for _, line in entries], numbers, numbers[-1] if numbers else after)
 
 
 # -- event stream --------------------------------------------------------------------------------
@@ -190,22 +190,22 @@ async def stream(
     connection sends `Last-Event-ID` and misses nothing; browsers do so by themselves. Comments keep
     the connection alive while there is nothing to tell.
     """
-    # "X-Accel-Buffering" is for nginx, which would keep back what is small.
+    # "X-Accel-Buffering" is for nginx, which would otherwise buffer small events.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     events = _events(api, subscription, begin)
     return StreamingResponse(events, media_type=_EVENTS, headers=headers)
 
 
 async def _events(api: Context, subscription: str | None, after: int) -> AsyncIterator[bytes]:
-    """The events of a page are sent at once: one by one they cost ten times as much."""
-    # With an id and without data: who loses the connection before the first match knows its place.
+    """The events of a page are sent together, since sending each costs ten times as much."""
+    # An id without data, from which clients continue that lose the connection before a match.
     yield format_sse_event(comment="matches", id=str(after), retry=_RETRY)
     with api.waiting.watch(None if subscription is None else [subscription]) as watch:
         while not api.waiting.draining:
-            found = await api.read(partial(_page, api, subscription, after, _CHUNK))
-            if found.lines:
-                yield b"".join(map(_event, found.numbers, found.lines))
-                after = found.cursor
+            matches = await api.read(partial(_page, api, subscription, after, _CHUNK))
+            if matches.lines:
+                yield b"".join(map(_event, matches.numbers, matches.lines))
+                after = matches.cursor
             elif not await watch.news(api.keep_alive):
                 yield KEEPALIVE_COMMENT
 

@@ -32,7 +32,7 @@ from broker.spark.documents import microseconds
 router = APIRouter(prefix="/v1")
 
 _CHUNK = 20
-"""Dead letters that are read from the state at once."""
+"""The number of dead letters that are read from the state at once."""
 
 
 @router.get(
@@ -44,7 +44,7 @@ _CHUNK = 20
     response_description="The service at a glance.",
 )
 async def status(api: ApiContext) -> StatusReply:
-    """How all parts fare: intake, pipeline, subscriptions, deliveries, feeds, files."""
+    """The figures of all parts: intake, pipeline, subscriptions, deliveries, feeds, files."""
     return await api.watch(partial(status_reply, api.service, len(api.waiting)))
 
 
@@ -106,7 +106,9 @@ async def letters(
     """
     read = api.service.letters.page
     return await api.change(
-        lambda: list(page(read, after, limit, _CHUNK, lambda each: (each.number, len(each.xml))))
+        lambda: list(
+            page(read, after, limit, _CHUNK, lambda letter: (letter.number, len(letter.xml)))
+        )
     )
 
 

@@ -1,8 +1,8 @@
-"""What goes wrong, as HTTP says it: problem details (RFC 9457) in JSON.
+"""Errors as HTTP responses: problem details (RFC 9457) in JSON.
 
 In: exceptions of the service, of the language and of the framework. Out: responses of the type
-`application/problem+json`. Every kind of problem is in `KINDS`, with its status; a program may rely
-on `type`, a person reads `detail`, and `errors` tells the places.
+`application/problem+json`. All kinds of problems are in `KINDS`, with their status; `type` is for
+programs, `detail` for people, and `errors` has the places.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _BY_KIND: dict[type[errors.ServiceError], str] = {
     errors.NotFound: "not-found",
     errors.Conflict: "conflict",
 }
-_SAID = {
+_MESSAGES = {
     "missing": "it is missing",
     "extra_forbidden": "there is no such field",
 }
@@ -89,7 +89,7 @@ class ProblemDetails(BaseModel):
 
 
 class Problem(HTTPException):
-    """A problem to answer with. `code` is a key of `KINDS`."""
+    """A problem as the response to a request. `code` is a key of `KINDS`."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Problem(HTTPException):
 
 
 def finding(diagnostic: Diagnostic) -> Finding:
-    """A diagnostic of the language, with its caret text."""
+    """A diagnostic of the language, with its rendered text."""
     return Finding(
         code=diagnostic.code,
         message=diagnostic.message,
@@ -126,12 +126,12 @@ def response(problem: Problem) -> Response:
         detail=problem.detail,
         errors=list(problem.findings),
     )
-    plain = details.model_dump(exclude_none=True)
-    return Response(to_json(plain), status, problem.headers, MEDIA_TYPE)
+    body = to_json(details.model_dump(exclude_none=True))
+    return Response(body, status, problem.headers, MEDIA_TYPE)
 
 
 def to_json(value: object) -> bytes:
-    """JSON in UTF-8. Half a surrogate pair, which UTF-8 cannot hold, is written as an escape."""
+    """JSON in UTF-8. A lone surrogate, which UTF-8 cannot encode, is escaped."""
     try:
         return json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -142,12 +142,12 @@ def to_json(value: object) -> bytes:
 
 
 def of_service(error: errors.ServiceError | XsclError) -> Problem:
-    """The problem of what the service or the language refuses."""
+    """The problem for an error of the service or of the language."""
     match error:
         case XsclError():
-            found = [finding(diagnostic) for diagnostic in error.diagnostics]
+            findings = [finding(diagnostic) for diagnostic in error.diagnostics]
             first = error.diagnostics[0]
-            return Problem("xscl", f"line {first.span.line}: {first.message}", found)
+            return Problem("xscl", f"line {first.span.line}: {first.message}", findings)
         case errors.Busy() | errors.Starting():
             code = "backlog-full" if isinstance(error, errors.Busy) else "starting"
             wait = str(max(1, math.ceil(error.retry_after)))
@@ -155,11 +155,11 @@ def of_service(error: errors.ServiceError | XsclError) -> Problem:
         case errors.Draining():
             return Problem("draining", str(error), headers={"Retry-After": "10"})
         case errors.Invalid():
-            found = [
+            findings = [
                 Finding(code="invalid", message=str(error), where=error.where, line=error.line)
             ]
             place = "" if error.line is None else f"line {error.line}: "
-            return Problem("invalid", f"{place}{error}", found)
+            return Problem("invalid", f"{place}{error}", findings)
     for kind, code in _BY_KIND.items():
         if isinstance(error, kind):
             return Problem(code, str(error))
@@ -167,41 +167,43 @@ def of_service(error: errors.ServiceError | XsclError) -> Problem:
     return Problem("internal", f"an error that the service has no answer for: {error}")
 
 
-def wrong_type(wanted: str, request: Request) -> Problem:
-    """The problem of a body of another type than is wanted."""
+def wrong_type(expected: str, request: Request) -> Problem:
+    """The problem for a body of another type than the expected one."""
     sent = request.headers.get("content-type") or "nothing"
-    said = f"the body must be of the type {wanted}, and the header Content-Type says {sent[:100]}"
-    return Problem("unsupported-media-type", said)
+    detail = (
+        f"the body must be of the type {expected}, and the header Content-Type says {sent[:100]}"
+    )
+    return Problem("unsupported-media-type", detail)
 
 
 def of_validation(error: RequestValidationError, request: Request) -> Problem:
-    """The problem of a request whose parameters or body do not fit."""
-    found = error.errors()
-    if any(e["loc"] == ("body",) and isinstance(e.get("input"), bytes) for e in found):
+    """The problem for a request with invalid parameters or an invalid body."""
+    problems = error.errors()
+    if any(e["loc"] == ("body",) and isinstance(e.get("input"), bytes) for e in problems):
         return wrong_type("application/json", request)
-    broken = next((e for e in found if e["type"] == "json_invalid"), None)
+    broken = next((e for e in problems if e["type"] == "json_invalid"), None)
     if broken is not None:
         return _broken_json(broken, error.body)
-    findings = [Finding(code=e["type"], message=_message(e), where=_where(e)) for e in found]
+    findings = [Finding(code=e["type"], message=_message(e), where=_where(e)) for e in problems]
     first = findings[0]
     detail = f"{first.where}: {first.message}" if first.where else first.message
     return Problem("invalid", detail, findings)
 
 
 def _message(error: dict[str, Any]) -> str:
-    """What is wrong, without the words of the library."""
+    """The message of a validation error, without the wording of the library."""
     if error["type"] == "string_pattern_mismatch":
         return f"{error['input'][:100]!r}: {PATTERNS.get(error['ctx']['pattern'], error['msg'])}"
-    said: str = error["msg"]
-    return _SAID.get(error["type"], said.removeprefix("Value error, "))
+    message: str = error["msg"]
+    return _MESSAGES.get(error["type"], message.removeprefix("Value error, "))
 
 
 def _broken_json(error: dict[str, Any], body: object) -> Problem:
     text, at = str(body), int(error["loc"][-1])
     line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
     message = f"not JSON: {error['ctx']['error']}"
-    found = Finding(code="json", message=message, where="body", line=line, column=column)
-    return Problem("malformed", f"{message}, line {line} column {column}", [found])
+    cause = Finding(code="json", message=message, where="body", line=line, column=column)
+    return Problem("malformed", f"{message}, line {line} column {column}", [cause])
 
 
 def _where(error: dict[str, Any]) -> str | None:
@@ -211,7 +213,7 @@ def _where(error: dict[str, Any]) -> str | None:
 
 
 async def handle(request: Request, error: Exception) -> Response:
-    """The handler of every exception that the application knows."""
+    """The exception handler of the application."""
     match error:
         case Problem():
             return response(error)
@@ -227,10 +229,10 @@ async def handle(request: Request, error: Exception) -> Response:
 
 def _of_framework(request: Request, error: HTTPException) -> Problem:
     code = _BY_STATUS.get(error.status_code, "internal")
-    said = error.detail
-    if said == HTTPStatus(error.status_code).phrase:
-        said = f"{request.method} {request.url.path}: {KINDS[code][1].lower()}; see /docs"
-    return Problem(code, said, headers=error.headers)
+    detail = error.detail
+    if detail == HTTPStatus(error.status_code).phrase:
+        detail = f"{request.method} {request.url.path}: {KINDS[code][1].lower()}; see /docs"
+    return Problem(code, detail, headers=error.headers)
 
 
 HANDLED: tuple[type[Exception], ...] = (
@@ -245,11 +247,11 @@ HANDLED: tuple[type[Exception], ...] = (
 
 
 def documented(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may answer with these kinds of problems."""
+    """The `responses` of a route that may return these kinds of problems."""
     by_status: dict[int, list[str]] = {}
     for code in codes:
         by_status.setdefault(KINDS[code][0], []).append(code)
-    return {status: _documented(status, found) for status, found in sorted(by_status.items())}
+    return {status: _documented(status, same) for status, same in sorted(by_status.items())}
 
 
 def _documented(status: int, codes: Iterable[str]) -> dict[str, Any]:
@@ -265,7 +267,7 @@ def _documented(status: int, codes: Iterable[str]) -> dict[str, Any]:
         }
         for code in codes
     }
-    described: dict[str, Any] = {
+    documentation: dict[str, Any] = {
         "description": ". ".join(KINDS[code][1] for code in codes) + ".",
         "content": {
             MEDIA_TYPE: {
@@ -275,10 +277,10 @@ def _documented(status: int, codes: Iterable[str]) -> dict[str, Any]:
         },
     }
     if status in (429, 503):
-        described["headers"] = {
+        documentation["headers"] = {
             "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}
         }
-    return described
+    return documentation
 
 
 _EXAMPLES = {

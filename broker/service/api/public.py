@@ -1,4 +1,4 @@
-"""What is asked without the token of the API: Atom feeds, which have keys; health; metrics."""
+"""Routes without the token of the API: Atom feeds, which have keys; health; metrics."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ router = APIRouter()
 
 ATOM = "application/atom+xml"
 _MAX_AGE = 60
-"""Seconds for which a feed reader need not ask again."""
+"""Seconds for which feed readers may cache a feed."""
 
 _SETTLED = 2
-"""Seconds after a match, whole ones, until no other of the same second can come into the log."""
+"""Full seconds after a match until no other of the same second can be added to the log."""
 
 
 # -- Atom ------------------------------------------------------------------------------------------
@@ -95,20 +95,20 @@ async def atom_feed(
 
 
 def _feed(api: Context, subscription: str, url: str) -> tuple[bytes, datetime | None]:
-    """The feed, and when its newest match was taken; None while another may come in that second,
-    since the time would then say of two feeds that they are the same."""
+    """The feed, and when its newest match entered the log; None while others may follow in the same
+    second, as two versions of the feed would then have the same time."""
     mailbox = api.service.mailbox
     now = mailbox.now() // 1_000_000  # before the feed is read
     newest = mailbox.latest(subscription, 1)
     since = None if newest else api.service.subscriptions.get(subscription).since
     body = atom(mailbox, subscription, url, since=since)
-    taken = newest[0].taken // 1_000_000 if newest else now
-    return body, datetime.fromtimestamp(taken, UTC) if taken + _SETTLED <= now else None
+    changed = newest[0].taken // 1_000_000 if newest else now
+    return body, datetime.fromtimestamp(changed, UTC) if changed + _SETTLED <= now else None
 
 
 def _known(etag: str, changed: datetime | None, match: str | None, since: str | None) -> bool:
-    """Whether the client has it already (RFC 9110, section 13.2.2: the ETag decides if it is
-    sent)."""
+    """Whether the client has this version already (RFC 9110, section 13.2.2: the ETag takes
+    precedence)."""
     if match is not None:
         tags = [tag.strip().removeprefix("W/") for tag in match.split(",")]
         return "*" in tags or etag in tags
@@ -152,11 +152,12 @@ async def ready(api: ApiContext) -> Response:
     """Whether documents are accepted and matched; if not, why."""
     try:
         figures = await api.watch(api.service.figures)
-        found = health.reasons(figures, api.service.settings.intake.min_free)
+        reasons = health.reasons(figures, api.service.settings.intake.min_free)
     except ServiceError as error:
-        found = [health.Reason("starting" if isinstance(error, Starting) else "failed", str(error))]
-    reply = ReadyReply.model_validate({"ready": not found, "reasons": found})
-    status = 503 if found else 200
+        code = "starting" if isinstance(error, Starting) else "failed"
+        reasons = [health.Reason(code, str(error))]
+    reply = ReadyReply.model_validate({"ready": not reasons, "reasons": reasons})
+    status = 503 if reasons else 200
     return JSONResponse(reply.model_dump(), status, {"Cache-Control": "no-store"})
 
 

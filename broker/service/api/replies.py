@@ -1,5 +1,5 @@
-"""What the HTTP API answers with: one documented shape for each thing, and how it is made of the
-service's own results. Times are ISO 8601 in UTC, durations as XSCL writes them.
+"""The response bodies of the HTTP API: a documented schema for each, filled from the service's
+results. Times are ISO 8601 in UTC, durations as in XSCL.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def _written(time: Any) -> Any:
 
 
 Time = Annotated[str, BeforeValidator(_written), Field(examples=["2026-10-05T06:40:00Z"])]
-"""ISO 8601 in UTC, of microseconds."""
+"""Microseconds as ISO 8601 in UTC."""
 
 Due = Annotated[Time | None, BeforeValidator(lambda time: time or None)]
-"""The same for what may never be due, which the service writes as 0."""
+"""A time, or null for the service's 0, which means never."""
 
 Duration = Annotated[str, BeforeValidator(format_duration), Field(examples=["1 h"])]
-"""As XSCL writes it, of microseconds."""
+"""Microseconds as a duration of XSCL."""
 
 Size = Annotated[int, BeforeValidator(len)]
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def attributes(of: DataclassInstance) -> dict[str, Any]:
-    """Those of a dataclass, as a reply takes them where something else comes from elsewhere."""
+    """The fields of a dataclass, for a reply that has further fields."""
     return {name: getattr(of, name) for name in _names(type(of))}
 
 
@@ -48,7 +48,7 @@ def _names(kind: type[DataclassInstance]) -> tuple[str, ...]:
 
 
 class Reply(BaseModel):
-    """A shape that is filled from the attributes of what the service answers."""
+    """A body that is filled from the attributes of a result of the service."""
 
     model_config = ConfigDict(from_attributes=True)
 

@@ -1,8 +1,7 @@
-"""What requests of the HTTP API may hold: the bodies, and the parts that they are made of.
+"""The request bodies of the HTTP API, and the types of their fields.
 
-In: JSON. Out: checked values, with durations in microseconds, that are written as XSCL writes them
-("7 days"). Whatever passes can be stored: no half surrogate pairs, no NUL, no number beyond 64
-bits.
+In: JSON. Out: checked values. Durations are written as in XSCL ("7 days") and become microseconds.
+All valid values can be stored: no lone surrogates, no NUL, no number beyond 64 bits.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from pydantic import (
 from broker.text.units import finite, parse_duration
 
 LARGEST = 2**63 - 1
-"""The largest number that is stored."""
+"""The largest number that can be stored."""
 
 TEXT_LENGTH = 1_000_000
-"""Characters of an XSCL text, at most."""
+"""The largest number of characters of an XSCL text."""
 
 
 def _storable(text: str) -> str:
@@ -39,12 +38,12 @@ def _storable(text: str) -> str:
 
 
 def split_numbers(numbers: str | None) -> list[int] | None:
-    """What `Numbers` holds."""
+    """The numbers in a text of the type `Numbers`."""
     return None if numbers is None else [int(number) for number in numbers.split(",")]
 
 
 def _all_storable(value: Any) -> Any:
-    """Every text in a JSON value, names of members too."""
+    """Check every text in a JSON value, names of members too."""
     match value:
         case str():
             _storable(value)
@@ -71,7 +70,7 @@ PATTERNS = {
     ),
     _NUMBERS: "write numbers, with commas between them",
 }
-"""What to say where a text does not fit a pattern."""
+"""The error message for each pattern."""
 
 Name = Annotated[str, Field(pattern=_NAME, max_length=100, examples=["desk"])]
 """The name of a channel."""
@@ -92,15 +91,15 @@ Reach = Annotated[
     BeforeValidator(parse_duration),
     WithJsonSchema({"type": "string", "examples": ["7 days", "INFINITY"]}),
 ]
-"""The same; INFINITY is possible."""
+"""A duration that may be INFINITY."""
 
 
 Numbers = Annotated[str, Field(pattern=_NUMBERS, max_length=100_000, examples=["1,2"])]
-"""Numbers in the query of an address, with commas between them."""
+"""Numbers in the query of a URL, separated by commas."""
 
 
 class Body(BaseModel):
-    """The body of a request: a field that is not known is an error."""
+    """The body of a request; an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid")
 

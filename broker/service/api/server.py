@@ -1,6 +1,6 @@
 """The HTTP server of the API, in a thread of its own.
 
-In: the API of a started service, and a socket that listens. Out: answers, while the block lasts.
+In: the API of a started service, and a listening socket. Out: responses, during the block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # Imported late, since it takes long: an address in use is reported before.
+    # Slow to import: an address in use is reported before.
     import uvicorn
 
     from broker.service.api.app import Api
@@ -23,12 +23,12 @@ _ENDING = 30
 
 
 class ServerError(RuntimeError):
-    """The server has failed; the cause says of what."""
+    """The server has failed; the reason is the cause of the exception."""
 
 
 def listen(family: int, address: Any) -> socket.socket:
-    """A socket at an address, which keeps nobody waiting. Raises OSError where that is taken."""
-    # By name, or asyncio would not know that answers must not wait to be joined with others.
+    """A listening socket at an address. Raises OSError if the address is in use."""
+    # asyncio disables Nagle's algorithm only if the protocol is given explicitly.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -45,10 +45,10 @@ def listen(family: int, address: Any) -> socket.socket:
 def answering(
     api: Api, listening: socket.socket, on_end: Callable[[], object] = lambda: None
 ) -> Iterator[uvicorn.Server]:
-    """Requests are answered when the block begins; those in flight at its end are let finish.
+    """Serve requests during the block; at its end, those in flight are finished.
 
-    `on_end` is called, by the server's thread, when it has ended for whatever reason. Raises
-    ServerError at the end of the block if it has failed.
+    `on_end` is called in the server's thread when the server has ended, for any reason. Raises
+    ServerError at the end of the block if the server has failed.
     """
     import uvicorn
 

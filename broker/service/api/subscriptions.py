@@ -1,4 +1,4 @@
-"""Subscriptions come, go, pause and are replaced, while documents flow."""
+"""Routes for subscriptions: list, subscribe, show, pause, resume, unsubscribe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from broker.text.units import FOREVER
 router = APIRouter(prefix="/v1/subscriptions", tags=["subscriptions"])
 
 _CHUNK = 10_000
-"""Subscriptions that are read at once where all are asked for."""
+"""The number of subscriptions that are read at once when all are requested."""
 
 Id = Annotated[str, Path(max_length=1_000, description="a subscription", examples=["pair"])]
 
@@ -67,29 +67,29 @@ async def subscriptions(
 ) -> Response:
     """The subscriptions in order of their ids, in pages: the last id of one is `after` of the next.
 
-    Who asks for lines of JSON gets all behind `after` in one answer, which is sent as it is read.
+    As lines of JSON, all after `after` come in one response, which is sent as they are read.
     """
     if NDJSON in accept:
         lines = _lines(api, request, status, prefix, after)
         return StreamingResponse(lines, media_type=NDJSON)
 
-    def listed() -> bytes:
-        found = api.service.subscriptions.page(status, prefix, after, limit)
-        return b"[" + b",".join(_rendered(api, request, found)) + b"]"
+    def read() -> bytes:
+        entries = api.service.subscriptions.page(status, prefix, after, limit)
+        return b"[" + b",".join(_rendered(api, request, entries)) + b"]"
 
-    return Response(await api.read(listed), media_type=JSONResponse.media_type)
+    return Response(await api.read(read), media_type=JSONResponse.media_type)
 
 
 async def _lines(
     api: Context, request: Request, status: Status | None, prefix: str, after: str
 ) -> AsyncIterator[bytes]:
-    """Each page is read by itself, so that who reads slowly keeps nothing open; and while one is
-    sent the next is read."""
+    """Pages of lines, each read on its own, so that slow clients keep no transaction open. While
+    one is sent, the next is read."""
 
     def read(after: str) -> tuple[str | None, bytes]:
-        found = api.service.subscriptions.page(status, prefix, after, _CHUNK)
-        last = found[-1].id if len(found) == _CHUNK else None
-        return last, b"".join([line + b"\n" for line in _rendered(api, request, found)])
+        entries = api.service.subscriptions.page(status, prefix, after, _CHUNK)
+        last = entries[-1].id if len(entries) == _CHUNK else None
+        return last, b"".join([line + b"\n" for line in _rendered(api, request, entries)])
 
     def begin(after: str) -> asyncio.Task[tuple[str | None, bytes]]:
         return asyncio.create_task(api.read(partial(read, after)))
@@ -123,9 +123,9 @@ async def _lines(
 async def subscribe(request: Request, api: ApiContext, body: SubscribeBody) -> Any:
     """Register the queries of a text, all or none; each counts from the next document on.
 
-    A query of a known id and the same text goes on as it is; with another text it takes the place
-    of the old one and begins anew. `backfill` lets it match what is stored as well. An error of the
-    language is told with its place.
+    A query with a known id and the same text stays as it is; with another text it replaces the old
+    one and begins anew. With `backfill` it matches stored documents as well. Errors of the language
+    are reported with their places.
     """
     if body.dry_run:
         since = None if body.backfill is None or body.backfill >= FOREVER else body.backfill
@@ -210,7 +210,7 @@ def _atom_url(base: str, token: str, subscription: str) -> str:
 
 def _subscribe(api: Context, request: Request, body: SubscribeBody) -> list[CreatedReply]:
     throttle, limit = body.throttle, body.limit
-    done = api.service.subscriptions.subscribe(
+    results = api.service.subscriptions.subscribe(
         body.text,
         name=body.name,
         backfill=body.backfill,
@@ -218,18 +218,23 @@ def _subscribe(api: Context, request: Request, body: SubscribeBody) -> list[Crea
         limit=None if limit is None else Limit.of(limit.matches, limit.period),
         channels=[channel_spec(api.service.settings.state, c, c.name) for c in body.channels],
     )
-    return [_created(api, request, each) for each in done]
+    return [_created(api, request, result) for result in results]
 
 
 def _reply(api: Context, request: Request, registered: Registered) -> SubscriptionReply:
     return SubscriptionReply.model_validate(_fields(api, request, registered))
 
 
-def _created(api: Context, request: Request, done: Subscribed) -> CreatedReply:
-    own = _fields(api, request, done.registered)
-    warnings = [finding(warning) for warning in done.warnings]
-    rest = {"outcome": done.outcome, "warnings": warnings, "history": done.history, "was": done.was}
-    return CreatedReply.model_validate(own | rest)
+def _created(api: Context, request: Request, result: Subscribed) -> CreatedReply:
+    return CreatedReply.model_validate(
+        _fields(api, request, result.registered)
+        | {
+            "outcome": result.outcome,
+            "warnings": [finding(warning) for warning in result.warnings],
+            "history": result.history,
+            "was": result.was,
+        }
+    )
 
 
 def _fields(api: Context, request: Request, registered: Registered) -> dict[str, Any]:
@@ -253,9 +258,9 @@ def _rendered(api: Context, request: Request, found: Sequence[Registered]) -> li
 
 
 def _dry(history: History) -> Response:
-    plain = {
+    fields = {
         "documents": history.documents,
         "matches": [m.to_json() for m in history.matches],
         "suspended": list(history.suspended),
     }
-    return Response(to_json(plain), media_type=JSONResponse.media_type)
+    return Response(to_json(fields), media_type=JSONResponse.media_type)

@@ -1,10 +1,9 @@
-"""Clients that wait for matches: any number of them, and no thread for any.
+"""Clients that wait for matches: any number of them, without a thread for each.
 
-The mailbox calls back, from whatever thread, with the subscriptions that have something new. The
-event loop then wakes the clients that watch one of them, and no others. When the service drains all
-are woken, and see that it does.
+The mailbox calls back, in any thread, with the subscriptions that have new matches. The event loop
+then wakes the clients that watch one of them. When the service drains, all clients are woken.
 
-In: the mailbox's news. Out: `Watch.news` returns.
+In: notifications of the mailbox. Out: `Watch.news` returns.
 """
 
 from __future__ import annotations
@@ -18,36 +17,37 @@ from starlette.requests import Request
 
 
 class Mailbox(Protocol):
-    """What is asked of the mailbox: to call back with each change, None for what no reader sees."""
+    """A mailbox that calls back with each change; None for a change that no reader sees."""
 
     def watch(self, callback: Callable[[Collection[str] | None], None]) -> Callable[[], None]: ...
 
 
 class Watch:
-    """One client's view of the changes: it is notified of all that come after it was made."""
+    """A client's subscription to changes, which is notified of all changes after its creation."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
 
     async def news(self, timeout: float | None = None, request: Request | None = None) -> bool:
-        """Wait for news; whether there are any.
+        """Wait for a change; returns whether there was one.
 
         False after `timeout` seconds, or when the client of `request`, whose body must have been
-        read, has gone away.
+        read, has closed the connection.
         """
-        news = asyncio.ensure_future(self.event.wait())
-        left = [asyncio.ensure_future(_gone(request))] if request is not None else []
+        tasks: list[asyncio.Future[object]] = [asyncio.ensure_future(self.event.wait())]
+        if request is not None:
+            tasks.append(asyncio.ensure_future(_disconnected(request)))
         try:
-            await asyncio.wait([news, *left], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             return self.event.is_set()
         finally:
             self.event.clear()
-            for task in (news, *left):
+            for task in tasks:
                 task.cancel()
 
 
 class Waiting:
-    """Who watches what. All but `drain` is for the event loop's thread."""
+    """The watches of all clients. All methods but `drain` are for the event loop's thread."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -57,9 +57,9 @@ class Waiting:
         self.draining = False
 
     def start(self, mailbox: Mailbox) -> None:
-        """Begin to listen; in the event loop."""
+        """Begin to receive notifications of the mailbox; in the event loop."""
         self._loop = asyncio.get_running_loop()
-        self._stop = mailbox.watch(self._heard)
+        self._stop = mailbox.watch(self._notify)
 
     def drain(self) -> None:
         """End all waiting, now and later. May be called from any thread, any number of times."""
@@ -67,13 +67,13 @@ class Waiting:
         self._call(self._wake_all)
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Receive no more notifications."""
         self.drain()
         if self._stop is not None:
             self._stop()
 
     def __len__(self) -> int:
-        """How many watch."""
+        """The number of watches."""
         return self._count
 
     @contextmanager
@@ -95,17 +95,17 @@ class Waiting:
                 if not self._watches[key]:
                     del self._watches[key]
 
-    def _heard(self, fresh: Collection[str] | None) -> None:
-        if fresh:
-            self._call(self._wake, frozenset(fresh))
+    def _notify(self, subscriptions: Collection[str] | None) -> None:
+        if subscriptions:
+            self._call(self._wake, frozenset(subscriptions))
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: nobody is left
+            with suppress(RuntimeError):  # the loop is closed, so there are no clients
                 self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _wake(self, fresh: frozenset[str]) -> None:
-        for key in (None, *fresh):
+    def _wake(self, subscriptions: frozenset[str]) -> None:
+        for key in (None, *subscriptions):
             for watch in self._watches.get(key, ()):
                 watch.event.set()
 
@@ -115,7 +115,7 @@ class Waiting:
                 watch.event.set()
 
 
-async def _gone(request: Request) -> None:
-    """Returns when the client has gone away."""
+async def _disconnected(request: Request) -> None:
+    """Returns when the client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,1 +1,1 @@
-"""What all parts of the service stand on: the files of a state, its errors, its answers."""
+"""The basis of all parts of the service: the files of a state, errors, arguments and results."""

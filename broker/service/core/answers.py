@@ -22,11 +22,11 @@ Pending = Literal["deliver", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A document that somebody publishes.
+    """A document to publish.
 
-    Without an `id` it gets one that nobody else has; without a `timestamp` that of its arrival. A
-    document whose id is known of its source is dropped by the engine, or, as a `revision`, takes
-    the place of the one that is stored. The `source` is `post:` and the stream unless it is given.
+    Without an `id` it gets a random one; without a `timestamp` that of its arrival. If its source
+    has a document with the same id, the engine drops it or, if it is a `revision`, replaces the
+    stored one. The default `source` is `post:` and the stream.
     """
 
     xml: bytes
@@ -36,14 +36,14 @@ class Posted:
     source: str | None = None
 
     def source_in(self, stream: str) -> str:
-        """Where it comes from, where it is published to a stream."""
+        """The source of the document when it is published to a stream."""
         return self.source or f"post:{stream}"
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """Documents that are on disk: how many, their first and last number, and their ids in order.
-    `known`: how many of them add nothing, where that was asked."""
+    `known`: how many of them are duplicates, if that was requested."""
 
     accepted: int
     first: int
@@ -54,8 +54,8 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class WatchedFeed:
-    """A feed: what is known of it (`feeds.feed_state.FeedState`) and what the user says of it
-    (`feeds.preferences.Preferences`). `interval` is None where it has none of its own."""
+    """A feed: its state (`feeds.feed_state.FeedState`) and the user's preferences
+    (`feeds.preferences.Preferences`). `interval` is None for the default."""
 
     url: str
     address: str
@@ -74,7 +74,7 @@ class WatchedFeed:
 
 @dataclass(frozen=True, slots=True)
 class ChannelSpec:
-    """A channel as it is asked for. Without a name it is called by its subscription and kind."""
+    """A channel to create. The default name is made from its subscription and kind."""
 
     kind: Literal["file", "webhook", "mail", "pull"]
     name: str | None = None
@@ -84,8 +84,8 @@ class ChannelSpec:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What queries match among the stored documents: how many were looked at, and the matches.
-    `suspended` are the queries that matched more than they may, and were given up at that point."""
+    """Matches among the stored documents, and the number of these documents. `suspended` are the
+    queries that reached their limit, and ended there."""
 
     documents: int
     matches: list[Match]
@@ -94,7 +94,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What lets through less than a subscription finds; None: nothing of its own."""
+    """The throttle and the limit of a subscription; None: none of its own."""
 
     throttle: delivery.Throttle | None = None
     limit: Limit | None = None
@@ -102,8 +102,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """A subscription after it was asked for. One that is `replaced` has begun anew, and with no
-    other limit than it was asked for. `was` are the bounds that it had before."""
+    """The result of subscribing one query. A subscription that was `replaced` begins anew, with no
+    limit but the requested one. `was` are its former bounds."""
 
     registered: Registered
     outcome: Outcome
@@ -114,7 +114,7 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class BackedUp:
-    """A copy of the state: where, when, and the sizes of its files in bytes."""
+    """A backup of the state: directory, time, and the sizes of its files in bytes."""
 
     directory: Path
     at: int
@@ -123,12 +123,12 @@ class BackedUp:
 
 @dataclass(frozen=True, slots=True)
 class PipelineFigures:
-    """How the pipeline fares.
+    """The state of the pipeline.
 
-    `failure` says why it stands still, since `failing_since`; None while all is well. `rate` is how
-    many documents it has matched a second of late, `last_batch` when it last matched one.
-    `restarts` counts how often it was begun again after a failure, `poisoned` the documents set
-    aside because the engine failed at them.
+    `failure` is the reason why it stands still, since `failing_since`; None while it works. `rate`
+    is the recent number of documents per second, `last_batch` the time of the last batch.
+    `restarts` counts restarts after failures, `poisoned` the documents that became dead letters
+    because the engine failed at them.
     """
 
     kind: str
@@ -146,7 +146,7 @@ class PipelineFigures:
 
 @dataclass(frozen=True, slots=True)
 class SpoolFigures:
-    """The spool: its last number, the last that is applied, how many wait, the oldest of them."""
+    """The spool: its last number, the last applied one, the backlog, and the time of its oldest."""
 
     last: int
     applied: int
@@ -156,8 +156,8 @@ class SpoolFigures:
 
 @dataclass(frozen=True, slots=True)
 class FeedFigures:
-    """The feeds by status; `failing` are active ones with errors. `failure`: why none is
-    fetched."""
+    """The number of feeds by status; `failing` are active ones with errors. `failure`: why no feed
+    is fetched."""
 
     active: int
     paused: int
@@ -168,11 +168,11 @@ class FeedFigures:
 
 @dataclass(frozen=True, slots=True)
 class ServiceFigures:
-    """The service at a glance.
+    """The figures of the service.
 
-    `engine` are its figures of `engine_age` microseconds ago: while the engine is busy for long
-    (history, a backup) older figures are returned at once. `maintenance` maps failing tasks to the
-    reason. `sizes` are those of the files in bytes.
+    `engine` are the engine's figures of `engine_age` microseconds ago: while the engine is busy for
+    long (history, a backup) older figures are returned at once. `maintenance` maps failing tasks to
+    the reason. `sizes` are those of the files in bytes.
     """
 
     at: int

@@ -1,4 +1,4 @@
-"""What runs in a thread of its own until it is stopped."""
+"""Loops in threads of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 
 class Background(ABC):
-    """A loop in a thread, which a process that ends does not wait for."""
+    """A loop in a daemon thread, which runs until it is stopped."""
 
     def __init__(self, name: str) -> None:
         self._stop = threading.Event()
@@ -21,7 +21,7 @@ class Background(ABC):
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Finish what is in flight and begin nothing more; whether it was finished in time."""
+        """Finish work in flight and begin no more; returns whether it was finished in time."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)

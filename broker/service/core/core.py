@@ -1,12 +1,12 @@
-"""The three files of a state, and the way of documents through them.
+"""The three files of a state, and the flow of documents through them.
 
     spool ──apply──> engine (matches in its outbox) ──hand_over──> mailbox
 
-Each arrow is durable before what is left of it may forget: `trim` lets go only what the engine has
-committed, the outbox only what the mailbox has. Each may be walked again after a crash: the engine
-knows the spool's numbers, the mailbox the matches' ids.
+A step is durable in the next file before the previous one deletes anything: `trim` deletes only
+rows that the engine has committed, the outbox only matches that the mailbox has. After a crash each
+step may be repeated: the engine knows the spool's numbers, the mailbox the matches' ids.
 
-The engine is used under `lock`, by whatever thread; the spool and the mailbox need none.
+Any thread may use the engine under `lock`; the spool and the mailbox need no lock.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _OUTBOX = 1_000
 """Matches that are handed over at once."""
 
 RESTORING = ".restoring"
-"""In a state directory: the files of a backup on their way into it."""
+"""The subdirectory of a state directory into which a backup is being restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What became of some rows. `stages`: seconds by step."""
+    """The result of a batch. `stages`: seconds by step."""
 
     documents: int
     matches: int
@@ -52,9 +52,9 @@ class Batch:
 class Core:
     """The files of the state directory of some settings, open until `close`.
 
-    Raises StateError, SpoolError or MailboxError for a file that cannot be used. `news` is set when
-    there are new rows in the spool. `clock` gives seconds since the epoch,
-    `steady` microseconds of a clock that never jumps.
+    Raises StateError, SpoolError or MailboxError for a file that cannot be used. The event `news`
+    is set when rows are added to the spool. `clock` returns seconds since the epoch, `steady`
+    microseconds of a monotonic clock.
     """
 
     def __init__(
@@ -114,13 +114,12 @@ class Core:
             raise
 
     def _agree(self) -> None:
-        """Numbers of the spool and of matches go on, also where one of the files was lost."""
+        """Make the numbers of the three files consistent, also if one of the files was lost."""
         engine = self.engine
-        # A state from before the engine knew the position of the log knows it by source.
+        # The engine of an old state has one position per source instead of one of the log.
         self.position = engine.position or engine.applied(sources(self.spool.path))
-        # Who reads matches on behind a number of a lost mailbox must miss none. No log has ever
-        # given out a number for each microsecond since 1970, nor has one that began at an earlier
-        # such time.
+        # Clients that continue after a number of a lost mailbox must not miss matches. Numbers that
+        # begin at the microseconds since 1970 are higher than any that a log has reached.
         if self.mailbox.begin_behind(self.now() if self.position else 0):
             _log.warning("mailbox.new", applied=self.position, numbers_above=self.mailbox.last())
         last = self.spool.last_seq()
@@ -128,25 +127,26 @@ class Core:
             _log.warning("spool.behind", last=last, applied=self.position)
             self.spool.skip_to(self.position)
             return
-        # Rows go once the engine has committed them. If it has not, a part of its file was lost.
-        waiting = seq_after(self.spool.path, self.position, 1)
-        upto = (waiting if waiting > self.position else last + 1) - 1
+        # Rows are deleted after the engine has committed them. If rows behind its position are
+        # missing, a part of the engine's file was lost.
+        next_row = seq_after(self.spool.path, self.position, 1)
+        upto = (next_row if next_row > self.position else last + 1) - 1
         if upto > self.position and engine.position:
             text = (
                 f"the state is older than its spool: documents {self.position + 1:,} to {upto:,} "
-                "had"
-                " been matched and are not in it any more. Restore a backup, or publish them again"
+                "had been matched and are not in it any more. Restore a backup, or publish them "
+                "again"
             )
             _log.error("state.older", first=self.position + 1, last=upto)
             self.mailbox.record_event("state.older", text)
         self.position = max(self.position, upto)
 
     def backlog(self) -> int:
-        """How many rows of the spool wait to be matched."""
+        """The number of rows of the spool that are not matched yet."""
         return self.spool.backlog(self.position)
 
     def now(self) -> int:
-        """The time of the wall in microseconds."""
+        """The time of the wall clock in microseconds since 1970."""
         return int(self.clock() * 1_000_000)
 
     def waited(self, since: int | None) -> float | None:
@@ -159,13 +159,13 @@ class Core:
             self.spool.close()
             self.engine.store.close()
 
-    # -- the way of documents ------------------------------------------------------------------
+    # -- the flow of documents -----------------------------------------------------------------
 
     def apply(self, rows: Sequence[DocumentRow]) -> Batch:
-        """Match the next rows of the spool and commit, then hand over what was found.
+        """Match the next rows of the spool and commit, then hand over the matches.
 
-        On an exception of the engine nothing has happened; on one of the mailbox, what was found
-        waits in the outbox.
+        After an exception of the engine nothing has changed; after one of the mailbox, the matches
+        are in the outbox.
         """
         started = time.perf_counter()
         with self.lock:
@@ -182,17 +182,17 @@ class Core:
         return Batch(len(rows), len(matches), stages)
 
     def committed(self) -> None:
-        """The engine has committed a batch."""
+        """Update the position after the engine has committed a batch."""
         self.position = max(self.position, self.engine.position)
 
     def trim(self) -> int:
-        """Let go of the spool's rows that the engine has committed; how many."""
+        """Delete the rows of the spool that the engine has committed; returns how many."""
         with self._keep:
             return self.spool.trim(self.position)
 
     @contextmanager
     def untrimmed(self) -> Iterator[None]:
-        """Within the block, no row leaves the spool."""
+        """A block during which no row of the spool is deleted."""
         with self._keep:
             yield
 
@@ -218,12 +218,12 @@ class Core:
 
     def empty_outbox(self) -> None:
         """Hand over all matches that are in the outbox."""
-        left = True
-        while left:
+        more = True
+        while more:
             with self.lock:
                 matches = self.engine.undelivered(_OUTBOX)
                 self.hand_over(matches)
-            left = bool(matches)
+            more = bool(matches)
 
     # -- after a failure -----------------------------------------------------------------------
 
@@ -238,6 +238,6 @@ class Core:
                 same = False
             if not same:
                 _log.warning("engine.reopening")
-                engine.store.broken = True  # its next use opens it again
+                engine.store.broken = True  # the next use reopens it
                 engine.acknowledge(())
             self.committed()

@@ -1,14 +1,14 @@
-"""What the service answers where it does not do what was asked. Each is one kind of answer."""
+"""The errors of the service's operations; each has a response of its own in the API."""
 
 from __future__ import annotations
 
 
 class ServiceError(RuntimeError):
-    """The message says why, and what to do."""
+    """An operation failed; the message has the reason and what to do."""
 
 
 class Busy(ServiceError):
-    """Too much is waiting already; try again after so many seconds."""
+    """The backlog is full; try again after `retry_after` seconds."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
@@ -16,19 +16,19 @@ class Busy(ServiceError):
 
 
 class DiskFull(ServiceError):
-    """There is not enough room on the disk."""
+    """There is not enough free space on the disk."""
 
 
 class TooLarge(ServiceError):
-    """A document is larger than any may be."""
+    """A document exceeds the largest size."""
 
 
 class Draining(ServiceError):
-    """The service is about to stop, and takes nothing more."""
+    """The service is about to stop, and accepts nothing more."""
 
 
 class Starting(ServiceError):
-    """The state is not open yet, or is being opened again; try again after so many seconds."""
+    """The state is not open, or is being reopened; try again after `retry_after` seconds."""
 
     def __init__(self, message: str, retry_after: float = 1.0) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class Starting(ServiceError):
 
 
 class NotFound(ServiceError):
-    """There is no such thing."""
+    """The subscription, channel, feed, match or dead letter does not exist."""
 
     def __init__(self, what: str, name: object) -> None:
         super().__init__(f"there is no {what} {name!r}")
@@ -45,11 +45,11 @@ class NotFound(ServiceError):
 
 
 class Conflict(ServiceError):
-    """It cannot be done as things are."""
+    """The operation is impossible in the present state."""
 
 
 class Invalid(ServiceError):
-    """What was asked makes no sense; `where` names the part, `line` counts from 1."""
+    """An argument is invalid; `where` names the part, `line` counts from 1."""
 
     def __init__(self, message: str, where: str | None = None, line: int | None = None) -> None:
         super().__init__(message)

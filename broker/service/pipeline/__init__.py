@@ -1,2 +1,2 @@
-"""What drives documents through the two stages: a thread (`driver`), in this process or by
-Spark."""
+"""The pipeline of the service: a thread (`driver`) that runs both stages, in this process (`local`)
+or through Spark (`spark`)."""

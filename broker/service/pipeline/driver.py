@@ -1,9 +1,8 @@
-"""The pipeline's thread: it goes on after a failure, and says why it stands still.
+"""The pipeline's thread, which restarts the pipeline after failures and reports their reason.
 
-In: a pipeline, which is a function that runs until it is stopped or raises what it cannot go
-on with. Out: its figures. A full disk, a JVM that died or a file that cannot be written end a
-pipeline; the process stays up, waits a while, mends the state if need be and begins again where the
-engine is.
+In: a pipeline, a function that runs until it is stopped or raises an exception. Out: its figures. A
+full disk, a JVM that died or a file that cannot be written end a pipeline; the process stays up,
+waits a while, reopens the state if necessary, and runs it again from the engine's position.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ _log = structlog.get_logger(__name__)
 
 WAITS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
-_MEMORY = 30.0
-"""Seconds after which a rate is mostly forgotten."""
+_AVERAGING = 30.0
+"""The time constant, in seconds, of the average rate."""
 
 
 class Observer(Protocol):
-    """A listener that is called with each batch, for instance the metrics."""
+    """An object that is called with each batch, such as the metrics."""
 
     def observe_batch(self, stages: Mapping[str, float], documents: int, matches: int) -> None: ...
 
@@ -37,7 +36,7 @@ class Observer(Protocol):
 
 
 class Watch:
-    """Receives a pipeline's reports while it runs, and has its figures."""
+    """Receives the reports of a running pipeline, and has its figures."""
 
     def __init__(self, kind: str, core: Core, observer: Observer) -> None:
         self._core = core
@@ -52,7 +51,7 @@ class Watch:
             return replace(self._figures, rate=self._rate.now())
 
     def rate(self) -> float:
-        """Documents a second, of late."""
+        """The recent number of documents per second."""
         with self._lock:
             return self._rate.now()
 
@@ -60,7 +59,7 @@ class Watch:
         self._set(running=running)
 
     def batch(self, batch: Batch, waited: float | None) -> None:
-        """A batch is committed, whose oldest document has waited so many seconds for that."""
+        """Report a committed batch, and for how many seconds its oldest document had waited."""
         now = self._core.now()
         with self._lock:
             self._rate.add(batch.documents)
@@ -79,7 +78,7 @@ class Watch:
             self._observer.observe_latency(waited)
 
     def poison(self, place: str, error: Exception) -> None:
-        """The engine failed at a document, which is set aside."""
+        """Report a document at which the engine failed, and which becomes a dead letter."""
         _log.error("document.poison", place=place, error=repr(error), exc_info=error)
         with self._lock:
             self._figures = replace(self._figures, poisoned=self._figures.poisoned + 1)
@@ -96,7 +95,7 @@ class Watch:
             )
 
     def well(self) -> None:
-        """Nothing is in the way any more."""
+        """Report that the failure is over."""
         self._set(failure=None, failing_since=None)
 
     def _set(self, **changes: object) -> None:
@@ -105,7 +104,7 @@ class Watch:
 
 
 class _Rate:
-    """How many a second, where what was longer ago counts less."""
+    """A number per second, as an exponentially weighted average."""
 
     def __init__(self) -> None:
         self._rate = 0.0
@@ -120,20 +119,20 @@ class _Rate:
         now = time.monotonic()
         seconds = now - self._at
         if seconds >= 0.5:
-            weight = min(1.0, seconds / _MEMORY) if self._rate else 1.0
+            weight = min(1.0, seconds / _AVERAGING) if self._rate else 1.0
             self._rate += (self._pending / seconds - self._rate) * weight
             self._pending, self._at = 0, now
         return self._rate
 
 
 Pipeline = Callable[[threading.Event, Watch], None]
-"""Runs until the event is set. Reports to the watch that it runs, and each batch."""
+"""A function that runs until the event is set, and reports to the watch."""
 
 
 class Driver(Background):
-    """Runs a pipeline in a thread of its own, again and again if need be.
+    """Runs a pipeline in a thread of its own, again after each failure.
 
-    `waits`: seconds until the next attempt, by failures in a row.
+    `waits`: seconds until the next attempt, by the number of failures in a row.
     """
 
     def __init__(
@@ -147,7 +146,7 @@ class Driver(Background):
 
     def stop(self, timeout: float) -> bool:
         self._stop.set()
-        self._core.news.set()  # a pipeline that waits for documents looks whether it is to stop
+        self._core.news.set()  # so that a pipeline that waits for documents notices the stop
         return super().stop(timeout)
 
     def _loop(self) -> None:
@@ -162,10 +161,10 @@ class Driver(Background):
             except Exception as error:
                 failures = 0 if self.watch.figures.batches > batches else failures
                 reason = f"{type(error).__name__}: {error}".splitlines()[0]
-                known = self.watch.figures.failure == reason
+                repeated = self.watch.figures.failure == reason
                 self.watch.failed(reason)
                 wait = self._waits[min(failures, len(self._waits) - 1)]
                 failures += 1
-                trace = None if known else error  # once is enough
+                trace = None if repeated else error  # the traceback is logged once
                 _log.error("pipeline.failed", reason=reason, retry_after=wait, exc_info=trace)
                 self._stop.wait(wait)

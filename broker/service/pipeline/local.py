@@ -1,7 +1,7 @@
-"""The pipeline in this process: rows of the spool through both stages, a batch at a time.
+"""The pipeline in this process: batches of rows of the spool through both stages.
 
-A document at which the engine fails without being at fault itself (the disk is full, say) must not
-stop all others. So a batch that fails is halved until the document is found, which is kept aside as
+A document at which the engine fails must not stop all others. So a batch that fails, for a reason
+other than the environment (a full disk, say), is halved until the document is found, which becomes
 a dead letter.
 """
 
@@ -20,13 +20,13 @@ from feeds.rows import DocumentRow
 from feeds.spool import SpoolError, read_rows, stored_at
 
 _BYTES = 16 << 20
-"""Of documents in a batch, after which it is cut."""
+"""The size of a batch's documents, in bytes, at which it ends."""
 
 _LOOK = 5.0
-"""Seconds after which the spool is looked at in any case: other processes may add to it."""
+"""Seconds after which the spool is read even without news, as other processes may add to it."""
 
 _POISONS = 20
-"""So many documents in a row are not at fault, but the engine."""
+"""If the engine fails at this many documents in a row, it is the engine that is at fault."""
 
 ENVIRONMENT = (
     OSError,
@@ -37,12 +37,12 @@ ENVIRONMENT = (
     ServiceError,
     *FILE_ERRORS,
 )
-"""What no document is to blame for."""
+"""Errors of the environment, which no document causes."""
 
 
 class LocalPipeline:
-    """Reads the spool from where the engine is; a `Pipeline`. `size`: most documents in a batch;
-    after `look` seconds without news the spool is looked at all the same."""
+    """A `Pipeline` that reads the spool from the engine's position. `size`: most documents in a
+    batch; after `look` seconds without news the spool is read nevertheless."""
 
     def __init__(self, core: Core, size: int, look: float = _LOOK) -> None:
         self._look = look
@@ -57,12 +57,12 @@ class LocalPipeline:
             core.news.clear()
             if not self.step(watch):
                 watch.well()
-                # A stop before `clear` has set `news` already, and will not set it again.
+                # If `stop` was set before `clear`, `news` will not be set again.
                 if not stop.is_set():
                     core.news.wait(self._look)
 
     def step(self, watch: Watch) -> bool:
-        """Match the next batch; whether there was one."""
+        """Match the next batch; returns whether there was one."""
         core = self._core
         rows = self.next_rows()
         if rows:
@@ -75,8 +75,10 @@ class LocalPipeline:
         """The rows of the next batch."""
         rows: list[DocumentRow] = []
         size = 0
-        found: Iterator[DocumentRow] = read_rows(self._core.spool.path, self._core.position, 2**62)
-        for row in found:
+        pending: Iterator[DocumentRow] = read_rows(
+            self._core.spool.path, self._core.position, 2**62
+        )
+        for row in pending:
             rows.append(row)
             size += len(row.xml)
             if len(rows) >= self._size or size >= _BYTES:
@@ -84,7 +86,7 @@ class LocalPipeline:
         return rows
 
     def apply(self, rows: list[DocumentRow], watch: Watch) -> Batch:
-        """All of the rows, whatever is in them. Raises only what no document is to blame for."""
+        """Match all rows, whatever they contain. Raises errors of the environment only."""
         try:
             batch = self._core.apply(rows)
         except ENVIRONMENT:

@@ -1,8 +1,7 @@
 """The pipeline of the service through Spark: stage 1 on the executors, stage 2 in this process.
 
-A session of its own comes and goes with each run, so that a JVM that died is replaced by the next.
-A batch at which the engine fails is left to the pipeline of this process, which finds the document
-that is at fault.
+Each run has a session of its own, so that a JVM that died is replaced. A batch at which the engine
+fails is left to the local pipeline, which finds the document that causes the failure.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from feeds.spool import stored_at
 
 
 class SparkPipeline:
-    """A pipeline of the service. `size`: most documents in a batch; `master` as Spark has it."""
+    """A pipeline of the service. `size`: most documents in a batch; `master`: as for Spark."""
 
     def __init__(self, core: Core, size: int, master: str | None, local: LocalPipeline) -> None:
         self._core = core
@@ -41,7 +40,7 @@ class SparkPipeline:
             session.dataSource.register(FeedSpool)
             reader = session.readStream.format("feed_spool").option("path", str(path))
             frame = reader.option("rows_per_batch", str(self._size)).load()
-            engine = _Counted(core, path)
+            engine = _TimedEngine(core, path)
             watch.running(True)
 
             def on_progress(done: Progress) -> None:
@@ -72,8 +71,9 @@ class SparkPipeline:
             stop_session(session)
 
 
-class _Counted:
-    """The engine of the state, and how long the oldest document of each batch has waited."""
+class _TimedEngine:
+    """The engine of the state, which also records for how many seconds the oldest document of each
+    batch has waited."""
 
     def __init__(self, core: Core, path: Path) -> None:
         self._core = core
@@ -90,6 +90,6 @@ class _Counted:
         since = stored_at(self._path, core.position)
         matches = core.engine.apply(arrivals, now, position)
         core.committed()
-        core.hand_over(matches)  # under the lock, as all of it
+        core.hand_over(matches)  # `run_pipeline` holds the lock
         self.latencies.append(core.waited(since))
         return matches
