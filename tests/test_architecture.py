@@ -101,6 +101,9 @@ MAY_IMPORT = {
         *("broker.spark", "broker.delivery", "broker.documents", "broker.query"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
     ),
+    "broker.cli.feeds": (
+        *("broker.cli", "broker.service", "broker.text", "broker.model", "feeds"),
+    ),
     "broker.cli.remote": (
         *("broker.cli", "broker.service.core", "broker.service", "broker.delivery"),
         *("broker.text", "broker.model", "feeds", "xscl"),

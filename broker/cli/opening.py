@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.query.prepared import Compiled
 
 _SINGLY = 50
-"""Queries of which each is told on a line of its own."""
+"""The number of queries up to which each is reported on a line of its own."""
 
 
 def open_broker(
@@ -78,9 +78,9 @@ def _backfill(broker: Broker, files: Sequence[xscl.ast.File], duration: int) -> 
             work.expect(total)
             work.advance(count)
 
-        told = broker.backfill_files(files, newest - duration, on_documents)
-    found = plural(len(told.matches), "match", "matches")
-    console.print(f"history: {plural(told.documents, 'document')}, {found}")
+        past = broker.backfill_files(files, newest - duration, on_documents)
+    found = plural(len(past.matches), "match", "matches")
+    console.print(f"history: {plural(past.documents, 'document')}, {found}")
 
 
 def _register(broker: Broker, program: xscl.Program, state: Path | None) -> None:

@@ -58,7 +58,7 @@ class Work:
             disable=not self._live,
         )
         self._task = self._bar.add_task(f"waiting for {many or noun + 's'}", total=total, rate="")
-        self._told = time.monotonic()
+        self._last_line = time.monotonic()
 
     def __enter__(self) -> Work:
         try:
@@ -81,8 +81,8 @@ class Work:
         self._bar.update(self._task, description=self._described(), advance=done, rate=self._rate())
         if self._live or self._quiet:
             return
-        if time.monotonic() - self._told >= _EVERY:
-            self._told = time.monotonic()
+        if time.monotonic() - self._last_line >= _EVERY:
+            self._last_line = time.monotonic()
             console.print(self._line())
 
     def expect(self, total: int) -> None:
@@ -226,7 +226,7 @@ def _reminding(text: str) -> Iterator[None]:
 
 
 def quiet() -> bool:
-    """Whether the command was told to say nothing of how far it is."""
+    """Whether the command was asked to say nothing of how far it is."""
     context = click.get_current_context(silent=True)
     return bool(context and context.meta.get(_QUIET))
 

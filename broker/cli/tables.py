@@ -1,7 +1,10 @@
-"""Tables on standard output: aligned columns, cut to the width of a terminal and nowhere else."""
+"""Lists on standard output: tables, whose columns are aligned and which are cut to the width of a
+terminal and nowhere else; CSV; lines of JSON.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +16,15 @@ import click
 from broker.text.columns import csv_line, csv_lines
 from broker.text.printable import visible
 from broker.text.units import rough_duration
+
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "table", "jsonl", "csv"]),
+    default="text",
+    show_default=True,
+    help="A table for people (text and table are one), a line of JSON each, or CSV with a header.",
+)
 
 _AT_ONCE = 1_000
 """Lines that are printed at once: each time all is flushed."""
@@ -35,6 +47,11 @@ def csv_table(columns: Sequence[str], objects: Iterable[Mapping[str, object]]) -
     rows = ([fields.get(column) for column in columns] for fields in objects)
     while chunk := list(islice(rows, _AT_ONCE)):
         click.echo(csv_lines(chunk))
+
+
+def echo_json(value: object) -> None:
+    """One line of JSON on standard output."""
+    click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def fitted(line: str) -> str:

@@ -15,6 +15,14 @@ from feeds.fetch import Fetcher
 from feeds.poll import Poller
 from feeds.preferences import PreferenceTable
 from feeds.spool import Spool
+from tests.feeds.data import atom, rss
+
+NEWS = rss(*(f"<title>{n}</title><link>http://a.example/{n}</link>" for n in range(4)))
+SAME = atom(
+    *(f"<title>{n}</title><id>{n}</id><link href='http://a.example/{n}'/>" for n in range(4))
+)
+NO_NEWS = "what feeds show now is no news, what comes later is (for more: --since)\n"
+"""What is said when feeds are added without --since."""
 
 
 def broker(*args: object) -> subprocess.CompletedProcess[str]:

@@ -7,45 +7,18 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from feeds.identity import ALL
-from feeds.opml import read_opml
 from feeds.preferences import PreferenceTable
 from feeds.spool import Spool
-from tests.cli.feeding import Broker, broker
+from tests.cli.feeding import NEWS, NO_NEWS, Broker, broker
 from tests.cli.terminal import BROKER, typed
 from tests.cli.test_queries import broker as process
-from tests.feeds.data import SAMPLES, atom, rss
-from tests.feeds.site import Page, Site
-
-NEWS = rss(*(f"<title>{n}</title><link>http://a.example/{n}</link>" for n in range(4)))
-SAME = atom(
-    *(f"<title>{n}</title><id>{n}</id><link href='http://a.example/{n}'/>" for n in range(4))
-)
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    pages: dict[str, Page | bytes] = {
-        "/news.rss": NEWS,
-        "/news.atom": SAME,
-        "/broken.rss": NEWS.replace(b"</channel>", b""),
-        "/": b'<html><link rel="alternate" type="application/rss+xml" href="/news.rss">'
-        b'<link rel="alternate" type="application/atom+xml" href="/news.atom"></html>',
-        "/empty": b"<html></html>",
-        "/login": Page(b"", 401),
-    }
-    with Site(pages) as site:
-        yield site
-
-
-@pytest.fixture
-def mine(tmp_path: Path) -> Broker:
-    return Broker(tmp_path / "state")
+from tests.feeds.data import SAMPLES, rss
+from tests.feeds.site import Site
 
 
 def test_add_list_and_remove(mine: Broker, site: Site) -> None:
@@ -53,7 +26,7 @@ def test_add_list_and_remove(mine: Broker, site: Site) -> None:
     path = SAMPLES / "gannet.rss"
     done = mine("add", url, path, "--folder", "News/City")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == f"added: {url}\nadded: {path.as_uri()}\n"
+    assert done.stderr == f"added: {url}\nadded: {path.as_uri()}\n{NO_NEWS}"
     assert mine("add", url).stderr == f"already there: {url}\n"
     assert [(feed["url"], feed["folder"], feed["typed"]) for feed in mine.listed()] == [
         (path.as_uri(), "News/City", True),
@@ -71,10 +44,10 @@ def test_a_file_has_one_address_whichever_way_it_is_named(
     feed = tmp_path / "b.rss"
     feed.write_bytes(NEWS)
     monkeypatch.chdir(tmp_path / "a")
-    assert mine("add", "../b.rss").stderr == f"added: {feed.as_uri()}\n"
+    assert mine("add", "../b.rss").stderr == f"added: {feed.as_uri()}\n{NO_NEWS}"
     assert mine("add", "../a/../b.rss").stderr == f"already there: {feed.as_uri()}\n"
     known = f"{tmp_path.as_uri()}/a/../b.rss"
-    assert mine("add", known).stderr == f"added: {known}\n", "as it was named before"
+    assert mine("add", known).stderr == f"added: {known}\n{NO_NEWS}", "as it was named before"
     assert mine("remove", known, "../b.rss").returncode == 0
 
 
@@ -164,6 +137,7 @@ def test_one_of_several_feeds_that_fails_holds_up_none_of_the_others(
         f"added: {a}",
         "no-feed: no such file (the address of a feed begins with https://)",
         f"added: {b}",
+        NO_NEWS.rstrip(),
         "broker: 1 of 3 failed",
     ]
     done = mine("pause", c, a)
@@ -247,15 +221,6 @@ def test_a_private_address_is_refused_at_once_with_the_way_out(host: str, mine: 
     assert url in [feed["url"] for feed in mine.listed()]
 
 
-def test_what_a_page_names_is_no_more_private_than_the_page_may_be(
-    mine: Broker, site: Site
-) -> None:
-    done = mine("discover", site.url("/"), "--add", private=False)
-    assert done.returncode == 1
-    assert "--allow-private" in done.stderr
-    assert mine.listed() == []
-
-
 def test_what_is_said_of_a_feed_can_be_changed(mine: Broker, site: Site) -> None:
     url = site.url("/news.rss")
     mine("add", url)
@@ -310,65 +275,6 @@ def test_a_refreshed_feed_is_due(mine: Broker, site: Site) -> None:
     assert mine("refresh").returncode == mine("refresh", url, "--all").returncode == 2
 
 
-# -- OPML ------------------------------------------------------------------------------------
-
-
-def test_what_is_exported_was_imported(mine: Broker, tmp_path: Path) -> None:
-    done = mine("import", SAMPLES / "subscriptions.opml")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.endswith("subscriptions.opml: 17 feeds, 17 of them new\n")
-    out = tmp_path / "out.opml"
-    assert mine("export", out).returncode == 0
-    before = read_opml(
-        (SAMPLES / "subscriptions.opml").read_bytes(), (SAMPLES / "subscriptions.opml").as_uri()
-    )
-    assert sorted(read_opml(out.read_bytes()), key=repr) == sorted(before, key=repr)
-    assert mine("export").stdout.encode() == out.read_bytes()
-    assert "17 feeds, 0 of them new" in mine("import", SAMPLES / "subscriptions.opml").stderr
-
-
-def test_a_list_does_not_open_private_addresses_or_files(
-    mine: Broker, site: Site, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.rss").write_bytes(NEWS)
-    (tmp_path / "l.opml").write_text(
-        f'<opml><outline xmlUrl="{site.url("/news.rss")}"/><outline xmlUrl="/etc/passwd"/>'
-        '<outline xmlUrl="mine.rss"/><outline xmlUrl="gopher://a.example/"/>'
-        '<outline xmlUrl="http://[bad/feed"/></opml>'
-    )
-    done = mine("import", tmp_path / "l.opml", "--folder", "Theirs", private=False)
-    news = site.url("/news.rss")
-    assert f"left out: {news}: 127.0.0.1 is a private address (127.0.0.1); to have" in done.stderr
-    assert "--allow-private" in done.stderr
-    assert done.stderr.endswith("5 feeds, 1 of them new, 4 left out\n")
-    assert "left out: /etc/passwd: a file outside the folder of the list" in done.stderr
-    assert "left out: gopher://a.example/: a 'gopher:' address is not fetched" in done.stderr
-    assert "left out: http://[bad/feed: not an address" in done.stderr
-    assert [(feed["url"], feed["typed"], feed["folder"]) for feed in mine.listed()] == [
-        ((tmp_path / "mine.rss").as_uri(), True, "Theirs"),
-    ]
-    assert mine("import", tmp_path / "l.opml", "--folder", "Theirs").returncode == 0
-    assert [(feed["url"], feed["typed"]) for feed in mine.listed()][1:] == [(news, True)]
-    assert site.asked == []
-    assert mine("check").returncode == 0
-    assert site.asked == ["/news.rss"]
-
-
-def test_what_is_left_out_of_a_list_for_one_reason_has_it_said_once(
-    mine: Broker, tmp_path: Path
-) -> None:
-    urls = [f"http://127.0.0.1:9/{n}.xml" for n in range(100)]
-    path = tmp_path / "many.opml"
-    outlines = "".join(f"<outline xmlUrl='{url}'/>" for url in urls)
-    path.write_text(f"<opml>{outlines}</opml>")
-    done = mine("import", path, private=False)
-    said = done.stderr.splitlines()
-    assert said[0].startswith("left out: 100 feeds: 127.0.0.1 is a private address")
-    assert said[0].count("--allow-private") == 1
-    assert said[1:10] == [f"  {url}" for url in urls[:9]]
-    assert said[10:] == ["  and 91 more", f"{path}: 100 feeds, 0 of them new, 100 left out"]
-
-
 def test_a_terminal_shows_addresses_whole_and_reasons_below(mine: Broker, site: Site) -> None:
     well, ill = site.url("/news.rss"), site.url("/nothing")
     mine("add", well, ill)
@@ -380,85 +286,6 @@ def test_a_terminal_shows_addresses_whole_and_reasons_below(mine: Broker, site: 
     assert [{well, ill} & set(row) for row in rows[:2]] == [{well}, {ill}]
     assert rows[2:] == [[f"{ill}: fetch: not found (404)"]]
     assert max(map(len, shown.lines)) <= 80
-
-
-def test_a_list_from_the_network(mine: Broker, site: Site) -> None:
-    site.pages["/list.opml"] = b'<opml><outline xmlUrl="news.rss"/><outline xmlUrl="file:///x"/>'
-    done = mine("import", site.url("/list.opml"))
-    assert done.returncode == 0, done.stderr
-    assert "left out: file:///x: a file, named by a list from elsewhere" in done.stderr
-    assert [feed["url"] for feed in mine.listed()] == [site.url("/news.rss")]
-
-
-def test_what_is_no_list(mine: Broker, tmp_path: Path, site: Site) -> None:
-    for what, said in (
-        (SAMPLES / "gannet.rss", "opml: no <outline> in the file"),
-        (tmp_path / "none", "No such file or directory"),
-        (site.url("/nothing"), "not found (404)"),
-    ):
-        done = mine("import", what)
-        assert done.returncode == 1
-        assert said in done.stderr
-
-
-# -- looking at feeds ------------------------------------------------------------------------
-
-
-def test_check_says_what_feeds_are(site: Site) -> None:
-    urls = [site.url(path) for path in ("/news.rss", "/news.atom", "/broken.rss", "/empty")]
-    done = broker("feeds", "check", *urls)
-    assert done.returncode == 1
-    rows = {line.split()[-1]: line.split()[:-1] for line in done.stdout.splitlines()[1:]}
-    assert [rows[url][:4] for url in urls] == [
-        ["ok", "rss20", "4", "0"],
-        ["ok", "atom10", "4", "0"],
-        ["malformed", "rss20", "4", "0"],
-        ["failed"],
-    ]
-    assert f"{urls[1]} and {urls[0]} show the same items" in done.stderr
-    assert f"{urls[2]}: not well-formed: line 1: mismatched tag" in done.stderr
-    assert f"{urls[3]}: an HTML page, not a feed" in done.stderr
-    assert done.stderr.endswith("broker: 1 of 4 feeds cannot be read\n")
-    assert broker("feeds", "check", urls[0]).returncode == 0
-    assert broker("feeds", "check").returncode == 2
-
-
-def test_check_shows_the_documents_that_queries_match(site: Site) -> None:
-    site.pages["/"] = rss(
-        "<title>a &lt;b&gt; &amp; c</title><guid>1</guid>", channel="<title>Notes</title>"
-    )
-    done = broker("feeds", "check", "--items", site.url("/"), site.url("/news.atom"))
-    assert done.returncode == 0, done.stderr
-    assert len(re.findall("(?m)^<item ", done.stdout)) == 5
-    first = done.stdout.partition("</item>\n")[0]
-    assert "  <channel_title>Notes</channel_title>\n  <guid>1</guid>\n" in first
-    assert re.search(
-        r"\n  <title>a &lt;b&gt; &amp; c</title>\n  <timestamp>\S+</timestamp>\n$", first
-    )
-
-
-def test_discover_prints_addresses_and_adds_the_best(mine: Broker, site: Site) -> None:
-    done = mine("discover", site.url("/"), "--add")
-    assert done.returncode == 0, done.stderr
-    best, other = site.url("/news.atom"), site.url("/news.rss")
-    assert done.stdout == f"{best}\n{other}\n"
-    assert f"News: rss20, 4 items, the same items as {best}" in done.stderr
-    assert [(feed["url"], feed["typed"]) for feed in mine.listed()] == [(best, True)]
-    none = broker("feeds", "discover", site.url("/empty"))
-    assert (none.returncode, none.stdout) == (1, "")
-    assert f"no feed found at {site.url('/empty')}" in none.stderr
-    bare = site.url("").removeprefix("http://")
-    done = broker("feeds", "discover", bare)
-    assert f"if it has no https, write http://{bare}" in done.stderr
-    assert broker("feeds", "discover", site.url("/"), "--add").returncode == 2
-
-
-def test_a_page_does_not_lead_discovery_into_the_network_here(site: Site) -> None:
-    with Site({"/feed": NEWS}) as secret:
-        site.pages["/"] = f'<html><link rel="feed" href="{secret.url("/feed")}"></html>'.encode()
-        done = broker("feeds", "discover", site.url("/"))
-        assert "private address" in done.stderr
-        assert (done.stdout, secret.asked) == ("", [])
 
 
 # -- history ---------------------------------------------------------------------------------
@@ -496,7 +323,8 @@ def test_since_when_items_are_news(
     option: tuple[str, ...], seconds: int | None, mine: Broker
 ) -> None:
     mine("add", "http://a.example/now")
-    mine("add", "http://a.example/f", *option)
+    done = mine("add", "http://a.example/f", *option)
+    assert done.stderr == "added: http://a.example/f\n" + ("" if option else NO_NEWS)
     with PreferenceTable(mine.state / "spool.sqlite") as listings:
         now, then = (listings.all()[f"http://a.example/{name}"].since for name in ("now", "f"))
     if seconds is None:

@@ -8,17 +8,11 @@ from typing import Any
 
 import click
 
-from broker.cli.remote.client import (
-    Service,
-    echo_json,
-    format_option,
-    object_of,
-    part,
-    say,
-    with_service,
-)
+from broker.cli.remote.answers import object_of
+from broker.cli.remote.client import Service, part
+from broker.cli.remote.options import with_service
 from broker.cli.shared import DURATION, SIZE, Failed, console, for_each
-from broker.cli.tables import ago, csv_table, moment, table, waiting
+from broker.cli.tables import ago, csv_table, echo_json, format_option, moment, table, waiting
 from broker.text.formats import FORMATS, WEBHOOK_FORMS
 
 name_argument = click.argument("name")
@@ -139,15 +133,15 @@ def add(
     before = reply["was"]
     purpose, old_purpose = _purpose(reply), before and _purpose(before)
     if old_purpose is None:
-        say(f"{name}: {purpose}")
+        console.print(f"{name}: {purpose}")
     elif old_purpose == purpose:
-        say(f"{name}: {purpose}, as it was")
+        console.print(f"{name}: {purpose}, as it was")
     else:
-        say(f"{name}: {purpose}; it replaces {old_purpose}")
+        console.print(f"{name}: {purpose}; it replaces {old_purpose}")
         if (before["kind"], before["subscription"]) != (kind, subscription):
-            say("  what that had still to deliver is not delivered")
+            console.print("  what that had still to deliver is not delivered")
     if kind == "webhook" and not options["secret_file"]:
-        say(f"  what it signs with: broker channels show {name} --secrets")
+        console.print(f"  what it signs with: broker channels show {name} --secrets")
 
 
 _OPTIONS = {
@@ -246,7 +240,7 @@ def list_channels(service: Service, form: str) -> None:
             next_try = ""
             if channel["next_try"] and channel["status"] == "active":
                 next_try = f"; next attempt at {moment(channel['next_try'])}"
-            say(f"{channel['name']}: {problem}{next_try}")
+            console.print(f"{channel['name']}: {problem}{next_try}")
 
 
 def _row(channel: dict[str, Any]) -> tuple[object, ...]:
@@ -350,4 +344,4 @@ def test(service: Service, name: str) -> None:
     reply = object_of(service.post(f"/v1/channels/{part(name)}/test", timeout=120.0))
     if not reply["ok"]:
         raise Failed(f"{name}: {reply['detail']}")
-    say(f"{name}: {reply['detail']}")
+    console.print(f"{name}: {reply['detail']}")

@@ -10,9 +10,11 @@ from typing import Any
 
 import click
 
-from broker.cli.remote.client import Service, echo_json, format_option, object_of, say, with_service
+from broker.cli.remote.answers import object_of
+from broker.cli.remote.client import Service
+from broker.cli.remote.options import with_service
 from broker.cli.shared import Failed, console, for_each, plural
-from broker.cli.tables import csv_table, moment, table
+from broker.cli.tables import csv_table, echo_json, format_option, moment, table
 
 _PAGE = 1_000
 _PATHS = {"documents": "/v1/dead-letters", "deliveries": "/v1/deliveries/dead"}
@@ -130,10 +132,10 @@ def resend(
             for_each(map(str, selected), one)
         except Failed:
             if count:
-                say(f"sent again: {plural(count, 'document')}")
+                console.print(f"sent again: {plural(count, 'document')}")
             raise
     _require_some(kind, numbers, count)
-    say(f"sent again: {plural(count, *_NOUNS[kind])}")
+    console.print(f"sent again: {plural(count, *_NOUNS[kind])}")
 
 
 @deadletters.command()
@@ -155,7 +157,7 @@ def drop(
     params = {"numbers": ",".join(map(str, numbers)) or None, "channel": channel}
     count = object_of(service.ask("DELETE", _PATHS[kind], params=params))["count"]
     _require_some(kind, numbers, count)
-    say(f"dropped: {plural(count, *_NOUNS[kind])}")
+    console.print(f"dropped: {plural(count, *_NOUNS[kind])}")
 
 
 def _require_some(kind: str, numbers: tuple[int, ...], count: int) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from broker.cli.remote.client import Service, echo_json, format_option, with_service
+from broker.cli.remote.client import Service
+from broker.cli.remote.options import with_service
 from broker.cli.shared import console
-from broker.cli.tables import csv_table, moment, table
+from broker.cli.tables import csv_table, echo_json, format_option, moment, table
 
 _PAGE = 1_000
 

@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from broker.cli.progress import Work, quiet_option
-from broker.cli.remote.client import Service, object_of, part, say, with_service
+from broker.cli.remote.answers import object_of
+from broker.cli.remote.client import Service, part
+from broker.cli.remote.options import with_service
 from broker.cli.remote.subscriptions import SINGLY
-from broker.cli.shared import Failed, for_each, plural
+from broker.cli.shared import Failed, console, for_each, plural
 
 _AT_ONCE = 5_000
 """The number of subscriptions changed by one request, during which documents wait."""
@@ -71,18 +73,18 @@ class Bulk:
             try:
                 for reply in replies:
                     for id in reply["changed"] if total <= SINGLY else ():
-                        say(f"{id}: {self._participle}")
+                        console.print(f"{id}: {self._participle}")
                     changed += len(reply["changed"])
                     unchanged += reply["unchanged"]
                     unknown += reply["unknown"]
                     work.advance(len(reply["changed"]) + reply["unchanged"])
             except BaseException:
                 done = f"{label}{changed:,} of {plural(total, 'subscription')} {self._participle}"
-                say(f"{done}; given again, it goes on with the others")
+                console.print(f"{done}; given again, it goes on with the others")
                 raise
         same = f", {unchanged:,} as before" if unchanged else ""
         outcome = f" {self._participle}{same}" if changed or same else ""
-        say(f"{label}{plural(changed, 'subscription')}{outcome}")
+        console.print(f"{label}{plural(changed, 'subscription')}{outcome}")
         return unknown
 
 

@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from broker.cli.remote.client import (
-    Service,
-    format_option,
-    lines_as_objects,
-    lines_in,
-    say,
-    with_service,
-)
+from broker.cli.remote.answers import lines_as_objects, lines_in
+from broker.cli.remote.client import Service
+from broker.cli.remote.options import with_service
 from broker.cli.shared import console, plural
-from broker.cli.tables import csv_table, moment, table
+from broker.cli.tables import csv_table, format_option, moment, table
 
 if TYPE_CHECKING:
     import httpx
@@ -73,7 +68,7 @@ def _show(prefix: str, status: str | None, found: Iterable[dict[str, Any]]) -> N
     else:
         console.print("no subscriptions" + (" like that" if prefix or status else ""))
     for reason in reasons[:_REASONS]:
-        say(reason)
+        console.print(reason)
     if len(reasons) > _REASONS:
         more = plural(len(reasons) - _REASONS, "subscription")
-        say(f"and {more} more that see no documents; their reasons: --format jsonl")
+        console.print(f"and {more} more that see no documents; their reasons: --format jsonl")

@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from broker.cli.match_formats import HEADERS, MATCH_FORMATS
-from broker.cli.remote.client import (
-    Refused,
-    Service,
-    Unreachable,
-    line_of,
-    lines_of,
-    part,
-    patience_option,
-    say,
-    with_service,
-)
-from broker.cli.shared import Failed, plural
+from broker.cli.remote.answers import line_of, lines_of
+from broker.cli.remote.client import Refused, Service, Unreachable, part
+from broker.cli.remote.options import patience_option, with_service
+from broker.cli.shared import Failed, console, plural
 from broker.model import DocumentRef, Match, to_microseconds
 
 if TYPE_CHECKING:
@@ -94,7 +86,7 @@ def matches(
         if ack and page:
             service.post(f"/v1/channels/{part(str(channel))}/ack", {"n": cursor})
     going_on = "" if channel else f"; what comes later: --after {cursor or 0}"
-    say(f"{plural(count, 'match', 'matches')}{going_on}")
+    console.print(f"{plural(count, 'match', 'matches')}{going_on}")
 
 
 def _pages(
@@ -167,9 +159,9 @@ def tail(service: Service, id: str | None, after: int | None, form: str) -> None
             for number, data in _events(service, id, last):
                 last = number
                 if not reached:
-                    say(f"following {id or 'all subscriptions'}; stop with Ctrl-C")
+                    console.print(f"following {id or 'all subscriptions'}; stop with Ctrl-C")
                 elif pause:
-                    say("connected again")
+                    console.print("connected again")
                 reached, pause = True, 0.0
                 if data is not None:
                     write(data)
@@ -185,7 +177,7 @@ def tail(service: Service, id: str | None, after: int | None, form: str) -> None
             if not reached:
                 continue
         if not pause:
-            say(f"{reason}; trying again")
+            console.print(f"{reason}; trying again")
         pause = min(_LONGEST_PAUSE, pause * 2 or 0.5)
         time.sleep(pause)
 

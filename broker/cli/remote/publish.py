@@ -18,17 +18,10 @@ from pathlib import Path
 import click
 
 from broker.cli.progress import Work, quiet_option
-from broker.cli.remote.client import (
-    Refused,
-    Service,
-    Unreachable,
-    object_of,
-    part,
-    patience_option,
-    say,
-    with_service,
-)
-from broker.cli.shared import Failed, plural
+from broker.cli.remote.answers import object_of
+from broker.cli.remote.client import Refused, Service, Unreachable, part
+from broker.cli.remote.options import patience_option, with_service
+from broker.cli.shared import Failed, console, plural
 
 _MOST_LINES = 500
 _MOST_BYTES = 2_000_000
@@ -127,7 +120,8 @@ class Sender:
     def _report_wait(self, work: Work, message: str, reason: str) -> None:
         work.advance(note=message)
         if reason != self._last_reason and not sys.stderr.isatty():
-            say(f"{self.count()}: {message}")  # once per reason in a log, not at each attempt
+            # Once per reason in a log, not at each attempt.
+            console.print(f"{self.count()}: {message}")
         self._last_reason = reason
 
     def count(self) -> str:
@@ -204,12 +198,12 @@ def publish(
                 sender.send(pending, work)
                 pending = []
         except KeyboardInterrupt:
-            say(str(sender.failure("interrupted", len(pending))))
+            console.print(str(sender.failure("interrupted", len(pending))))
             raise
         except OSError as error:
             raise sender.failure(f"{error.filename or 'input'}: {error.strerror}") from None
     left_out = f", {skip:,} left out" if skip else ""
-    say(f"{sender.count()}{left_out}")
+    console.print(f"{sender.count()}{left_out}")
 
 
 def _bytes_of(files: Sequence[str]) -> int | None:

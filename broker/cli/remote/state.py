@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from broker.cli.progress import Work, quiet_option, stage
-from broker.cli.remote.client import Service, object_of, say, with_service
-from broker.cli.shared import Failed, StateType, plural
+from broker.cli.remote.answers import object_of
+from broker.cli.remote.client import Service
+from broker.cli.remote.options import with_service
+from broker.cli.shared import Failed, StateType, console, plural
 from broker.cli.tables import moment
 from broker.model import iso_time
 from broker.text.units import format_size
@@ -33,7 +35,7 @@ def backup(service: Service, directory: Path) -> None:
         reply = object_of(service.post("/v1/backup", {"directory": str(directory.absolute())}))
     size = format_size(sum(reply["files"].values()))
     files = plural(len(reply["files"]), "file")
-    say(f"{reply['directory']}: {files}, {size}, as of {moment(reply['at'])}")
+    console.print(f"{reply['directory']}: {files}, {size}, as of {moment(reply['at'])}")
 
 
 @click.command()
@@ -76,4 +78,4 @@ def restore(directory: Path, state: Path) -> None:
     except OSError as error:
         raise Failed(f"{error.filename or state}: {error.strerror or error}") from None
     as_of = moment(iso_time(restored.at))
-    say(f"{state}: as of {as_of}; start it with broker serve --state {state}")
+    console.print(f"{state}: as of {as_of}; start it with broker serve --state {state}")

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from broker.cli.remote.client import Service, echo_json, with_service
+from broker.cli.remote.client import Service
+from broker.cli.remote.options import with_service
 from broker.cli.shared import plural
-from broker.cli.tables import ago, moment, waiting
+from broker.cli.tables import ago, echo_json, moment, waiting
 from broker.text.printable import visible
 from broker.text.units import format_size, rough_duration
 

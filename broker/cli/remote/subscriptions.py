@@ -6,26 +6,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import xscl
 from broker.cli.progress import Work, quiet_option
 from broker.cli.query_files import QUERY_PATH, check_queries, read_queries
-from broker.cli.remote.client import (
-    Service,
-    echo_json,
-    object_of,
-    objects_of,
-    say,
-    with_service,
-)
-from broker.cli.shared import DURATION, Wrong, plural
+from broker.cli.remote.answers import object_of, objects_of
+from broker.cli.remote.client import Service
+from broker.cli.remote.options import with_service
+from broker.cli.shared import DURATION, Wrong, console, plural
+from broker.cli.tables import echo_json
 from broker.text.units import format_duration, parse_duration
-
-if TYPE_CHECKING:
-    pass
 
 _LONGEST = 900_000
 """The largest text of one request, in bytes."""
@@ -65,7 +58,7 @@ def _check(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> li
     files = read_queries(paths)
     program = check_queries(files)
     for warning in program.warnings:
-        say(warning.render())
+        console.print(warning.render())
     if not program.queries:
         raise Wrong("the query files hold no query")
     return files
@@ -166,7 +159,7 @@ class SubscribeReport:
             _report_outcome(reply)
             if webhook:
                 name = f"{reply['id']}.webhook"
-                say(f"  what is signed with: broker channels show {name} --secrets")
+                console.print(f"  what is signed with: broker channels show {name} --secrets")
 
     def interrupted(self) -> None:
         """Print how many queries were added before an error or Ctrl-C."""
@@ -174,11 +167,11 @@ class SubscribeReport:
             done = self._outcomes.total()
             total = plural(self._total, "query", "queries")
             added = f"{done:,} of {total} were added{self._by_outcome()}"
-            say(f"{added}; given again, they go on as they are, and the others are added")
+            console.print(f"{added}; given again, they go on as they are, and the others are added")
 
     def summarise(self) -> None:
         if self._many:
-            say(f"{plural(self._total, 'query', 'queries')}{self._by_outcome()}")
+            console.print(f"{plural(self._total, 'query', 'queries')}{self._by_outcome()}")
 
     def _by_outcome(self) -> str:
         parts = [f"{count:,} {outcome}" for outcome, count in self._outcomes.most_common()]
@@ -216,9 +209,10 @@ def _report_dry_run(reply: dict[str, Any]) -> None:
     for match in reply["matches"]:
         echo_json(match)
     found = plural(len(reply["matches"]), "match", "matches")
-    say(f"in history: {plural(reply['documents'], 'document')}, {found}; nothing was added")
+    documents = plural(reply["documents"], "document")
+    console.print(f"in history: {documents}, {found}; nothing was added")
     for id in reply["suspended"]:
-        say(f"{id}: would be suspended: it found more there than its limit")
+        console.print(f"{id}: would be suspended: it found more there than its limit")
 
 
 def _report_outcome(reply: dict[str, Any]) -> None:
@@ -236,7 +230,7 @@ def _report_outcome(reply: dict[str, Any]) -> None:
         if reply["id"] in history["suspended"]:
             message += "; suspended at its limit"
     message += "".join(f"; {name} {change}" for name, change in _changes(reply))
-    say(f"{reply['id']}: {message}")
+    console.print(f"{reply['id']}: {message}")
 
 
 def _changes(reply: dict[str, Any]) -> Iterator[tuple[str, str]]:
