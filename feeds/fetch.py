@@ -1,4 +1,4 @@
-"""The fetcher: polite and bounded HTTP, and local files.
+"""The fetcher: bounded HTTP requests that respect servers' limits.
 
 In: a feed's address and the validators of its last fetch. Out: a `Fetched`, always; errors are data
 and say which stage failed. Requests are conditional; each host gets one connection at a time, and
@@ -15,29 +15,29 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal
-from urllib.parse import unquote, urljoin, urlsplit
+from dataclasses import replace
+from urllib.parse import urljoin, urlsplit
 
 import httpcore
 import httpx
 
+from feeds.fetch_model import Fetched as Fetched
+from feeds.fetch_model import Outcome
+from feeds.fetch_model import Request as Request
 from feeds.host_pool import HostPool
 from feeds.item import one_line
-from feeds.login import Login, NoLogin, split_login
+from feeds.local_files import local_path as local_path
+from feeds.local_files import read_local
+from feeds.login import NoLogin, split_login
 from feeds.schedule import retry_after
 from feeds.transport import BlockedAddress, Bounds, OutOfTime, Transport
-from feeds.unpack import ACCEPTED, BadEncoding, TooLarge, gunzip, unpack
-
-Outcome = Literal["ok", "not modified", "gone", "missing", "busy", "failed"]
+from feeds.unpack import ACCEPTED, BadEncoding, TooLarge, unpack
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_REDIRECTS = 5
 HOST_PAUSE = 900.0
 """Seconds: a Retry-After delays the other feeds of the host by no more than this. The feed that got
 it waits for all of the time."""
-MAX_VALIDATOR = 1_024
 _PERMANENT = frozenset((301, 308))
 _REDIRECTS = _PERMANENT | {302, 303, 307}
 _ACCEPT = (
@@ -55,59 +55,6 @@ def user_agent() -> str:
     except importlib.metadata.PackageNotFoundError:
         version = "0"
     return f"xml-stream-broker/{version} (feed reader)"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One feed to fetch: its address (URL or path), and the validators of its last response,
-    verbatim.
-
-    Unless `private` is set, private addresses and local files are refused even if the fetcher
-    allows them.
-    """
-
-    url: str
-    etag: str | None = None
-    last_modified: str | None = None
-    login: Login | None = None
-    private: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """The result of a fetch.
-
-    `outcome` is "ok" (with a `body`), "not modified", "gone" (410: do not fetch again), "missing"
-    (404), "busy" (429 or 503; fetch again after `retry_after` seconds where the server said so;
-    without a `status` an earlier Retry-After of the host still holds and no request was sent), or
-    "failed". `moved_to` is the address to fetch from now on, after permanent redirects. `private`
-    says that only private addresses were reached. `problem` is None if all went well. Names of
-    headers are in lower case, their values as Latin-1.
-    """
-
-    url: str
-    outcome: Outcome
-    final_url: str
-    status: int | None = None
-    body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    moved_to: str | None = None
-    retry_after: float | None = None
-    problem: str | None = None
-    private: bool = False
-
-    @property
-    def etag(self) -> str | None:
-        return self._validator("etag")
-
-    @property
-    def last_modified(self) -> str | None:
-        return self._validator("last-modified")
-
-    def _validator(self, name: str) -> str | None:
-        """A validator of reasonable length; it is stored, and sent back each time."""
-        value = self.headers.get(name, "")
-        return value if 0 < len(value) <= MAX_VALIDATOR else None
 
 
 class _Failed(Exception):
@@ -153,7 +100,7 @@ class Fetcher(AbstractContextManager["Fetcher"]):
         self._hosts_lock = threading.Lock()
         self._bounds = Bounds()
         self._allow_private = allow_private
-        self._crew: HostPool[tuple[object, Fetched]] = HostPool(connections, "fetch")
+        self._pool: HostPool[tuple[object, Fetched]] = HostPool(connections, "fetch")
         no_cookies = http.cookiejar.DefaultCookiePolicy(allowed_domains=())
         self._client = httpx.Client(
             transport=Transport(self._bounds, connections, proxies),
@@ -172,23 +119,23 @@ class Fetcher(AbstractContextManager["Fetcher"]):
         self.close()
 
     def close(self) -> None:
-        self._crew.close()
+        self._pool.close()
         self._client.close()
 
     def start(self, request: Request, note: object) -> None:
         """Queue a fetch, which starts as soon as its host and a connection are free; `next` returns
         the result with this `note`."""
-        self._crew.submit(_host(request.url), lambda: (note, self.fetch(request)))
+        self._pool.submit(_host(request.url), lambda: (note, self.fetch(request)))
 
     def next(self, timeout: float | None = None) -> tuple[object, Fetched] | None:
         """The next result with the note of its request; None if none comes in `timeout` seconds."""
-        return self._crew.next(timeout)
+        return self._pool.next(timeout)
 
     def fetch(self, request: Request) -> Fetched:
         """Fetch one feed. A path or a `file:` URL reads the local file, as the user asked."""
         path = local_path(request.url)
         if path is not None:
-            return self._read(request, path)
+            return read_local(request, path, self._max_bytes)
         with self._bounds.within(self._max_seconds, self._allow_private and request.private):
             return self._follow(request)
 
@@ -210,9 +157,9 @@ class Fetcher(AbstractContextManager["Fetcher"]):
                 status, headers, body = self._exchange(url, request, form)
                 followed = _REDIRECTS if form is None else {307, 308}
                 if status not in followed or "location" not in headers:
-                    answer = self._answer(request, url, status, headers, body)
-                    if permanent or answer.outcome != "gone":
-                        return answer if moved_to is None else _moved(answer, moved_to)
+                    result = self._result(request, url, status, headers, body)
+                    if permanent or result.outcome != "gone":
+                        return result if moved_to is None else _moved(result, moved_to)
                     raise _Failed("redirected to an address that is gone (410)")
                 permanent = permanent and status in _PERMANENT
                 # A login in a redirect is not one that the user gave us.
@@ -278,15 +225,15 @@ class Fetcher(AbstractContextManager["Fetcher"]):
         if not lock.acquire(timeout=self._bounds.limit(self._max_seconds) or 0.0):
             raise OutOfTime
         try:
-            left = self._busy_until.get(host, 0.0) - self._now()
-            if 0 < left < 2 * HOST_PAUSE:  # more means that the clock was wrong when it was noted
-                raise _Busy(left)
+            remaining = self._busy_until.get(host, 0.0) - self._now()
+            if 0 < remaining < 2 * HOST_PAUSE:  # more means that the clock was wrong before
+                raise _Busy(remaining)
             self._busy_until.pop(host, None)
             yield
         finally:
             lock.release()
 
-    def _answer(
+    def _result(
         self, request: Request, url: str, status: int, headers: dict[str, str], body: bytes
     ) -> Fetched:
         outcome: Outcome = "failed"
@@ -319,50 +266,11 @@ class Fetcher(AbstractContextManager["Fetcher"]):
             private=self._bounds.private,
         )
 
-    # -- local files ---------------------------------------------------------------------------
 
-    def _read(self, request: Request, path: Path) -> Fetched:
-        if not request.private:
-            problem = f"read: {path}: local files are not allowed here"
-            return Fetched(request.url, "failed", request.url, problem=problem)
-        try:
-            if not path.is_file():
-                reason = "is a directory" if path.is_dir() else "no such file"
-                return Fetched(
-                    request.url, "missing", request.url, problem=f"read: {path}: {reason}"
-                )
-            stat = path.stat()
-            etag = f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
-            if etag == request.etag:
-                return Fetched(request.url, "not modified", request.url, headers={"etag": etag})
-            with path.open("rb") as file:
-                body = gunzip(file.read(self._max_bytes + 1), self._max_bytes)
-        except TooLarge as error:
-            reason = f"file too large: more than {error.size - 1} bytes"
-        except BadEncoding as error:
-            reason = str(error)
-        except OSError as error:
-            reason = error.strerror or str(error)
-        else:
-            return Fetched(request.url, "ok", request.url, body=body, headers={"etag": etag})
-        problem = f"read: {str(path)[:200]}: {reason}"
-        return Fetched(request.url, "failed", request.url, problem=problem)
-
-
-def local_path(address: str) -> Path | None:
-    """The local file that an address names: a `file:` URL or a plain path; None for other URLs."""
-    if address.lower().startswith("file:"):
-        try:
-            return Path(unquote(urlsplit(address).path))
-        except ValueError:
-            return None
-    return None if "://" in address else Path(address)
-
-
-def _moved(answer: Fetched, address: str) -> Fetched:
-    """The answer with `moved_to`, if the permanent redirects led to the feed."""
-    well = answer.outcome in ("ok", "not modified")
-    return replace(answer, moved_to=address) if well else answer
+def _moved(result: Fetched, address: str) -> Fetched:
+    """The result with `moved_to`, if the permanent redirects led to the feed."""
+    succeeded = result.outcome in ("ok", "not modified")
+    return replace(result, moved_to=address) if succeeded else result
 
 
 def _conditions(request: Request) -> dict[bytes, bytes]:

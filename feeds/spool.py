@@ -26,17 +26,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from feeds import feed_state as states
 from feeds import hubs, requested, row_log, seen
-from feeds.adapter import Channel
+from feeds.batches import Batch as Batch
+from feeds.batches import state_after
 from feeds.fair_lock import FairLock
 from feeds.feed_state import FeedState as FeedState
 from feeds.feed_state import Status
 from feeds.hubs import Subscription
-from feeds.identity import ALL
 from feeds.row_log import SpoolError as SpoolError
 from feeds.row_log import SpoolFull as SpoolFull
 from feeds.row_log import last_seq as last_seq
@@ -45,7 +45,6 @@ from feeds.row_log import seq_after as seq_after
 from feeds.row_log import sources as sources
 from feeds.row_log import stored_at as stored_at
 from feeds.rows import DocumentRow, dead_row
-from feeds.schedule import first_rate, next_rate
 
 _TABLES = ";".join((row_log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE, requested.TABLE)).split(
     ";"
@@ -57,30 +56,6 @@ _SLACK = 4_096
 _TOGETHER = 250
 """Feeds after which it is reported how many were added."""
 _NEVER = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The result of one fetch of a feed, or of one push by its hub.
-
-    `state` is the feed's state from now on. `channel` is None if there was no document (an error,
-    or not modified); a channel that could not be parsed becomes a dead letter with the `body`. A
-    `pushed` document holds some items only and does not change the schedule, so of `state` just
-    title and health are stored. `withheld` says that the validators were not sent although there
-    were some. Items of the feed's first document from before `since` are history: recorded as seen,
-    but no rows. `hub` is the subscription that a fetched document offers. `rows` are more documents
-    to store in the same transaction.
-    """
-
-    state: FeedState
-    arrival: int
-    channel: Channel | None = None
-    body: bytes = b""
-    pushed: bool = False
-    withheld: bool = False
-    since: int = ALL
-    hub: Subscription | None = None
-    rows: tuple[DocumentRow, ...] = ()
 
 
 @dataclass(slots=True)
@@ -156,25 +131,26 @@ class Spool(AbstractContextManager["Spool"]):
         batches = [wave] if isinstance(wave, Batch) else list(wave)
         with self._transaction():
             rows: list[DocumentRow] = []
-            asked: list[DocumentRow] = []
+            history: list[DocumentRow] = []
             for batch in batches:
                 known = self._known(batch.state.url)
                 if known is None and known_only:
                     continue
                 new = self._new_rows(batch, known)
-                states.save(self._db, _state_after(batch, known, new))
+                states.save(self._db, state_after(batch, known, new))
                 self._update_hub(batch)
                 first = known is None or not known.was_read
                 for row in new:
-                    (asked if first and row.error is None else rows).append(row)
+                    (history if first and row.error is None else rows).append(row)
                 rows += batch.rows
-            for each in (asked, rows):
-                each.sort(key=lambda row: row.timestamp)  # stable: ties stay oldest first per feed
-            rows = asked + rows
+            for part in (history, rows):
+                part.sort(key=lambda row: row.timestamp)  # stable: ties stay oldest first per feed
+            rows = history + rows
             now = self._microseconds()
             numbers = row_log.insert(self._db, [row_log.values(row, now) for row in rows])
-            if asked:
-                requested.insert(self._db, {row.source for row in asked}, numbers[: len(asked)])
+            if history:
+                names = {row.source for row in history}
+                requested.insert(self._db, names, numbers[: len(history)])
         if rows:
             self._last = numbers[-1]
             self.on_rows()
@@ -247,11 +223,11 @@ class Spool(AbstractContextManager["Spool"]):
         total = 0
         while True:
             with self._transaction():
-                gone = row_log.delete(self._db, up_to_seq)
+                deleted = row_log.delete(self._db, up_to_seq)
                 requested.delete(self._db, up_to_seq)
-            if not gone:
+            if not deleted:
                 return total
-            total += gone
+            total += deleted
 
     def compact(self) -> int:
         """Give free pages back to the file system, if there are more than `_SLACK`; returns how
@@ -421,29 +397,3 @@ class Spool(AbstractContextManager["Spool"]):
             hubs.save(self._db, hub)
         elif hub is None and known:
             self._db.execute("DELETE FROM hub WHERE url = ?", (url,))
-
-
-def _state_after(batch: Batch, before: FeedState | None, rows: Sequence[DocumentRow]) -> FeedState:
-    """The feed's state after a batch, with the fields that depend on how many items were new."""
-    state = batch.state
-    if batch.pushed and before is not None:
-        state = replace(before, last_success=batch.arrival, title=state.title)
-    # A server whose validators stay the same although items are new would answer "not modified"
-    # and hide the items, so its validators are not sent from now on.
-    if batch.withheld and before is not None and rows:
-        same = (state.etag, state.last_modified) == (before.etag, before.last_modified)
-        state = replace(state, trusted=not same)
-    return replace(state, items_per_day=_rate(batch, before, rows))
-
-
-def _rate(batch: Batch, before: FeedState | None, rows: Sequence[DocumentRow]) -> float | None:
-    now = batch.arrival / 1e6
-    known = before.items_per_day if before else None
-    read = batch.channel is not None and batch.channel.error is None
-    if known is None and batch.channel is not None and read:
-        return first_rate((i.timestamp / 1e6 for i in batch.channel.items if i.dated), now)
-    answered = batch.pushed or batch.state.last_success == batch.arrival
-    if known is None or before is None or before.last_success is None or not answered:
-        return known
-    new = sum(not row.revision for row in rows) if read else 0
-    return next_rate(known, new, now - before.last_success / 1e6)
