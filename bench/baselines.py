@@ -1,4 +1,4 @@
-"""The ways to join that the broker is compared with, each written on its own.
+"""The baselines of the join benchmarks, each implemented independently.
 
 All take witness columns in order of time and count matches, each pair of documents in the batch
 that brings the later one. Every node of the benchmarks' schemas occurs once in a document, so a

@@ -1,4 +1,4 @@
-"""Exact numbers of matches, counted without any join: what every system is held against.
+"""Exact numbers of matches, counted without a join, with which every system is compared.
 
 A query's matches are the pairs (earlier, later) of documents whose leaves agree on all its joins,
 the earlier one strictly earlier and not further back than the window. Documents come in order of

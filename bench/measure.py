@@ -1,4 +1,5 @@
-"""How the join benchmarks measure: CPU time of a system under a workload, checks, tables, results.
+"""The measurements of the join benchmarks: CPU time of a system under a workload, checks, tables,
+results.
 
 A `System` takes a workload's subscriptions, then batches of witness columns, and says how often
 each canonical query matched. `run` feeds it until the documents or its budget of CPU time end; a

@@ -1,4 +1,4 @@
-"""The broker's own join as a system of the benchmarks: posting lists and signatures.
+"""The broker's own join as a system of the join benchmarks: posting lists and signatures.
 
 What the engine runs in a batch between stage 1 and the commit, except that the matches of a list of
 documents are counted and not listed.

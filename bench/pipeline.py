@@ -1,4 +1,4 @@
-"""The Spark pipeline over documents, for the benchmarks that show it beside the library."""
+"""Runs the Spark pipeline over documents, for benchmarks that compare it with the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Line charts for the results page, as SVG that is the same for the same numbers."""
+"""Line charts for the results page, as reproducible SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten thousand publishers on the loopback interface, as they are on the web: for `polling.py`.
+"""Simulates ten thousand publishers on the loopback interface, for `polling.py`.
 
 In: a number of feeds, and a clock shared with the reader. Out: HTTP answers as late, as large and
 as faulty as those of real sites, all drawn from one seed, and counts of what was asked.

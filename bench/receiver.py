@@ -1,4 +1,4 @@
-"""Who stands around the service in its benchmark: a receiver of webhooks, and feeds."""
+"""The receivers of webhooks and the feeds around the service in its benchmark."""
 
 from __future__ import annotations
 

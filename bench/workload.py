@@ -1,4 +1,4 @@
-"""What the join benchmarks are made of: schemas, documents, canonical queries, witness columns.
+"""The workloads of the join benchmarks: schemas, documents, canonical queries, witness columns.
 
 In go `Documents` (strings at the leaves of one schema) and `Query` objects; out come the columns of
 the paper's RbinW with the value of node2 beside each row, in batches, as stage 1 would witness

@@ -1,4 +1,4 @@
-"""The loop of the long runs, which put random queries to random streams and compare two answers."""
+"""The loop of the long runs, which run random queries on random streams and compare two results."""
 
 from __future__ import annotations
 

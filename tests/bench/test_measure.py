@@ -1,4 +1,4 @@
-"""The benchmarks' bookkeeping: prefixes, tables, the results page."""
+"""The bookkeeping of the benchmarks: prefixes, tables, the results page."""
 
 from __future__ import annotations
 

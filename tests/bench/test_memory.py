@@ -1,4 +1,4 @@
-"""The long run of the memory benchmark: within its bounds, and nothing lost by them."""
+"""The long run of the memory benchmark stays within its bounds and loses no match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The benchmarks' generators: what they promise, and that their witness columns are stage 1's."""
+"""The generators of the benchmarks have the promised properties, and their witness columns equal
+those of stage 1."""
 
 from __future__ import annotations
 

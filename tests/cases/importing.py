@@ -1,4 +1,4 @@
-"""Cases that stand in a file of JSON lines, as folders.
+"""Converts cases from a file of JSON lines to folders.
 
     python -m tests.cases.importing ../shared/data/patterns/cases.jsonl list-three within-edge
 

@@ -1,4 +1,4 @@
-"""A case as its files say it: queries, documents, and what has to come of them (see README.md)."""
+"""Reads a case from its files: queries, documents, and expected matches (see README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case put to the engine and to the oracle, and what came of it in the form of its files."""
+"""Runs a case with the engine and with the oracle, and gives the results in the form of its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every folder beside this file is a case: it is put to the engine in several ways, and to the
+"""Runs every folder beside this file, a case each, with the engine in several ways and with the
 oracle."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cases' own test: what a file says wrongly is told, and a wrong expectation is seen."""
+"""Tests of the case files themselves: errors in files are reported, and wrong expectations fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`broker feeds` within the process of a test, over a state directory of its own."""
+"""Runs `broker feeds` within the process of a test, on a state directory of its own."""
 
 from __future__ import annotations
 

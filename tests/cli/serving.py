@@ -1,4 +1,4 @@
-"""A real service for a test: a process of its own on a free port, and commands that talk to it."""
+"""A real service for a test: a process of its own on a free port, and commands that use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Commands on a real terminal: a pseudo-terminal that a shell and its commands own, and its screen.
+"""Runs commands on a real terminal: a pseudo-terminal owned by a shell and its commands, with its
+screen.
 
 What is typed goes through the terminal's line discipline, so Ctrl-C reaches all that runs in the
 foreground, as it does for a person.

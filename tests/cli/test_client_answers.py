@@ -1,4 +1,4 @@
-"""What commands say where something answers that is no broker."""
+"""The messages of commands if the address they are given is not that of a broker."""
 
 from __future__ import annotations
 

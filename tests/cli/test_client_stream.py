@@ -1,4 +1,4 @@
-"""`broker publish`, `matches` and `tail`: what goes into a real service, and what comes out."""
+"""`broker publish`, `matches` and `tail` with a real service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`broker completion`: what shells offer at a Tab, and that it is there at once."""
+"""`broker completion`: the words that shells offer at a Tab, and how quickly."""
 
 from __future__ import annotations
 

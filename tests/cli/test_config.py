@@ -1,4 +1,4 @@
-"""Settings, as `broker config` checks and shows them; and how quickly commands start and end."""
+"""`broker config check` and `show`; and how quickly commands start and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/deploy: the sample of settings, the unit for systemd, the container file."""
+"""The files in docs/deploy: sample settings, the systemd unit, the container file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`broker feeds` as its help and docs/feeds.md describe it."""
+"""`broker feeds` behaves as its help and docs/feeds.md describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--format csv` and `--format table`, of matches and of lists."""
+"""`--format csv` and `--format table` for matches and lists."""
 
 from __future__ import annotations
 

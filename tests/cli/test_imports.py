@@ -1,4 +1,4 @@
-"""What a command must not import before it needs it: each of these libraries takes longer to import
+"""Commands do not import slow libraries that they do not need: each of these takes longer to import
 than `broker check` takes in all."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What is built from the project works where it is installed: the wheel, and the wheel of the
-sdist."""
+"""The wheel, and the wheel built from the sdist, work where they are installed."""
 
 from __future__ import annotations
 

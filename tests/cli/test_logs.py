@@ -1,4 +1,4 @@
-"""Log lines: their fields, and what is never in them."""
+"""Log lines: their fields, and that they contain no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches that commands append to a file, also where that is not theirs alone."""
+"""Matches that commands append to a file, also if others write to it."""
 
 from __future__ import annotations
 

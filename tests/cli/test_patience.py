@@ -1,4 +1,4 @@
-"""Commands that are given while the service restarts wait for it."""
+"""Commands that start while the service restarts wait for it."""
 
 from __future__ import annotations
 

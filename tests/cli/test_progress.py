@@ -1,5 +1,5 @@
-"""How long work shows how far it is: on a terminal, through a pipe, and not at all where it is short
-or nobody wants it."""
+"""Progress of long work: on a terminal, through a pipe, and none if the work is short or with
+`--quiet`."""
 
 from __future__ import annotations
 

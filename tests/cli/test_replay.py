@@ -1,4 +1,4 @@
-"""`broker replay` against SQL written by hand over the same items."""
+"""`broker replay` compared with hand-written SQL over the same items."""
 
 from __future__ import annotations
 

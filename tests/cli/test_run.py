@@ -1,4 +1,4 @@
-"""`broker run` and `broker demo` as processes: what they read, say, and leave behind."""
+"""`broker run` and `broker demo` as processes: input, messages, and files that remain."""
 
 from __future__ import annotations
 

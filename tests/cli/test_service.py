@@ -1,4 +1,4 @@
-"""docs/service.md and the service behind it: what is written there is done here."""
+"""The service behaves as docs/service.md describes."""
 
 from __future__ import annotations
 

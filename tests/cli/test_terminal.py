@@ -1,4 +1,4 @@
-"""Commands on a real terminal: what a person sees, and what Ctrl-C and the streams' odd ends do."""
+"""Commands on a real terminal: their output, Ctrl-C, and closed or full streams."""
 
 from __future__ import annotations
 

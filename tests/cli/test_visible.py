@@ -1,4 +1,5 @@
-"""What others wrote is shown, and does nothing to the terminal on which it is shown."""
+"""Texts from elsewhere are shown with control characters escaped, so that they do not affect the
+terminal."""
 
 from __future__ import annotations
 

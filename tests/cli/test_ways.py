@@ -1,4 +1,4 @@
-"""Ways that people go, by commands alone, from the first to what arrives.
+"""Complete tasks of users, by commands only, from the first command to the results.
 
 A hundred feeds out of a list; advisories that join with releases; the examples of the papers; a night
 of operation whose disk is lost in the end.

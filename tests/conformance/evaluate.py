@@ -1,4 +1,4 @@
-"""Conformance cases, run through the broker and judged.
+"""Runs conformance cases through the broker and compares the results.
 
 Every case becomes queries of one block. All queries about one document are registered with one
 broker, so that they share its automaton, and the document is processed once. What a case selects

@@ -1,4 +1,4 @@
-"""XPath inside blocks, by the cases of two conformance suites; `report.txt` is what came of them.
+"""XPath inside blocks, tested by the cases of two conformance suites; `report.txt` has the results.
 
 The suites lie beside the repository (`cases.py`); without them these tests are skipped.
 """

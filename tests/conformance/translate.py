@@ -1,4 +1,4 @@
-"""XPath expressions as text of the language, and the reasons why one has no such form.
+"""Translates XPath expressions to texts of the language, or gives the reason why there is none.
 
 What stands in filters is written as XPath has it. The path of a block leads down: the axes child,
 attribute, self and descendant become `/`, `@`, `.` and `//`, and what selects elements in any other

@@ -1,4 +1,4 @@
-"""XPath 1.0 as a tree: a reader for the expressions of the conformance suites.
+"""XPath 1.0 as a tree: a parser for the expressions of the conformance suites.
 
 In comes an expression; out comes its tree, in which abbreviations are spelt out (`//` is a step of
 its own, `@x` an attribute step), so that what is written two ways is one thing. It is independent

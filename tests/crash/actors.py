@@ -1,4 +1,4 @@
-"""Who uses the service: threads that go on through every crash, and write down what they were told.
+"""The clients of the service: threads that continue through every crash, and record the responses.
 
 Each asks again what was not answered. `Over` ends them.
 """

@@ -1,4 +1,4 @@
-"""Who changes the subscriptions, and what it was told about them."""
+"""The client that changes subscriptions, and the responses to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One life of a state: used by everybody at once, killed again and again, drained and judged.
+"""One lifetime of a state: used by all clients at once, killed repeatedly, drained, and checked.
 
     kill, start, kill, start, … then no more documents, everything delivered, SIGTERM, and the
     verdict

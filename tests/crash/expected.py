@@ -1,4 +1,4 @@
-"""What has to be found: the oracle's answers for the documents of some numbers, by registration."""
+"""The expected matches: the oracle's result for a range of documents, per registration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`broker serve` in a process that may be told to die, and in which upkeep is always due.
+"""Starts `broker serve` in a process that can be made to die at a named point, and in which
+maintenance is always due.
 
     python -m tests.crash.launcher '{"aim": {...}, "told": "FILE", "ahead": 0}' serve --config FILE
 

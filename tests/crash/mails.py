@@ -1,4 +1,4 @@
-"""A mail server that fails itself, and who reads the digests that come through it."""
+"""A mail server that fails at times, and a reader of the digests sent through it."""
 
 from __future__ import annotations
 

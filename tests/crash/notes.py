@@ -1,5 +1,4 @@
-"""What a process writes down for the verdict: the numbers that documents had got to at some
-moments.
+"""Records of a process for the final check: the document numbers at certain moments.
 
 A life of a process begins at a document, and what counts anew with each process begins there.
 History ends at a document, and items counted in it as they were then.

@@ -1,4 +1,4 @@
-"""A service that is used by one client, one question after the other: for what must be exact.
+"""A service used by a single client, one request after the other, for tests of exact behaviour.
 
 Documents come in pairs of one number, `<a>` and then `<b>`, and each pair is one match. So what
 there has to be is known by the numbers alone.

@@ -1,4 +1,4 @@
-"""A service as a process: started, killed, stopped, asked.
+"""A service as a process: start, kill, stop, request.
 
 Starting Python and importing everything takes longer than most of what is tested here. So processes
 are forked from one that has imported it all (multiprocessing's fork server), except where Spark is

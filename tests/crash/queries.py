@@ -1,4 +1,4 @@
-"""Queries: those that stand, and those that somebody registers, changes and drops."""
+"""Queries: permanent ones, and those that a client registers, changes and drops."""
 
 from __future__ import annotations
 

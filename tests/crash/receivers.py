@@ -1,4 +1,5 @@
-"""Who gets the matches by asking: consumers that pull, readers with a cursor, followers.
+"""Clients that read matches: consumers of pull channels, readers with a cursor, followers of the
+stream.
 
 All are idempotent: what comes twice must be the same, and counts once.
 """

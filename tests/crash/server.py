@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that does not mind clients that are killed."""
+"""An HTTP server on loopback that tolerates clients that are killed."""
 
 from __future__ import annotations
 

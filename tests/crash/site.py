@@ -1,4 +1,4 @@
-"""Feeds that grow and are edited with every answer, between being told so and told to stop."""
+"""Feeds that grow and are edited with every response while the test runs."""
 
 from __future__ import annotations
 

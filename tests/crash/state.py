@@ -1,4 +1,4 @@
-"""What a state holds when it is closed."""
+"""The contents of a closed state."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The clock of the wall is wrong, jumps, and is set right: nothing is late by it, nothing is
-lost."""
+"""The wall clock is wrong, jumps, and is corrected: no document becomes late by it, none is lost."""
 
 from __future__ import annotations
 

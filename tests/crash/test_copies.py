@@ -1,4 +1,4 @@
-"""A backup made in the middle of load becomes a service that goes on, and that finds the same."""
+"""A backup made under load becomes a service that continues and finds the same matches."""
 
 from __future__ import annotations
 

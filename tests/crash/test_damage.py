@@ -1,5 +1,4 @@
-"""Files whose last record is torn, files that are damaged: gone on with, or refused with a way
-out."""
+"""Files with an incomplete last record are used, damaged files are refused with advice."""
 
 from __future__ import annotations
 

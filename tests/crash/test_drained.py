@@ -1,5 +1,4 @@
-"""SIGTERM in the middle of load: what was begun is finished, and nothing is lost by ending
-early."""
+"""SIGTERM under load: work in flight is finished, and an early end loses nothing."""
 
 from __future__ import annotations
 

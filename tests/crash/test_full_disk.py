@@ -1,4 +1,4 @@
-"""A disk without room: nothing more is accepted, nothing that was accepted is lost, and it goes on.
+"""A full disk: nothing more is accepted, nothing accepted is lost, and the service continues later.
 
 A small file system of its own is needed, which only root may mount; without it these are skipped.
 """

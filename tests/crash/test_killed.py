@@ -1,4 +1,4 @@
-"""The service is killed at its most delicate moments, and nothing is lost or doubled.
+"""The service is killed at critical moments, and no match is lost or found twice.
 
 `python -m tests.crash.long` goes on where this stops.
 """

@@ -1,4 +1,4 @@
-"""Documents that come out of order, and too late, through the whole service."""
+"""Documents out of order, and too late ones, through the whole service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state of the previous version, with what was under way in it, under `broker serve`."""
+"""A state of the previous version, with work in flight, under `broker serve`."""
 
 from __future__ import annotations
 

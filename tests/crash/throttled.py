@@ -1,5 +1,6 @@
-"""What a throttle leaves out. Which of the matches of a period goes out depends on the order in
-which they were found; that one does, and how many do not, does not."""
+"""The matches that throttles leave out, whose number is known although the choice depends on
+timing. Which of the matches of a period goes out depends on the order in which they were found;
+that one does, and how many do not, does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came out against what had to: nothing lost, nothing doubled, nothing that is not a match.
+"""Compares the actual matches with the expected ones: none lost, none twice, none that is wrong.
 
 The documents are numbered by the engine, and subscriptions count from numbers. So what is expected
 of a subscription is the oracle's answer for the documents between the numbers that were told to its

@@ -1,4 +1,4 @@
-"""Which version of an item each document has met, by the matches of the queries that tell it.
+"""Determines which version of an item each document has met, from the matches of certain queries.
 
 A revision has no number of its own: it takes the item's, and counts for documents that come after
 it. So where it took effect is read off the matches of queries that stand all the time; that this

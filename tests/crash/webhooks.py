@@ -1,4 +1,4 @@
-"""Receivers of webhooks, which fail themselves."""
+"""Receivers of webhooks that fail at times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents: small, drawn from a seed, and known beforehand.
+"""The documents of the crash tests: small, drawn from a seed, and known beforehand.
 
 Documents come in groups of one key, and every query joins by the key. So documents of different
 groups never match, and the oracle, which tries every combination, may be asked group by group.

@@ -1,4 +1,4 @@
-"""Matches to deliver, a clock that is set by hand, and receivers that really listen."""
+"""Matches to deliver, a manual clock, and real receivers."""
 
 from __future__ import annotations
 

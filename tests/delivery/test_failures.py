@@ -1,4 +1,4 @@
-"""What follows from a failure: for the match, for its channel, and for one that was changed
+"""The consequences of a failure: for the match, for its channel, and for a channel changed
 meanwhile."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files: whole lines, each once, in order; after a crash at any point as well; rotated."""
+"""File channels: complete lines, each once, in order, also after a crash at any point; rotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that takes and delivers, killed again and again: nothing lost, order kept."""
+"""The delivering process is killed repeatedly: no match is lost, the order is kept."""
 
 from __future__ import annotations
 

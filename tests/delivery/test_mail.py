@@ -1,4 +1,4 @@
-"""Digests, through a mail server that really listens."""
+"""Digests, sent to a real mail server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log: durable, in order, each match once; readers by place; a file that can be trusted."""
+"""The log of matches: durable, in order, each match once; readers with cursors; damaged files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of webhooks and mails by template, in the forms of the services that get them."""
+"""Messages of webhooks and mails from templates, in the forms of the receiving services."""
 
 from __future__ import annotations
 

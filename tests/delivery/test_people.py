@@ -1,4 +1,4 @@
-"""Matches as people read them: headlines, relative times, why documents belong together."""
+"""Matches for people: headlines, relative times, and why documents belong together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes, when, and what never goes; the file stays small."""
+"""Retention: which matches are deleted, when, and which never; the file stays small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throttles: one notification per value and period, by the time of matches; the rest is counted."""
+"""Throttles: one notification per value and period, by the time of matches; others are counted."""
 
 from __future__ import annotations
 

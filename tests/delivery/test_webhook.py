@@ -1,5 +1,4 @@
-"""Webhooks: what the Standard Webhooks specification asks for, against a server that really
-listens."""
+"""Webhooks follow the Standard Webhooks specification, tested with a real server."""
 
 from __future__ import annotations
 

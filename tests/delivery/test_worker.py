@@ -1,4 +1,4 @@
-"""The worker: nobody waits for somebody else's receiver; order; what a user changes meanwhile."""
+"""The worker: slow receivers do not delay others; order; changes by users meanwhile."""
 
 from __future__ import annotations
 

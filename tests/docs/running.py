@@ -1,4 +1,4 @@
-"""Queries and documents as the pages write them, run through the broker.
+"""Runs the queries and documents of the pages through the broker.
 
 A block of documents is XML: one `<doc id="d1" at="2026-10-05 09:00" stream="S">…</doc>` for each,
 whose child is the document. `at` (UTC) and `stream` (several, parted by blanks) may be left out;

@@ -1,4 +1,4 @@
-"""The page for those who change the code: what it names is there."""
+"""The files and names in CONTRIBUTING.md exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page that translates the paper's terms: what it names is there."""
+"""The names in docs/notation.md exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the language reference, against the code and by running what they show."""
+"""The tables of the language reference, compared with the code and run as examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command of the pages, as it stands there: typed into a terminal, and through a pipe.
+"""Runs every command of the pages, typed into a terminal and through a pipe.
 
 The pages are gone through from top to bottom, with one service, in one directory. What a page means
 but a test has not (a host of the network, a directory of the system) is put in its place. `ENDS`

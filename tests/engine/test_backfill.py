@@ -1,4 +1,4 @@
-"""What a subscription with history matches is what it would have matched, had it been there."""
+"""A subscription with backfill has the matches that it would have found from the beginning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy of the state while it is open: what was committed, and nothing else."""
+"""A backup of an open state has exactly what was committed."""
 
 from __future__ import annotations
 

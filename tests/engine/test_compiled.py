@@ -1,5 +1,5 @@
-"""What a state holds of compiled queries: a restart reads no text, and other compilers' work is
-made again."""
+"""Compiled queries in the state: a restart parses no text, and forms of other compiler versions are
+compiled again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Two strings that share a code are two strings: what codes find is confirmed before it is a
-match."""
+"""Two different strings with the same code do not join: codes are confirmed before a match is
+published."""
 
 from __future__ import annotations
 

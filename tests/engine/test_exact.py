@@ -1,4 +1,4 @@
-"""One small case for each rule of stage 2's search, with its matches spelt out.
+"""One small case for each rule of stage 2's search, with its expected matches.
 
 Each is put to engines that hold every or hardly any document in memory, to which values are hot
 early or late, document by document and in one batch; and to the oracle. What random cases find

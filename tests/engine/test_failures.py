@@ -1,5 +1,5 @@
-"""A transaction that fails has not happened, in the file nor in memory; with space again all goes
-on.
+"""A transaction that fails leaves no trace, in the file or in memory; with space again the engine
+continues.
 
 The disk is full by a limit on the size of files, under which DuckDB gets the error that a full disk
 gives it.

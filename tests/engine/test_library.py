@@ -1,4 +1,4 @@
-"""The library at its door: what it takes, what it refuses with a sentence, and what it exports."""
+"""The public interface of the library: arguments, error messages, exported names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A subscription that matches more than it may is suspended, and the others go on."""
+"""A subscription that exceeds its limit is suspended, and the others continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outbox numbers what it holds in order, also after a batch that failed."""
+"""The outbox numbers matches in order, also after a batch that failed."""
 
 from __future__ import annotations
 

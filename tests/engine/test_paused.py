@@ -1,4 +1,4 @@
-"""Subscriptions that are paused and resumed: what they have not seen is written down exactly."""
+"""Paused and resumed subscriptions: the documents of a gap are recorded exactly."""
 
 from __future__ import annotations
 

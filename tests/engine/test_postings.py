@@ -1,4 +1,5 @@
-"""Posting lists and signatures tell what comparing every two documents would, hot values or not."""
+"""Posting lists and signatures give the same results as comparing all pairs of documents, with and
+without hot values."""
 
 from __future__ import annotations
 

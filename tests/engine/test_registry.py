@@ -1,5 +1,4 @@
-"""Registering very many queries: shapes are shared and change nothing; memory, restarts,
-streams."""
+"""Registering very many queries: sharing shapes changes no result; memory, restarts, streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What one process does, the next one goes on with: also what came about in an odd order."""
+"""A restarted process continues the state of the former one, also after unusual sequences of
+changes."""
 
 from __future__ import annotations
 

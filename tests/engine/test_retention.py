@@ -1,4 +1,4 @@
-"""What is kept is bounded: documents, identities, what memory knows of them, and the file."""
+"""The amount of stored data is bounded: documents, identities, the index in memory, and the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What survives: a closed and a killed process, replays, repeated and broken documents."""
+"""Durability: closed and killed processes, replays, repeated and malformed documents."""
 
 from __future__ import annotations
 

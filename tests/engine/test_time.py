@@ -1,5 +1,4 @@
-"""The clock: what is heard of it moves the watermark and lets go, and what is wrong of it does
-not."""
+"""The clock: it advances the watermark and expires rows, and wrong times are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tokenize(): several strings, of which some has to be as a comparison says."""
+"""tokenize(): several strings, of which one must satisfy a comparison."""
 
 from __future__ import annotations
 

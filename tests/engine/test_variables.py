@@ -1,5 +1,4 @@
-"""Definitions of variables that no query uses any more are forgotten, and nothing else with
-them."""
+"""Definitions of variables that no query uses any more are removed, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state of an older version becomes one of this version; a newer or a damaged one is refused."""
+"""A state of an older version is migrated; a newer or a damaged one is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our items beside those that another parser made of the same feeds, field by field.
+"""Compares our items with those of another parser for the same feeds, field by field.
 
 The folder `feeds_rbren` holds feeds and what a widely used parser for JavaScript gives for them.
 Each difference is named by the first of `REASONS` that explains it.

@@ -1,4 +1,4 @@
-"""Where the third-party feeds are, and the rows of a feed written in a line."""
+"""The places of the third-party feeds, and a short form of feed rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""feedparser's own tests, asked of the parser as we drive it and of the items that we make.
+"""feedparser's own tests, applied to the parser with our settings and to our items.
 
 Each of its small feeds says in a comment what is to come out, as an expression over its result.
 """

@@ -1,4 +1,4 @@
-"""A loopback server that answers each path with a scripted response, byte by byte if need be."""
+"""A loopback server that responds to each path as scripted, byte by byte if needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much is left of a feed that is damaged the ways that feeds are damaged.
+"""Measures how much of a feed is recovered after typical damage.
 
 Real feeds that are well-formed are spoilt, one way at a time, and read again. An item counts as
 recovered if it is there with its id and its title as it was.

@@ -1,4 +1,4 @@
-"""A site on the loopback interface, written as a dictionary of its pages."""
+"""A site on the loopback interface, given as a dictionary of its pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the spool put in and read back."""
+"""Helpers to write to and read from a spool in tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates of feeds: what can mean one moment only is read, and nothing else."""
+"""Dates of feeds: those with exactly one meaning are read, others are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a site to its feeds, on a real server."""
+"""Discovery of the feeds of a site, on a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock that is given in the order in which it was asked for."""
+"""The lock that is acquired in the order of the requests for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of feeds, as documents that a subscription can read."""
+"""Events of feeds as documents for subscriptions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What counts as the first document of a feed: what it shows is history, all that comes later
-news."""
+"""The first document of a feed: its items are history, those of later documents are new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents written to hang, exhaust or mislead a parser end soon, with a reason."""
+"""Documents that are made to hang, exhaust or mislead a parser are refused soon, with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which item is one that was seen before, whatever its guid does."""
+"""The identification of items that were seen before, even if their guids change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Feed becomes the same items as any dialect, or says why not."""
+"""JSON Feed gives the same items as other formats, or an error."""
 
 from __future__ import annotations
 

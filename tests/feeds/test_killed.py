@@ -1,4 +1,4 @@
-"""The fetcher, killed in the middle of a fetch, again and again: nothing twice, nothing lost."""
+"""The fetcher is killed repeatedly in the middle of a fetch: no item comes twice, none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every real feed parses or says why not, and feedparser itself finds the same entries."""
+"""Every real feed is parsed or refused with a reason, and feedparser itself finds the same entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How we read what the real web serves; `report.txt` is what came of it."""
+"""How well real feeds are read; `report.txt` has the results."""
 
 from __future__ import annotations
 

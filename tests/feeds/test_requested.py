@@ -1,4 +1,4 @@
-"""History that was asked for: never late, oldest first, and kept until all of it is there."""
+"""Requested history: never late, oldest first, and kept until all of it is there."""
 
 from __future__ import annotations
 

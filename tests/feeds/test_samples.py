@@ -1,4 +1,4 @@
-"""The sample feeds are what their README says, down to each planted correlation."""
+"""The sample feeds are as their README describes, including each planted correlation."""
 
 from __future__ import annotations
 

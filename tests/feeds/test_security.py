@@ -1,4 +1,4 @@
-"""What servers and documents may try against the fetcher, over real sockets."""
+"""Attacks of servers and documents on the fetcher, over real sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that somebody publishes go through the same spool."""
+"""Published documents in the spool."""
 
 from __future__ import annotations
 

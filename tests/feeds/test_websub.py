@@ -1,4 +1,4 @@
-"""The subscriber against a real hub, which is a program of its own (`tests.feeds.hub`)."""
+"""The WebSub subscriber with a real hub, a program of its own (`tests.feeds.hub`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hubs that ask twice, late, or at another address."""
+"""Hubs that verify twice, late, or at another address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clock that was far ahead for a while: what was put off until then is not put off for good."""
+"""After a clock was far ahead for a while, nothing is postponed for good."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of the language: reading, printing, checking, and what is said when something is wrong."""
+"""Tests of the language: parsing, printing, checking, and error messages."""

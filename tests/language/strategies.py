@@ -1,4 +1,4 @@
-"""Random syntax trees, of every form the parser can make, whether they mean something or not.
+"""Random syntax trees of every form that the parser can produce, valid queries or not.
 
 They obey what `xscl.ast` says of its nodes (conjunctions are flat, and so on) and what text cannot
 say otherwise: no string holds both quotation marks, no name two hyphens in a row, and a stream or

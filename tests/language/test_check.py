@@ -1,4 +1,4 @@
-"""Resolving: ids, windows, namespaces, and checks that span several files."""
+"""Name resolution: ids, windows, namespaces, and checks over several files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comments through the formatter: none is lost, each stays where it was, and twice is as once."""
+"""Formatting with comments: none is lost, each stays in its place, and formatting is idempotent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every diagnostic, as people see it: `errors/NAME.xscl` and `errors/NAME.txt` beside it.
+"""Every diagnostic as it is shown: `errors/NAME.xscl` and `errors/NAME.txt`.
 
 A new case is a new .xscl file; `pytest --rewrite` writes what is said about it, to be read.
 """

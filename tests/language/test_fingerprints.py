@@ -1,4 +1,4 @@
-"""Statements like earlier ones, which are not read again: nobody can tell the difference."""
+"""Statements like earlier ones, which are not parsed again, have the same results as if they were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the text, reading and checking it gives a program or an `XsclError`, and soon."""
+"""Parsing and checking any text ends soon, with a program or an `XsclError`."""
 
 from __future__ import annotations
 

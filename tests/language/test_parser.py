@@ -1,5 +1,5 @@
-"""What the grammar says, where a reader could doubt it: the text, and what it is another way of
-writing. Layout and canonical forms are in `test_printer`, what is refused in `test_errors`."""
+"""Unclear cases of the grammar: a text, and an equivalent one. Layout and canonical forms are in
+`test_printer`, what is refused in `test_errors`."""
 
 from __future__ import annotations
 

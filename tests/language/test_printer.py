@@ -1,5 +1,4 @@
-"""Canonical text: what is printed is read back as the same tree, and there is one way to write
-it."""
+"""Canonical text: it parses to the same tree, and equal trees have the same text."""
 
 from __future__ import annotations
 

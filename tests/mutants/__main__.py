@@ -1,4 +1,4 @@
-"""Draw mutants, and put the tests that execute them to each.
+"""Draws mutants, and runs on each the tests that execute its line.
 
     python -m tests.mutants --seed 20261122 --count 200              some hours of one core
     python -m tests.mutants --seed 20261122 --count 200 --list       which these are

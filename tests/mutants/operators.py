@@ -1,4 +1,4 @@
-"""Small mistakes that could be made in a file: the mutants of its text.
+"""The mutation operators: small mistakes that could be made in a file.
 
 Each is one change of one expression or statement, found in the syntax tree and made in the text, so
 that lines keep their numbers. Left out is what no test should depend on: texts, annotations, and what

@@ -1,4 +1,4 @@
-"""Tests of a copy of the project, in which one mutant at a time is made."""
+"""Runs tests in a copy of the project in which one mutant at a time is applied."""
 
 from __future__ import annotations
 

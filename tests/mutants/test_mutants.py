@@ -1,4 +1,4 @@
-"""The mistakes that are made, and that tests which fail on one are seen to fail."""
+"""Tests of the mutation operators, and that a failing test kills a mutant."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The brute-force witness of the whole system, and the generator of what it is asked."""
+"""The brute-force oracle of the whole system, and the generator of its cases."""

@@ -1,4 +1,5 @@
-"""Filters that look around a node, put to libxml2: positions, other axes, unions, XPath's functions.
+"""Filters beyond plain steps, evaluated by libxml2: positions, other axes, unions, XPath's
+functions.
 
 In goes a filter that `values.truth` has no plain answer for, a node, and where the node stands among
 those that the step selects; out comes whether it passes. The filter is written as XPath 1.0 by the

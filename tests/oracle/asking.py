@@ -1,4 +1,4 @@
-"""Asking the oracle in two lines: XSCL text and documents in, matches out."""
+"""A short form for tests of the oracle: XSCL text and documents in, matches out."""
 
 from __future__ import annotations
 

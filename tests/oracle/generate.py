@@ -1,4 +1,4 @@
-"""Random cases: what a broker is asked over its life, as plain data.
+"""Random cases: the events in the life of a broker, as plain data.
 
 A case is a lateness and a list of events: subscribe (XSCL text), unsubscribe (an id), a batch of
 documents. Draws come from a `random.Random`; hypothesis hands in one that shrinks

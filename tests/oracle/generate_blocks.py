@@ -1,4 +1,4 @@
-"""Random blocks: a path and its filters are read off a real document and then loosened.
+"""Random blocks: a path and its filters are taken from an actual document and then relaxed.
 
 So a good part of what is asked has an answer. Inside a block's text a variable stands as `§k§`, and
 gets its name when a query takes the block.

@@ -1,4 +1,5 @@
-"""Random cases in which nearly everything joins with nearly everything: the hard ones of stage 2.
+"""Random cases in which nearly everything joins with nearly everything, the difficult ones of stage
+2.
 
 `generate.case` draws from the whole language, and few of its documents share two values. Here the
 vocabulary is tiny and so are the queries' choices: posts with leaves a, b, c and persons (name n,

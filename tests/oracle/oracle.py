@@ -1,4 +1,4 @@
-"""The witness of the whole system: brute force over all combinations of documents.
+"""The oracle of the whole system: brute force over all combinations of documents.
 
 In go registered queries (resolved, as `xscl.check.program` gives them) and documents in order of
 arrival; out come the matches that the language's definition asks for, each when the last of its

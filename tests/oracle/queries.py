@@ -1,4 +1,4 @@
-"""Reading a query's syntax tree: its blocks, its predicates, the variables that it names."""
+"""Accessors for a query's syntax tree: its blocks, its predicates, the variables that it names."""
 
 from __future__ import annotations
 

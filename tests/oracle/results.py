@@ -1,4 +1,4 @@
-"""The document that a match publishes, written as text in the plainest way.
+"""The document that a match publishes, written as text in the simplest way.
 
 In go what SELECT says and the nodes that its variables stand for in a match, out comes XML. Every
 element and attribute declares its own namespace, so that no prefix of a document or a query is

@@ -1,5 +1,5 @@
-"""The oracle against answers worked out by hand from the language page. What documents and times do
-without a change of subscriptions is in `tests/cases`, which the oracle answers too."""
+"""The oracle compared with results derived by hand from the language page. What documents and times
+do without a change of subscriptions is in `tests/cases`, which the oracle answers too."""
 
 from __future__ import annotations
 

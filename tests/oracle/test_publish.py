@@ -1,4 +1,4 @@
-"""Streams of results, the oracle against answers worked out by hand from the language page."""
+"""Streams of results: the oracle compared with results derived by hand from the language page."""
 
 from __future__ import annotations
 

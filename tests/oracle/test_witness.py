@@ -1,4 +1,4 @@
-"""The oracle's own parts against other implementations: lxml's whole XPath, elementpath's 2.0."""
+"""The parts of the oracle compared with other implementations: lxml's XPath, elementpath's 2.0."""
 
 from __future__ import annotations
 

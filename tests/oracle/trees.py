@@ -1,4 +1,4 @@
-"""One document as the oracle sees it: nodes by number, and steps evaluated by lxml's XPath 1.0.
+"""One document for the oracle: numbered nodes, and steps evaluated by lxml's XPath 1.0.
 
 A `Node` is an element, an attribute, a text node, an aside (comment or processing instruction) or
 the document itself, with its number: the preorder index of an element or aside in the low 32 bits,

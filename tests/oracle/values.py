@@ -1,4 +1,4 @@
-"""Values of XSCL expressions, in the plainest way: XPath 1.0 semantics over Python values.
+"""Values of XSCL expressions, in the simplest way: XPath 1.0 semantics over Python values.
 
 In goes an expression and a function that gives the string values of a path's nodes in document
 order; out comes a `NodeSet`, a string, a number or a truth value. Nothing here knows of trees,

@@ -1,4 +1,4 @@
-"""Files of pairs: what goes into a pass, and what comes out of it.
+"""Files of pairs: the input of a pass, and its output.
 
     # why this pair is here
     S // blog AS x

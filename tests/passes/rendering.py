@@ -1,4 +1,4 @@
-"""What comes out of each pass as text, without ids, costs and times of the clock."""
+"""The output of each pass as text, without ids, costs and clock times."""
 
 from __future__ import annotations
 

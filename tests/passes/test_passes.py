@@ -1,4 +1,4 @@
-"""Each pass of the language: what goes in and what comes out, pair by pair."""
+"""Each pass of the language, by pairs of input and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One case put to the engine and to the oracle, and what they disagree about.
+"""Runs one case with the engine and with the oracle, and gives their differences.
 
 An answer is, per event of the case, the sorted matches that it brought, in the oracle's form; and
 the documents that were kept aside as dead letters.

@@ -1,5 +1,5 @@
-"""Which of stage 2's ways do cases take, and how often? A test of a way never taken is worth
-nothing.
+"""Counts how often cases use each of stage 2's code paths. A test of a path that is never used is
+worthless. A test of a way never taken is worth nothing.
 
     python -m tests.properties.paths --cases 100 --seed 0
 

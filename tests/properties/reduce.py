@@ -1,4 +1,4 @@
-"""Making a failing case small: greedy, by dropping and simplifying, as long as it still fails."""
+"""Reduces a failing case: greedily, by dropping and simplifying parts as long as it fails."""
 
 from __future__ import annotations
 

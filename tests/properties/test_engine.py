@@ -1,4 +1,4 @@
-"""The engine equals the brute-force oracle, whatever the queries, the stream and its batches.
+"""The engine equals the brute-force oracle for random queries, streams and batches.
 
 Every seed is one broker with several queries, which at level "full" also read each other's results;
 together about a thousand queries. What fails is

@@ -1,1 +1,1 @@
-"""A second witness: queries translated to XQuery and answered by Saxon."""
+"""A second oracle: queries translated to XQuery and evaluated by Saxon."""

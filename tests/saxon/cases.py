@@ -1,4 +1,4 @@
-"""Random cases: the generator's queries, some of them reading others' results, and wilder ones."""
+"""Random cases: the generator's queries, some of which read others' results, and more unusual ones."""
 
 from __future__ import annotations
 

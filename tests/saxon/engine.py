@@ -1,4 +1,4 @@
-"""Asking the broker the same: its matches as rows."""
+"""Runs the same case with the broker: its matches as rows."""
 
 from __future__ import annotations
 

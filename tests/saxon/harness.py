@@ -1,4 +1,4 @@
-"""One case put to the engine and to Saxon, and what they disagree about.
+"""Runs one case with the engine and with Saxon, and gives their differences.
 
 A case is queries first, then documents of different ids, none of them late. The engine gets them
 batch by batch, Saxon sees them all at once.

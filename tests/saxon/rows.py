@@ -1,4 +1,4 @@
-"""Matches in a form that says the same whoever found them."""
+"""A common form of matches for comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The engine equals Saxon where random cases seldom go, or where the two once differed."""
+"""The engine equals Saxon in cases that random generation seldom reaches, or where the two once
+differed."""
 
 from __future__ import annotations
 

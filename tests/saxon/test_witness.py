@@ -1,4 +1,4 @@
-"""The second witness itself: values by hand, and what it says of documents that are easily read."""
+"""Tests of the second oracle itself: values by hand, and results for simple documents."""
 
 from __future__ import annotations
 

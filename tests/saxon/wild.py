@@ -1,4 +1,4 @@
-"""Wilder queries and documents than the generator's: deeper expressions, odder values.
+"""More unusual queries and documents than the generator's: deeper expressions, odd values.
 
 Functions of several variables, arithmetic between them, paths with filters and of several steps in
 predicates, numbers as text and text as numbers, at their edges.

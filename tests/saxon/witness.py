@@ -1,4 +1,4 @@
-"""Asking Saxon: documents and queries in, matches out.
+"""Calls Saxon: documents and queries in, matches out.
 
 One processor serves a whole process: starting one costs more than most questions, and its objects
 may not be shared between threads.

@@ -1,4 +1,4 @@
-"""The API as its clients use it: subscribe, read, look after, on a real server."""
+"""The API as clients use it: subscribe, read, manage, on a real server."""
 
 from __future__ import annotations
 

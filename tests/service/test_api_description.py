@@ -1,5 +1,4 @@
-"""The OpenAPI description says of every route what it takes, what it answers and what goes
-wrong."""
+"""The OpenAPI description is complete for every route: parameters, responses, errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Whatever is sent to whatever route: never a failure of the service, always a problem that says
-what.
+"""Any request to any route gives a response or a problem with a reason, never an internal error.
 
 The routes, their parameters and their bodies are taken from the service's own description, so that
 one that is added is tried too.

@@ -1,4 +1,4 @@
-"""Who may ask the API, and what it says to what is no request of its own."""
+"""Access to the API, and responses to requests that are not allowed."""
 
 from __future__ import annotations
 

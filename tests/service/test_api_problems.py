@@ -1,5 +1,5 @@
-"""Every error of the service and of the language has a kind of problem; secrets and keys
-compare."""
+"""Every error of the service and of the language is a kind of problem; comparison of secrets and
+keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing by the API: what is accepted, what is refused, and what is known already."""
+"""Publishing by the API: accepted, refused and known documents."""
 
 from __future__ import annotations
 

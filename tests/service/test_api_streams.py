@@ -1,5 +1,4 @@
-"""Clients that wait: long polls, event streams, feed readers; what they hold, and that they let
-go."""
+"""Waiting clients: long polls, event streams, feed readers; their resources are released."""
 
 from __future__ import annotations
 

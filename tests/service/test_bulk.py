@@ -1,4 +1,4 @@
-"""Very many subscriptions paused, resumed and dropped at once: exactly as one by one."""
+"""Bulk changes of very many subscriptions have the same results as single ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of a state that are made while it runs, and states that go on from them."""
+"""Backups of a running state, and states that are restored from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files written whole, and what room there is."""
+"""Files written completely, and free disk space."""
 
 from __future__ import annotations
 

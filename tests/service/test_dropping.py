@@ -1,4 +1,4 @@
-"""Subscriptions that are dropped, and made again under the same id."""
+"""Subscriptions that are dropped, and added again with the same id."""
 
 from __future__ import annotations
 

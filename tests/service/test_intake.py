@@ -1,4 +1,4 @@
-"""Documents that somebody publishes: durable, or refused with the reason."""
+"""Published documents: durable, or refused with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of very many subscriptions: in one answer, complete, and in nobody's way."""
+"""Lists of very many subscriptions: in one response, complete, and without delaying others."""
 
 from __future__ import annotations
 

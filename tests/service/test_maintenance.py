@@ -1,4 +1,4 @@
-"""What is done from time to time, and states that older programs have left."""
+"""Maintenance tasks, and states left by older programs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The exposition follows Prometheus' rules, those that its own linter checks, and tells the
-truth."""
+"""The exposition follows Prometheus' rules, checked by its own linter, and the values are right."""
 
 from __future__ import annotations
 

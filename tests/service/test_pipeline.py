@@ -1,4 +1,4 @@
-"""The pipeline in this process, and the thread that keeps a pipeline going."""
+"""The pipeline in this process, and the thread that restarts a pipeline."""
 
 from __future__ import annotations
 

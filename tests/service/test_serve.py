@@ -1,4 +1,4 @@
-"""`broker serve` as a process: it takes, finds, stops when it is told to, and loses nothing."""
+"""`broker serve` as a process: it accepts, matches, stops on request, and loses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service with its threads: documents flow, subscriptions change, the state is copied."""
+"""The service with its threads, while documents flow: subscriptions change, the state is backed up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service over Spark: what the other pipeline does, this one does too."""
+"""The service with Spark has the same behaviour as with the local pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How growing files are cut into batches and tasks, without Spark."""
+"""How growing files are split into batches and tasks, without Spark."""
 
 from __future__ import annotations
 

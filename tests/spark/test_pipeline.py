@@ -1,4 +1,4 @@
-"""The pipeline over real Spark and a real engine: sources, failures, starting again."""
+"""The pipeline with real Spark and a real engine: sources, failures, restarts."""
 
 from __future__ import annotations
 

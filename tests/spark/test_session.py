@@ -1,4 +1,4 @@
-"""The session: no Java on the machine, nothing left behind, and killed at any moment."""
+"""The Spark session: without installed Java, without leftovers, and killed at any moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of uses, and one item or a dictionary, against plain dictionaries that do the same."""
+"""Reference counts, and one item or a dictionary, compared with plain dictionaries."""
 
 from __future__ import annotations
 

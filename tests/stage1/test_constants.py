@@ -1,4 +1,4 @@
-"""Indexed constants against the filters themselves, tried one after another."""
+"""Indexed constants compared with evaluating the filters one by one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Patterns that come and go: whatever the order, the matcher is as one made of what is there
-now."""
+"""After any sequence of added and removed patterns, the matcher equals a new one with the same
+patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage 1 against lxml's XPath: one shared automaton, many random paths, random documents."""
+"""Stage 1 compared with lxml's XPath: one shared automaton, many random paths, random documents."""
 
 from __future__ import annotations
 

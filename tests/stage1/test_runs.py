@@ -1,4 +1,4 @@
-"""Runs of bounds and keywords against looking at all of them."""
+"""Runs of bounds and keywords compared with a linear search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All of XPath in filters: random expressions on random documents, against libxml2's XPath."""
+"""All of XPath in filters: random expressions on random documents, compared with libxml2's XPath."""
 
 from __future__ import annotations
 

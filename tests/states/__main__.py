@@ -1,4 +1,4 @@
-"""Makes a state with the program that is checked out: see README.md."""
+"""Creates a state with the present version of the program: see README.md."""
 
 from tests.states.keep import main
 

@@ -1,4 +1,4 @@
-"""Who a kept service talks with: receivers of webhooks, and a site of feeds behind a proxy."""
+"""The counterparts of a kept service: receivers of webhooks, and a site of feeds behind a proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state and what follows from it, as files: one folder a version."""
+"""A kept state and its expected continuation as files: one folder per version."""
 
 from __future__ import annotations
 

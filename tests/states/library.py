@@ -1,4 +1,4 @@
-"""A state of the library: how it came about, and how a program goes on with it."""
+"""A state of the library: how it was created, and how a program continues with it."""
 
 from __future__ import annotations
 

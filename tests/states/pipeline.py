@@ -1,5 +1,5 @@
-"""A state of `broker run`, which goes through Spark: how it came about, and how a command goes on
-with it."""
+"""A state of `broker run`, which uses Spark: how it was created, and how a command continues with
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service over a state that is kept: how the state came about, and how a service goes on with it.
+"""A kept state of a service: how it was created, and how a service continues with it.
 
 `make` is run once with the program of a version, which then also says what follows (`go_on`). Each
 later program opens a copy of the state, and has to say the same.

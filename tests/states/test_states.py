@@ -1,4 +1,5 @@
-"""Each kept state opens, keeps its ids, and goes on as the program said that made it."""
+"""Each kept state can be opened, keeps its ids, and continues as recorded by the program that
+created it."""
 
 from __future__ import annotations
 
