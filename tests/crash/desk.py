@@ -75,10 +75,11 @@ class Desk:
     """Changes the subscriptions, one change after the other, and looks whether all are as they
     should be. `past` are those that are gone."""
 
-    def __init__(self, served: Served, hooks: str, seed: int) -> None:
+    def __init__(self, served: Served, hooks: str, seed: int, pace: float = 0.2) -> None:
         self._call = Caller(served)
         self._hooks = hooks
         self._random = Random(f"desk {seed}")
+        self._pace = pace
         self._throttles = {
             **dict.fromkeys(("q0", "q1", "q2", "few")),
             "each-key": Throttle("k", 40),
@@ -114,7 +115,7 @@ class Desk:
         (act if id in self.now else self._register)(id)
         self.changes += 1
         self.audit()
-        pause(0.0 if self.often else self._random.random() * 0.2)
+        pause(0.0 if self.often else self._random.random() * self._pace)
 
     def audit(self) -> None:
         """The service knows the subscriptions that the desk knows, as they are."""

@@ -108,7 +108,9 @@ class Episode:
         self.hooks = self._stack.enter_context(Webhooks(seed))
         self.mails = self._stack.enter_context(Mails(seed))
         # Spark takes its time to start; what is published meanwhile has to be matched afterwards.
-        batch, pace = (40, 0.4) if pipeline == "local" else (300, 0.8)
+        # And what takes milliseconds otherwise takes it tenths of a second: changes and upkeep come
+        # less often, or every batch would be matched twice.
+        batch, pace, slow = (40, 0.4, 1.0) if pipeline == "local" else (300, 0.8, 5.0)
         sections: dict[str, dict[str, object]] = {
             "pipeline": {"kind": pipeline, "batch": batch},
             "delivery.smtp": {
@@ -119,11 +121,11 @@ class Episode:
             },
         }
         config = configuration(directory, self.feeds.urls, **sections)
-        self.served = Served(config, plain=pipeline == "spark")
+        self.served = Served(config, plain=pipeline == "spark", slow=slow)
         self._stack.callback(self.served.close)
         self.accepted = Accepted()
         served = self.served
-        self.desk = Desk(served, self.hooks.url, seed)
+        self.desk = Desk(served, self.hooks.url, seed, pace=0.2 * slow)
         self.puller = Puller(served, "puller", seed)
         self.reader = Reader(served, seed)
         self.follower = Follower(served)
@@ -162,8 +164,10 @@ class Episode:
     # -- the life --------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Make the channels that are always there and the first subscriptions, and let go."""
-        self.served.start()
+        """Make the channels that are always there and the first subscriptions, and let go. No
+        document is needed for that, so whatever pipeline comes later, the one that starts at
+        once."""
+        self.served.start(None, "--pipeline", "local")
         call = Caller(self.served)
         for name, body in self._channels().items():
             call.json("PUT", f"/v1/channels/{name}", json=body)

@@ -30,7 +30,8 @@ _FETCH = 0.05
 @dataclass(frozen=True, slots=True)
 class Orders:
     """What a process is told beside its command line. `told`: a file that is made when it dies,
-    `notes`: one to which it adds what cannot be asked for."""
+    `notes`: one to which it adds what cannot be asked for. `slow`: by how much less often feeds are
+    fetched and upkeep is done."""
 
     aim: Aim | None = None
     told: str = ""
@@ -38,6 +39,7 @@ class Orders:
     ahead: float = 0.0
     jump: float = 0.0
     upkeep: bool = True
+    slow: float = 1.0
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
@@ -52,7 +54,7 @@ def serve(arguments: list[str], orders: Orders) -> None:
     """Be `broker` with these arguments; never returns."""
     if orders.ahead or orders.jump:
         _set_clock(orders.ahead, orders.jump)
-    _hurry(orders.upkeep)
+    _hurry(orders.upkeep, orders.slow)
     if orders.notes:
         take_notes(orders.notes)
     if orders.aim is not None:
@@ -72,12 +74,12 @@ def forked(arguments: list[str], orders: Orders, log: str) -> None:
     serve(arguments, orders)
 
 
-def _hurry(upkeep: bool) -> None:
+def _hurry(upkeep: bool, slow: float) -> None:
     from broker.service.maintenance import Maintenance
     from feeds import poll
 
     def soon(*_: object, **__: object) -> float:
-        return _FETCH
+        return _FETCH * slow
 
     for name in ("regular_wait", "failure_wait"):
         assert hasattr(poll, name)
@@ -90,7 +92,7 @@ def _hurry(upkeep: bool) -> None:
         original(self, *args, **named)
         assert {task.name for task in self._tasks} == _UPKEEP.keys()
         for task in self._tasks:
-            task.every = _UPKEEP[task.name]
+            task.every = _UPKEEP[task.name] * slow
             task.due = time.monotonic() + task.every
 
     Maintenance.__init__ = hurried  # type: ignore[method-assign]

@@ -83,10 +83,11 @@ def configuration(directory: Path, feeds: Iterable[str] = (), **sections: dict[s
 class Served:
     """`broker serve` with a file of settings, again and again. `up` is set while it answers.
 
-    `plain`: not forked, but started as a command.
+    `plain`: not forked, but started as a command. `slow`: by how much less often than otherwise
+    feeds are fetched and upkeep is done.
     """
 
-    def __init__(self, config: Path, *, plain: bool = False) -> None:
+    def __init__(self, config: Path, *, plain: bool = False, slow: float = 1.0) -> None:
         self.config = config
         self.directory = config.parent
         self.state = self.directory / "state"
@@ -94,6 +95,7 @@ class Served:
         self.told = self.directory / "told"
         self.notes = self.directory / "notes"
         self.plain = plain
+        self.slow = slow
         self.up = threading.Event()
         self.over = False
         """Nobody will start it again."""
@@ -108,9 +110,11 @@ class Served:
 
     # -- starting --------------------------------------------------------------------------------
 
-    def start(self, at: Aim | None = None, **orders: Any) -> bool:
-        """Start, and wait until it answers; False if it died before, as it was told to."""
-        self.launch(Orders(at, str(self.told), str(self.notes), **orders))
+    def start(self, at: Aim | None = None, *options: str, **orders: Any) -> bool:
+        """Start, with more options of the command, and wait until it answers; False if it died
+        before, as it was told to."""
+        orders = {"slow": self.slow} | orders
+        self.launch(Orders(at, str(self.told), str(self.notes), **orders), *options)
         until = time.monotonic() + PATIENCE
         while not self._answers():
             if self.exited(0.01):
@@ -121,12 +125,12 @@ class Served:
         self.up.set()
         return True
 
-    def launch(self, orders: Orders | None = None) -> None:
+    def launch(self, orders: Orders | None = None, *options: str) -> None:
         """Start, and wait for nothing."""
         orders = orders or Orders()
         self.told.unlink(missing_ok=True)
         self.pid = 0
-        arguments = ["serve", "--config", str(self.config)]
+        arguments = ["serve", "--config", str(self.config), *options]
         if self.plain:
             command = [sys.executable, "-m", "tests.crash.launcher", orders.dumps(), *arguments]
             with self.log.open("ab") as log:
