@@ -11,6 +11,7 @@ stages per document.
 
 from __future__ import annotations
 
+import gc
 import json
 import tempfile
 import time
@@ -84,6 +85,7 @@ def measured(documents: list[Document], queries: str, count: int) -> str:
 
 
 def main() -> None:
+    gc.set_threshold(10_000, 20, 50)  # as `broker run` does
     args = parser(__doc__).parse_args()
     size = 20_000 if args.quick else 60_000
     documents = rss(size)

@@ -55,6 +55,7 @@ def clean(ended: Terminal) -> None:
 # -- to the end --------------------------------------------------------------------------------
 
 
+@pytest.mark.spark
 def test_the_demo(tmp_path: Path) -> None:
     with terminal(f"{BROKER} demo", TMPDIR=str(tmp_path)) as demo:
         ended = demo.ended()
@@ -102,6 +103,7 @@ def test_a_replay(archive: Path, queries: Path, variables: dict[str, Any], colum
         assert not re.search("\x1b\\[[0-9;]*3[0-7]m", ended.raw)
 
 
+@pytest.mark.spark
 def test_a_match_stands_under_the_comment_of_its_query(tmp_path: Path) -> None:
     """Lines are folded where the terminal ends, and what titles hide does nothing."""
     path, state = tmp_path / "q.xscl", tmp_path / "d.jsonl"
@@ -189,6 +191,7 @@ def test_a_replay_that_is_interrupted(
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.spark
 def test_ctrl_c_ends_a_run_in_order(queries: Path, tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text('{"id": "1", "xml": "<item><title>one</title></item>"}\n')
     line = f"{BROKER} run {queries} --documents {tmp_path / 'd.jsonl'} --format text"

@@ -292,6 +292,7 @@ def _stopped(started: Terminal, says: list[str], code: int, last: str) -> None:
     assert not started.cursor_is_hidden
 
 
+@pytest.mark.spark
 def test_feeds_are_run_until_they_are_stopped(place: Path) -> None:
     (line,) = (command for command in GOES_ON if command.startswith("run "))
     says, code, last = GOES_ON[line]
@@ -299,6 +300,7 @@ def test_feeds_are_run_until_they_are_stopped(place: Path) -> None:
         _stopped(running, says, code, last)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("line", TO_ITS_END)
 def test_documents_are_run_to_their_end(line: str, place: Path) -> None:
     says, code, last = TO_ITS_END[line]
