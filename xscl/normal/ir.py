@@ -264,7 +264,23 @@ def variable_paths(expr: Expr) -> list[VariablePath]:
 def looks_around(expr: Expr) -> bool:
     """Whether an expression is evaluated on the numbered document, because plain steps downwards
     cannot evaluate it, or would do so again for each path that leads to a node."""
-    return _descents(expr) > DESCENTS
+    return not _is_plain(expr) and _descents(expr) > DESCENTS
+
+
+def _is_plain(expr: Expr) -> bool:
+    """A quick yes for the filters of nearly all: paths without filters, constants, and one
+    comparison or function of such."""
+    if isinstance(expr, Comparison):
+        return _is_operand(expr.left) and _is_operand(expr.right)
+    if isinstance(expr, Call):
+        return all(map(_is_operand, expr.args))
+    return _is_operand(expr)
+
+
+def _is_operand(expr: Expr) -> bool:
+    if isinstance(expr, Path):
+        return not any(step.filters for step in expr.steps)
+    return isinstance(expr, String | Number)
 
 
 def _descents(expr: Expr) -> float:
