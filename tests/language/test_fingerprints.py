@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from random import Random
 from typing import Any
 
@@ -187,6 +187,22 @@ def test_a_query_that_is_made_when_asked_for_is_a_query_like_any_other() -> None
     with pytest.raises(AttributeError):
         third.nothing  # noqa: B018
     assert isinstance(first, ast.Query)
+
+
+def test_a_copy_with_changes_is_checked_anew() -> None:
+    text = ";".join(STATEMENTS[0].format(f"q{n}") for n in "123")
+    file = xscl.parse(text)
+    xscl.check([file])
+    *_, third = xscl.parse(text).statements
+    assert isinstance(third, fingerprints.Query)
+    where = xscl.parse("S//a->a WHERE nowhere = 'x'").statements[0]
+    assert isinstance(where, ast.Query)
+    changed = replace(third, where=where.where)
+    with pytest.raises(xscl.XsclError, match="no block binds the variable nowhere"):
+        xscl.check([replace(file, statements=(changed,))])
+    renamed = replace(third, label="other")
+    (resolved,) = xscl.check([replace(file, statements=(renamed,))]).queries
+    assert resolved.text == xscl.check([xscl.parse(STATEMENTS[0].format("other"))]).queries[0].text
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,11 +142,11 @@ class _File:
     def query(self, query: ast.Query) -> tuple[ResolvedQuery, Collection[str]]:
         """The query, resolved, and the streams that it reads. One that differs from a checked one
         in free literals only is not checked again."""
-        known = query.known if isinstance(query, fingerprints.Query) else None
-        if known is not None and known.checked is not None:
+        like = query if isinstance(query, fingerprints.Query) else None
+        known = None if like is None else like.like()
+        if like is not None and known is not None and known.checked is not None:
             found = known.checked
-            assert isinstance(query, fingerprints.Query)
-            literals = found.literals_with(query.own)
+            literals = found.literals_with(like.own)
             scope = self.scope(frozenset())
             return _resolved(query, scope, "", found.text % literals, found.form, literals), (
                 found.streams

@@ -136,6 +136,10 @@ class Query(ast.Query):
         _fill(self, self.known.read(self.span.source, self._begins))
         return getattr(self, name)
 
+    def like(self) -> Known | None:
+        """What is known of it; nothing of one that was copied, maybe with changes."""
+        return getattr(self, "known", None)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ast.Query) and _compared(self) == _compared(other)
 
