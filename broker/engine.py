@@ -39,7 +39,10 @@ from broker.model import (
     Suspension,
 )
 from broker.query.prepared import Compiled
+from broker.results.contents import Contents
 from broker.results.matches import Result, apart, as_document, in_order, results
+from broker.results.publisher import Plans
+from broker.results.undelivered import restored
 from broker.retention import Retained, Retention
 from broker.state.outbox import Outbox
 from broker.state.relations import MatchRelations, StoredDocument
@@ -114,7 +117,9 @@ class Engine:
         self.matcher = self.registry.matcher
         self.joiner = Joiner(relations, self.catalog, self._memory)
         self.letter_table = DeadLetters(store)
-        self.outbox = Outbox(store)
+        self.outbox = Outbox(store, relations)
+        self.contents = Contents(relations)
+        self._plans = Plans()
         self.admission = Admission(
             store, relations, self.watermark, self.letter_table, flow=self._flow
         )
@@ -243,10 +248,10 @@ class Engine:
             found: list[Result] = []
             for run in _runs(admitted):
                 for piece in self.limits.pieces(run):
-                    found += self._cascade(self._process(piece, arrivals.rows, now), now)
+                    found += self._cascade(self._process(piece, arrivals, now), now)
                     self._halt(now)
             matches = in_order(found)
-            self.outbox.post(matches)
+            self.outbox.post(matches, {a.document.doc for a in admitted if a.revision})
             self._advance()
             self.clock.lap("store")
         self.limits.commit(now)
@@ -270,6 +275,8 @@ class Engine:
         """Prepare for a batch, in its transaction."""
         self.limits.begin()
         self.admission.begin()
+        self.contents.release()
+        self.store.on_rollback(self.contents.clear)
         self.store.on_rollback(self.joiner.reset)
         self.store.on_rollback(self.joiner.templates.reset)
 
@@ -287,7 +294,8 @@ class Engine:
         complete: list[Result] = []
         while found:
             complete += [f for f in found if not f.hidden]
-            derived = [f for f in found if self.catalog.read[f.match.stream or ""]]
+            read = self.catalog.read
+            derived = [f for f in found if f.match.stream is not None and read[f.match.stream]]
             derived.sort(key=Result.order)
             published = witnessed(self.matcher, [as_document(f.match) for f in derived])
             run: list[Admitted] = []
@@ -300,19 +308,22 @@ class Engine:
                 key = document_key(row.source, row.id)
                 document = numbered(row, key, doc, f.base, f.match.start_us)
                 run.append(Admitted(position, document))
-            found = self._process(run, published.rows, now) if run else []
+            found = self._process(run, published, now) if run else []
         if self.limits.cuts:
             # Matches of derived documents count towards the limit of the document that caused them,
             # so only now is it known which results are beyond a limit.
             complete = [f for f in complete if self.limits.receives(f.number, f.docs)]
         return complete
 
-    def _process(self, run: list[Admitted], rows: pa.Table, now: int | None) -> list[Result]:
+    def _process(self, run: list[Admitted], arrivals: Arrivals, now: int | None) -> list[Result]:
         """Insert a run of new documents and find its matches, or replace a run of revised ones."""
-        documents, rows = stored_documents(run), witness_rows(run, rows)
+        documents, rows = stored_documents(run), witness_rows(run, arrivals.rows)
         revised = [a.document.doc for a in run if a.revision]
         if revised:
+            self.contents.forget(revised)
             self.relations.delete(revised)
+        elif arrivals.texts:
+            self.contents.add(documents, [arrivals.texts[a.position] for a in run])
         self.relations.insert(documents, rows)
         self.clock.lap("store")
         if revised:
@@ -336,7 +347,9 @@ class Engine:
             candidates = limits.wanted(candidates)
         found: list[Result] = []
         if candidates:
-            found = results(self.relations, templates.shapes, limits, documents, candidates)
+            found = results(
+                self.contents, self._plans, templates.shapes, limits, documents, candidates
+            )
         limits.count(len(documents), searched, [f.number for f in found])
         self.clock.lap("publish")
         return found
@@ -413,7 +426,7 @@ class Engine:
 
     def undelivered(self, limit: int = 1_000) -> list[Match]:
         """Matches that are not acknowledged, oldest first."""
-        return self.outbox.undelivered(limit)
+        return restored(self.outbox.undelivered(limit))
 
     def acknowledge(self, ids: Iterable[str]) -> None:
         """Delete matches from the outbox, by their ids."""

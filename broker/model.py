@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from json.encoder import encode_basestring
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from broker.errors import ArgumentError
 
@@ -136,8 +137,31 @@ class DocumentRef:
         return named | {name: text for name, text in called if text is not None}
 
 
+class Rendering(Protocol):
+    """From what the parts of a match are derived that are made when somebody reads them."""
+
+    docs: tuple[int, ...]
+    """The numbers of its documents in the state."""
+
+    def derive_documents(self) -> tuple[DocumentRef, ...]: ...
+    def derive_values(self) -> dict[str, list[str]]: ...
+    def derive_result(self, match: Match) -> str: ...
+
+    def dumps(self, match: Match) -> str:
+        """The match without its id and the contents of its documents, as JSON."""
+        ...
+
+
+class _Derived:
+    __slots__ = ("_rendering",)
+    _rendering: Rendering
+
+
+_WHOLE = ("id", "query", "stream", "start_us", "end_us", "nodes", "joined", "_rendering")
+
+
 @dataclass(frozen=True, slots=True)
-class Match:
+class Match(_Derived):
     """A match of a query: one document per block, in pattern order.
 
     `start` and `end` are the times of its first and its last document, `start_us` and `end_us` the
@@ -157,6 +181,50 @@ class Match:
     nodes: tuple[int, ...]
     result: str
     joined: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def derived(
+        cls,
+        id: str,
+        query: str,
+        stream: str | None,
+        start_us: int,
+        end_us: int,
+        nodes: tuple[int, ...],
+        joined: tuple[tuple[str, ...], ...],
+        rendering: Rendering,
+    ) -> Match:
+        """A match whose documents, values and result are made when somebody reads them."""
+        match = cls.__new__(cls)
+        _set_id(match, id)
+        _set_query(match, query)
+        _set_stream(match, stream)
+        _set_start(match, start_us)
+        _set_end(match, end_us)
+        _set_nodes(match, nodes)
+        _set_joined(match, joined)
+        _set_rendering(match, rendering)
+        return match
+
+    if not TYPE_CHECKING:  # the type checker must still find a name that is no field
+
+        def __getattr__(self, name: str) -> Any:
+            # Called for a field that has no value yet.
+            if name == "documents":
+                value = self._rendering.derive_documents()
+            elif name == "values":
+                value = self._rendering.derive_values()
+            elif name == "result":
+                value = self._rendering.derive_result(self)
+            else:
+                raise AttributeError(f"a match has no {name}")
+            object.__setattr__(self, name, value)
+            return value
+
+    @property
+    def rendering(self) -> Rendering | None:
+        """From what it is derived; None if it was made whole."""
+        return getattr(self, "_rendering", None)
 
     @property
     def start(self) -> datetime:
@@ -211,23 +279,46 @@ class Match:
         }
 
 
+_set_id, _set_query, _set_stream, _set_start, _set_end, _set_nodes, _set_joined, _set_rendering = (
+    Match.__dict__[name].__set__ if name in Match.__dict__ else _Derived.__dict__[name].__set__
+    for name in _WHOLE
+)
+"""They set a field of a frozen match that is being made, in a third of the time that
+`object.__setattr__` takes."""
+
+
 def match_id(
     query: str, text: str, documents: Sequence[tuple[str | int, ...]], nodes: Sequence[int]
 ) -> str:
     """The id of a match: a function of the query, its documents (source, id, and the number
     of a revision that flows by itself) and nodes."""
+    return match_id_of(query, text, match_id_suffix([*map(_encode, documents)], _encode(nodes)))
+
+
+def match_id_suffix(documents: Sequence[str], nodes: str) -> bytes:
+    """The part of what is hashed that does not depend on the query, of JSON."""
+    return f",[{','.join(documents)}],{nodes}]".encode("utf-8", "surrogatepass")
+
+
+def match_id_of(query: str, text: str, suffix: bytes) -> str:
+    """The id of a match, given `match_id_suffix` of its documents and nodes."""
     digest = _digest_of_query(query, text).copy()
-    # Most of the cost is encoding, so `[query,text` is encoded once a query; `own` continues the
-    # same JSON array.
-    own = f",{_encode((documents, nodes))[1:]}"
-    digest.update(own.encode("utf-8", "surrogatepass"))
+    # Most of the cost is encoding, so `[query,text` is encoded once a query; the suffix continues
+    # the same JSON array.
+    digest.update(suffix)
     return digest.hexdigest()
 
 
 @lru_cache(maxsize=10_000)
 def _digest_of_query(query: str, text: str) -> hashlib.blake2b:
-    key = _encode([query, text]).removesuffix("]")
+    key = f"[{encode_basestring(query)},{_quoted(text)}"
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16)
+
+
+@lru_cache(maxsize=100)
+def _quoted(text: str) -> str:
+    """A text as JSON; very many queries in a row may have the same."""
+    return encode_basestring(text)
 
 
 @dataclass(frozen=True, slots=True)

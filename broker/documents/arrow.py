@@ -40,10 +40,15 @@ ROWS = pa.schema(
 
 
 class Arrivals(NamedTuple):
-    """Documents in order of arrival, and their witness rows (schema `ROWS`)."""
+    """Documents in order of arrival, and their witness rows (schema `ROWS`).
+
+    `texts` are the string values of nodes that stage 1 has made, for each document, where it ran in
+    this process.
+    """
 
     documents: list[DocumentRow]
     rows: pa.Table
+    texts: Sequence[dict[int, str]] = ()
 
 
 def witnessed(documents: pa.RecordBatch, witnesses: Sequence[Witness]) -> pa.RecordBatch:

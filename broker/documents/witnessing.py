@@ -60,7 +60,7 @@ def arrivals(matcher: Matcher, rows: Sequence[DocumentRow]) -> Arrivals:
         row if row.error is error else row._replace(error=error)
         for row, error in zip(rows, found.errors, strict=True)
     ]
-    return Arrivals(documents, found.table())
+    return Arrivals(documents, found.table(), [each.texts for each in found.each])
 
 
 def stage1(spec: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

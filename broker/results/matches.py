@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from broker.join.candidates import Found, admits, lengths
 from broker.model import Match
-from broker.results.publisher import Publisher
+from broker.results.contents import Contents
+from broker.results.publisher import Plans, Publisher, confirmed
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.subscriptions.limits import Limits
 from feeds.rows import DocumentRow
@@ -34,7 +35,8 @@ class Result(NamedTuple):
 
 
 def results(
-    relations: MatchRelations,
+    contents: Contents,
+    plans: Plans,
     shapes: Sequence[Template],
     limits: Limits,
     run: Sequence[StoredDocument],
@@ -43,25 +45,21 @@ def results(
     """The matches of the subscribers of each candidate; `run` holds the new documents, and `shapes`
     are the templates by number."""
     used = {doc for _, candidate in candidates for doc in candidate.docs}
-    stored = {document.doc: document for document in run if document.doc in used}
-    stored |= relations.documents(sorted(used - stored.keys()))
-    publisher = Publisher(stored)
+    matched = contents.of(used, run)
+    publisher = Publisher(plans)
     found: list[Result] = []
     for canonical, candidate in candidates:
         shape = shapes[canonical.template]
-        blocks = [block for block, _ in shape.nodes]
-        documents = [stored[doc] for doc in candidate.docs]
-        base, lasting = min(s.base for s in documents), lengths(shape, documents)
+        documents = [matched[doc] for doc in candidate.docs]
+        stored = [each.stored for each in documents]
+        base, lasting = min([each.base for each in stored]), lengths(shape, stored)
         wanted = [s for s in canonical.subscribers.values() if admits(s, base, lasting)]
         if limits.cuts:
             wanted = [s for s in wanted if limits.receives(s.number, candidate.docs)]
-        if wanted and publisher.confirmed(canonical, blocks, candidate, shape.joins):
+        if wanted and confirmed(canonical, shape, candidate, documents):
             found += [
                 Result(
-                    publisher.match(s, blocks, candidate, shape.joins),
-                    candidate.docs,
-                    base,
-                    s.number,
+                    publisher.match(s, shape, candidate, documents), candidate.docs, base, s.number
                 )
                 for s in wanted
             ]

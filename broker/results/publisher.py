@@ -1,186 +1,233 @@
-"""From candidate rows to matches: each with its documents, the values that join, and its result.
+"""From candidates to matches: each with its documents, the values that join, and its result.
 
-Documents are parsed again only here, for those that matched, and each once per batch.
+Most queries select nodes. Their matches refer to documents and nodes, and what they publish is
+derived when somebody reads it (`broker/results/rendering.py`). Where SELECT computes, names or
+constructs something, the text is made here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-from lxml import etree
+from typing import NamedTuple
 
 from broker.join.candidates import Candidate
-from broker.model import DocumentRef, Match, iso_time, match_id
+from broker.model import Match, iso_time, match_id_of, match_id_suffix
 from broker.query.catalog import Canonical, Subscription
-from broker.results.construct import (
-    construct,
-    element,
-    item_texts,
-    item_xml,
-    node_xml,
-    renamed,
-    text_xml,
-)
-from broker.results.headline import headline
+from broker.query.prepared import Delivery
+from broker.results.construct import construct, element, item_texts, item_xml, renamed
+from broker.results.contents import Content, Matched
 from broker.results.joined import joined
-from broker.state.relations import StoredDocument
+from broker.results.rendering import Places, Rendering, places
 from xscl.normal import ir
-from xscl.stage1.document import (
-    ELEMENT_BITS,
-    ELEMENT_MASK,
-    TEXT_NODE,
-    attribute_name,
-    parse_document,
-    text_at,
-)
+from xscl.normal.template import Template
 from xscl.stage1.filters import as_text, compile_value, text_of
 from xscl.stage1.tree import Node
 
+_PLACES = 50
+"""Places of a plan that are remembered."""
+
+_PLANS = 2_000
+
+
+class Plan:
+    """How the matches of all subscriptions with one delivery are made, in positions of the
+    template. `pieces` are None where SELECT asks for more than copies of nodes."""
+
+    __slots__ = ("blocks", "delivery", "joined", "known", "pieces", "selected", "shape", "values")
+
+    def __init__(self, delivery: Delivery, shape: Template) -> None:
+        self.delivery = delivery
+        self.shape = shape
+        self.blocks = blocks = [block for block, _ in shape.nodes]
+        positions = delivery.positions
+        self.selected = [positions[i] for i in delivery.selected]
+        self.values = [(n, blocks[positions[i]], positions[i]) for n, i in delivery.variables]
+        self.joined = joined(delivery.variables, positions, shape.joins)
+        self.pieces = _pieces(delivery, blocks)
+        self.known: dict[tuple[object, ...], Places] = {}
+
+    def places(self, candidate: Candidate) -> Places:
+        """Where the parts of a match stand in its documents."""
+        nodes = candidate.nodes
+        key = (nodes, *candidate.lists.items())
+        known = self.known.get(key)
+        if known is None:
+            pieces = [(block, nodes[p] or 0, item) for block, p, item in self.pieces or ()]
+            known = places(
+                tuple([nodes[position] or 0 for position in self.selected]),
+                tuple([(n, b, tuple(sorted(candidate.at(p)))) for n, b, p in self.values]),
+                tuple(pieces),
+                self.joined,
+            )
+            if len(self.known) >= _PLACES:
+                self.known.clear()
+            self.known[key] = known
+        return known
+
+
+def _pieces(delivery: Delivery, blocks: Sequence[int]) -> list[tuple[int, int, bool]] | None:
+    """Block and position of each node that SELECT copies, and whether it is an item of a list."""
+    select, named = delivery.select, delivery.named
+    if select is None:
+        return [(blocks[p], p, False) for p in named.values()]
+    if isinstance(select, ir.Element):
+        return None
+    found = []
+    for item in select:
+        if item.name is not None:
+            return None
+        match item.expr:
+            case ir.VariablePath(variable=variable, steps=()):
+                found.append((blocks[named[variable]], named[variable], True))
+            case _:
+                return None
+    return found
+
+
+class Plans:
+    """The plans of the queries that matched, the last few thousand."""
+
+    def __init__(self) -> None:
+        # By the delivery's identity: to compare deliveries costs more than to make a match. The
+        # plan holds the delivery, so no other one can have its identity.
+        self._plans: dict[tuple[int, int], Plan] = {}
+
+    def of(self, delivery: Delivery, shape: Template) -> Plan:
+        key = (id(delivery), id(shape))
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = Plan(delivery, shape)
+        return plan
+
+
+def confirmed(
+    canonical: Canonical, shape: Template, candidate: Candidate, documents: Sequence[Matched]
+) -> bool:
+    """Whether joined values are equal as strings, and not only their codes, which are
+    hashes."""
+    values, blocks = canonical.values, shape.nodes
+    for a, b in shape.joins:
+        one = documents[blocks[a][0]].content
+        other = documents[blocks[b][0]].content
+        lefts, rights = candidate.at(a), candidate.at(b)
+        if len(lefts) == len(rights) == 1 and values[a] is values[b] is None:
+            if one.text(lefts[0]) != other.text(rights[0]):
+                return False
+            continue
+        left = [text for node in lefts for text in _texts(values[a], one, node)]
+        right = [text for node in rights for text in _texts(values[b], other, node)]
+        if set(left).isdisjoint(right):
+            return False
+    return True
+
+
+class _Shared(NamedTuple):
+    """What the matches of a candidate have in common for subscribers of one delivery."""
+
+    candidate: Candidate
+    plan: Plan
+    suffix: bytes
+    start: int
+    end: int
+    rendering: Rendering
+
 
 class Publisher:
-    """Makes the matches of one batch, of these documents by number."""
+    """Makes the matches of some candidates."""
 
-    def __init__(self, documents: Mapping[int, StoredDocument]) -> None:
-        self._stored = documents
-        self._elements: dict[int, list[etree._Element]] = {}
-        self._texts: dict[tuple[int, int], str] = {}
-        self._copies: dict[tuple[int, int], str] = {}
-        self._refs: dict[int, DocumentRef] = {}
-
-    def _element(self, doc: int, node: int) -> etree._Element:
-        """The element that a node is or belongs to; a document's nodes are counted once."""
-        elements = self._elements.get(doc)
-        if elements is None:
-            root = parse_document(self._stored[doc].xml)
-            elements = self._elements[doc] = list(root.iter())
-        return elements[node & ELEMENT_MASK]
-
-    def _text(self, doc: int, node: int) -> str:
-        text = self._texts.get((doc, node))
-        if text is None:
-            text = self._texts[doc, node] = text_at(self._element(doc, node), node)
-        return text
-
-    def confirmed(
-        self,
-        canonical: Canonical,
-        blocks: Sequence[int],
-        candidate: Candidate,
-        joins: Sequence[tuple[int, int]],
-    ) -> bool:
-        """Whether joined values are equal as strings, and not only their codes, which are
-        hashes."""
-        for a, b in joins:
-            lefts, rights = candidate.at(a), candidate.at(b)
-            one, other = candidate.docs[blocks[a]], candidate.docs[blocks[b]]
-            left = [text for node in lefts for text in self._value(canonical, one, a, node)]
-            right = [text for node in rights for text in self._value(canonical, other, b, node)]
-            if set(left).isdisjoint(right):
-                return False
-        return True
-
-    def _value(self, canonical: Canonical, doc: int, position: int, node: int) -> list[str]:
-        """The values at a node: one, unless what is computed of it gives several."""
-        expr = canonical.values[position]
-        if expr is None:
-            return [self._text(doc, node)]
-        value = compile_value(expr)(self._context(doc, node))
-        return [*map(text_of, value)] if isinstance(value, list) else [as_text(value)]
-
-    def _context(self, doc: int, node: int) -> Node:
-        return self._text(doc, node) if node >> ELEMENT_BITS else self._element(doc, node)
-
-    def _ref(self, doc: int) -> DocumentRef:
-        ref = self._refs.get(doc)
-        if ref is None:
-            stored = self._stored[doc]
-            called = headline(self._element(doc, 0))
-            ref = DocumentRef(stored.id, stored.streams[0], stored.end, *called)
-            self._refs[doc] = ref
-        return ref
+    def __init__(self, plans: Plans) -> None:
+        self._plans = plans
+        self._last: _Shared | None = None
 
     def match(
         self,
         subscription: Subscription,
-        blocks: Sequence[int],
+        shape: Template,
         candidate: Candidate,
-        joins: tuple[tuple[int, int], ...],
+        documents: list[Matched],
     ) -> Match:
-        """The match that a candidate is for one subscriber; `joins` are the template's."""
-        stored = [self._stored[d] for d in candidate.docs]
-        delivery, positions = subscription.delivery, subscription.delivery.positions
-        nodes = tuple([candidate.nodes[positions[i]] or 0 for i in delivery.selected])
-        values: dict[str, list[str]] = {}
-        for name, index in delivery.variables:
-            position = positions[index]
-            doc = candidate.docs[blocks[position]]
-            texts = [self._text(doc, n) for n in sorted(candidate.at(position))]
-            values[name] = list(dict.fromkeys(texts))
-        for item in renamed(delivery.select):
+        """The match that a candidate of these documents is for one subscriber; `shape` is its
+        template."""
+        shared = self._last
+        if (
+            shared is None
+            or shared.candidate is not candidate
+            or shared.plan.delivery is not subscription.delivery
+        ):
+            shared = self._last = self._shared(subscription.delivery, shape, candidate, documents)
+        else:
+            shared.rendering.shared = True
+        _, plan, suffix, start, end, rendering = shared
+        found, query = rendering.places, subscription.id
+        id = match_id_of(query, subscription.text, suffix)
+        if plan.pieces is not None:
+            return Match.derived(
+                id,
+                query,
+                subscription.publish,
+                start,
+                end,
+                found.nodes,
+                found.joined,
+                rendering,
+            )
+        env = {
+            name: documents[plan.blocks[p]].content.context(candidate.nodes[p] or 0)
+            for name, p in subscription.delivery.named.items()
+        }
+        values = rendering.derive_values()
+        for item in renamed(subscription.delivery.select):
             if item.name not in values:
-                values[item.name or ""] = self._selected(subscription, blocks, candidate, item)
-        start, end = min(s.start for s in stored), max(s.end for s in stored)
-        id, text = subscription.id, subscription.text
+                values[item.name or ""] = item_texts(item, env)
         return Match(
-            id=match_id(id, text, [s.identity for s in stored], nodes),
-            query=id,
+            id=id,
+            query=query,
             stream=subscription.publish,
             start_us=start,
             end_us=end,
-            documents=tuple([self._ref(doc) for doc in candidate.docs]),
+            documents=rendering.derive_documents(),
             values=values,
-            nodes=nodes,
-            result=self._result(subscription, blocks, candidate, start, end),
-            joined=joined(delivery.variables, positions, joins),
+            nodes=found.nodes,
+            result=_result(subscription, env, start, end),
+            joined=found.joined,
         )
 
-    def _result(
+    def _shared(
         self,
-        subscription: Subscription,
-        blocks: Sequence[int],
+        delivery: Delivery,
+        shape: Template,
         candidate: Candidate,
-        start: int,
-        end: int,
-    ) -> str:
-        places = [
-            (name, candidate.docs[blocks[p]], candidate.nodes[p] or 0)
-            for name, p in subscription.delivery.named.items()
-        ]
-        select, namespaces = subscription.delivery.select, subscription.delivery.namespaces
-        if select is None:
-            content = [self._copy(doc, node) for _, doc, node in places]
-        else:
-            env = {name: self._context(doc, node) for name, doc, node in places}
-            if isinstance(select, ir.Element):
-                return construct(select, env, namespaces)
-            content = [item_xml(item, env) for item in select]
-        times = (("start", iso_time(start)), ("end", iso_time(end)))
-        return element("result", (("query", subscription.id), *times), "".join(content))
+        documents: list[Matched],
+    ) -> _Shared:
+        plan = self._plans.of(delivery, shape)
+        found = plan.places(candidate)
+        return _Shared(
+            candidate,
+            plan,
+            match_id_suffix([d.identity for d in documents], found.nodes_json),
+            min([d.stored.start for d in documents]),
+            max([d.stored.end for d in documents]),
+            Rendering(
+                candidate.docs, [d.content for d in documents], [d.said for d in documents], found
+            ),
+        )
 
-    def _selected(
-        self,
-        subscription: Subscription,
-        blocks: Sequence[int],
-        candidate: Candidate,
-        item: ir.Item,
-    ) -> list[str]:
-        """The texts that SELECT gives a name with AS."""
-        delivery = subscription.delivery
-        env = {
-            name: self._context(candidate.docs[blocks[p]], candidate.nodes[p] or 0)
-            for name, p in delivery.named.items()
-        }
-        return item_texts(item, env)
 
-    def _copy(self, doc: int, node: int) -> str:
-        """A copy of a node; an attribute becomes an element of its name."""
-        copy = self._copies.get((doc, node))
-        if copy is None:
-            ordinal = node >> ELEMENT_BITS
-            if ordinal and not ordinal & TEXT_NODE:
-                name = attribute_name(self._element(doc, node), node)
-                copy = element(name, (), text_xml(self._text(doc, node)))
-            else:
-                copy = node_xml(self._context(doc, node))
-            self._copies[doc, node] = copy
-        return copy
+def _texts(expr: ir.Expr | None, content: Content, node: int) -> list[str]:
+    """The values at a node: one, unless what is computed of it gives several."""
+    if expr is None:
+        return [content.text(node)]
+    value = compile_value(expr)(content.context(node))
+    return [*map(text_of, value)] if isinstance(value, list) else [as_text(value)]
+
+
+def _result(subscription: Subscription, env: Mapping[str, Node], start: int, end: int) -> str:
+    """What SELECT makes of the nodes of a match, as text."""
+    select, namespaces = subscription.delivery.select, subscription.delivery.namespaces
+    if isinstance(select, ir.Element):
+        return construct(select, env, namespaces)
+    content = "".join([item_xml(item, env) for item in select or ()])
+    times = (("start", iso_time(start)), ("end", iso_time(end)))
+    return element("result", (("query", subscription.id), *times), content)

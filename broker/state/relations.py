@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from broker.model import UNBOUNDED
 from broker.state.statements import Statements
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ class MatchRelations:
     def __init__(self, statements: Statements) -> None:
         self._sql = statements
         self._versioned: bool | None = None
+        self._kept: bool | None = None
+        """Whether `kept` may have rows; None until it was looked at."""
 
     @property
     def versioned(self) -> bool:
@@ -143,7 +146,9 @@ class MatchRelations:
         self._sql.insert("rl", rows)
 
     def delete(self, docs: Collection[int]) -> None:
-        """Documents and their rows, by number."""
+        """Documents and their rows, by number. Matches in the outbox that refer to them still find
+        their bytes (`contents`)."""
+        self._keep(f"doc {_AMONG}", [[*docs]])
         for table in ("rl", "documents", *(("versions",) if self.versioned else ())):
             self._sql.delete(table, "doc", docs)
 
@@ -158,7 +163,9 @@ class MatchRelations:
 
     def expire(self, horizon: int) -> int:
         """Delete the witness rows and the bytes of documents that ended before the horizon, but not
-        their identities; returns the number of these documents."""
+        their identities; returns the number of these documents. Matches in the outbox that refer to
+        them still find their bytes (`contents`)."""
+        self._keep('"end" < ?', [horizon])
         self._sql.run('DELETE FROM rl WHERE "end" < ?', [horizon])
         return self._sql.count(
             'UPDATE documents SET xml = NULL WHERE "end" < ? AND xml IS NOT NULL', [horizon]
@@ -170,6 +177,43 @@ class MatchRelations:
         gone = self._sql.count('DELETE FROM documents WHERE "end" < ? AND xml IS NULL', [horizon])
         self._sql.run("DELETE FROM versions WHERE doc NOT IN (SELECT doc FROM documents)")
         return gone
+
+    # -- documents that the outbox refers to -------------------------------------------------
+
+    def _keep(self, which: str, parameters: list[Any]) -> None:
+        """Keep the bytes that documents have now, for the matches in the outbox that refer to them.
+        If what is kept already is for matches up to the last one, none refers to these bytes."""
+        upto = "(SELECT max(n) + 1 FROM outbox)"
+        kept = self._sql.count(
+            f"INSERT INTO kept SELECT doc, {upto}, xml FROM documents WHERE {which}"
+            " AND xml IS NOT NULL AND doc IN (SELECT unnest(docs) FROM outbox)"
+            f" AND doc NOT IN (SELECT doc FROM kept WHERE before >= {upto})",
+            parameters,
+        )
+        if kept:
+            self._kept = True
+
+    def contents(self, docs: Collection[int]) -> Callable[[int, int], bytes]:
+        """The bytes of these documents as the matches in the outbox know them: a function of the
+        document and of the match, by their numbers."""
+        rows = self._sql.rows(
+            f"SELECT doc, {UNBOUNDED}, xml FROM documents"
+            f" WHERE doc {_AMONG} AND xml IS NOT NULL UNION ALL SELECT doc, before, xml"
+            f" FROM kept WHERE doc {_AMONG} ORDER BY 1, 2",
+            [[*docs], [*docs]],
+        )
+        found: dict[int, list[tuple[int, bytes]]] = {}
+        for doc, before, xml in rows:
+            found.setdefault(doc, []).append((before, xml))
+        return lambda doc, n: next(xml for before, xml in found[doc] if n < before)
+
+    def release_kept(self) -> None:
+        """Delete the bytes that were kept for matches that are no longer in the outbox."""
+        if self._kept is None:
+            self._kept = bool(self._sql.count("SELECT count(*) FROM kept"))
+        if self._kept:
+            self._sql.run("DELETE FROM kept WHERE doc NOT IN (SELECT unnest(docs) FROM outbox)")
+            self._kept = None
 
     # -- documents ---------------------------------------------------------------------------
 

@@ -79,6 +79,7 @@ class Walk:
         opened = self.open
         _, _, above, left = opened[0]
         flat, digest = self.witness.flat, xxh3_64_intdigest
+        texts = self.witness.texts
         every = enumerate(root.iter())
         # One iterator for all elements; a node ends when none of its children is `left`.
         known = above.children
@@ -93,6 +94,7 @@ class Walk:
                 if here.coded:
                     text = string_value(element) if inner else element.text or ""
                     code = digest(text.encode())
+                    texts[index] = text
                 for back, var1, var2, valued in here.rows:
                     flat += (var1, var2, opened[back][0], index, code if valued else 0)
                 if here.general:
@@ -114,7 +116,10 @@ class Walk:
     def _leaf(self, here: StateSet, label: str, text: str, number: int) -> None:
         """Witness an attribute or text of the element that is the last open node."""
         flat, opened = self.witness.flat, self.open
-        code = value_code(text) if here.rows else 0
+        code = 0
+        if here.rows:
+            code = value_code(text)
+            self.witness.texts[number] = text
         for back, var1, var2, valued in here.rows:
             flat += (var1, var2, opened[back][0], number, code if valued else 0)
         if here.general:
@@ -222,6 +227,8 @@ class Walk:
             known = computed.get(group.value)
             if known is None:
                 known = computed[group.value] = self._value(group.evaluate)
+                if group.value is None:
+                    self.witness.texts[self.open[-1][0]] = known[0][1] or ""
             values = known
         witness, opened = self.witness, self.open
         for code, text, number in values:

@@ -42,11 +42,15 @@ class Witness:
     nothing. `text` and `num` map row numbers to the value itself and its number, if predicates read
     them; NaN is left out. Rows are in one flat list, since filling a list per column would cost
     more than all the rest.
+
+    `texts` are the string values that were made for codes anyway, by node2, so that whoever
+    publishes a match need not parse the document again.
     """
 
     flat: list[int] = field(default_factory=list)
     text: dict[int, str] = field(default_factory=dict)
     num: dict[int, float] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.flat) // WIDTH
