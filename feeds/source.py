@@ -34,8 +34,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from feeds.row_log import SpoolError, last_seq, read_rows, seq_after
 from feeds.rows import DOCUMENTS, to_batch
-from feeds.spool import SpoolError, last_seq, read_rows, seq_after
 
 if TYPE_CHECKING:
     import pyarrow as pa
