@@ -36,7 +36,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from broker.documents.arrow import WITNESSED, Arrivals, arrivals_from_table
 from broker.documents.witnessing import matcher_for, stage1
 from broker.model import Match
-from broker.spark.arrow import ArrowMap, reread, signed
+from broker.spark.arrow import ArrowMap
 from broker.spark.documents import ORDER
 from broker.spark.failure import PipelineError, reason
 from broker.spark.sources import Source, union
@@ -49,7 +49,9 @@ _LOST = (*_SPARK_ERRORS, OSError)
 """What a call into a JVM that fails, or is gone, raises."""
 
 _ORDERED = WITNESSED.append(pa.field(ORDER, pa.string()))
-_IN_SPARK = signed(_ORDERED)
+_PACKED = pa.schema([pa.field("batch", pa.binary())])
+"""A record batch a row, as a stream of Arrow: Spark would take each apart into rows and lists, and
+put them together again."""
 
 
 class Engine(Protocol):
@@ -303,10 +305,11 @@ class _Run:
             self.release()
             self._broadcast = self.session.sparkContext.broadcast(spec)
             key = hashlib.blake2b(spec, digest_size=16).hexdigest()
-            self._stage = ArrowMap(partial(stage1_batches, key, self._broadcast), _IN_SPARK)
+            self._stage = ArrowMap(partial(stage1_batches, key, self._broadcast), _PACKED)
             self._spec = spec
-        table = self._stage(frame).toArrow()
-        return pa.Table.from_arrays(reread(table.columns, _ORDERED), schema=_ORDERED)
+        packed = self._stage(frame).toArrow().column(0)
+        batches = (batch for row in packed for batch in pa.ipc.open_stream(row.as_buffer()))
+        return pa.Table.from_batches(batches, schema=_ORDERED)
 
     def release(self) -> None:
         """Let go of the broadcast spec."""
@@ -352,7 +355,7 @@ class _Stopped(Exception):
 def stage1_batches(
     key: str, broadcast: Any, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Stage 1 on an executor: DOCUMENTS and ORDER in, WITNESSED and ORDER out, row by row.
+    """Stage 1 on an executor: DOCUMENTS and ORDER in, WITNESSED and ORDER out, each batch in a row.
 
     `key` names the spec that is broadcast.
     """
@@ -362,8 +365,16 @@ def stage1_batches(
     for batch in batches:
         orders = batch.column(ORDER)
         for witnessed in stage1(spec, iter([batch])):
-            columns = reread([*witnessed.columns, orders], _IN_SPARK)
-            yield pa.RecordBatch.from_arrays(columns, schema=_IN_SPARK)
+            yield _pack(pa.RecordBatch.from_arrays([*witnessed.columns, orders], schema=_ORDERED))
+
+
+def _pack(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch as the one row of another, of schema `_PACKED`."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    whole = sink.getvalue().to_pybytes()
+    return pa.RecordBatch.from_arrays([pa.array([whole], pa.binary())], schema=_PACKED)
 
 
 def _undated(table: pa.Table) -> dict[str, int]:
