@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from broker.model import DeadLetter
 
+DEFAULT_STATE = "broker-state"
+"""The default state directory of `broker serve`."""
+
 
 class _Messages:
     """Standard error. Control characters are made visible, as messages quote ids, titles and

@@ -97,7 +97,7 @@ def test_a_subscription_from_beginning_to_end(service: Serving, tmp_path: Path) 
 
     assert service.done("pause", "life-a") == "life-a: paused\n"
     assert service.done("pause", "life-a") == "life-a: paused, as it was\n"
-    assert "life-a: paused: " in service.done("list", "life-", "--status", "paused")
+    assert "life-a  paused  " in service.done("list", "life-", "--status", "paused")
     there = "life-a: was there already, and is paused: broker resume life-a\n"
     assert service.done("subscribe", path) == there
     assert "no subscriptions like that" in service.done("list", "life-", "--status", "active")
@@ -121,6 +121,18 @@ def test_a_subscription_from_beginning_to_end(service: Serving, tmp_path: Path) 
     assert "1 of 2 failed" in done.stderr
     done = service.broker("pause", "life-a")
     assert (done.returncode, "life-a" in done.stderr) == (1, True)
+
+
+def test_an_unknown_id_with_which_others_begin(service: Serving, tmp_path: Path) -> None:
+    service.done("subscribe", queries(tmp_path, "hint-a: S//a;\nhint-b: S//b;\n"))
+    for command in ("pause", "resume", "unsubscribe"):
+        done = service.broker(command, "hint-")
+        assert done.returncode == 1
+        assert "'hint-'; 2 ids begin so: --prefix hint-" in done.stderr
+    service.done("pause", "--prefix", "hint-")
+    listed = service.broker("list", "hint-")
+    assert (listed.stdout.count("paused"), listed.stderr) == (2, ""), "in its column, not again"
+    service.done("unsubscribe", "--prefix", "hint-")
 
 
 def test_what_it_would_have_matched_and_history(service: Serving, tmp_path: Path) -> None:

@@ -37,6 +37,25 @@ def test_add_list_and_remove(mine: Broker, site: Site) -> None:
     assert [feed["url"] for feed in mine.listed()] == [url]
 
 
+def test_the_state_is_that_of_the_service_here_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BROKER_STATE", raising=False)
+    done = broker("feeds", "add", "http://a.example/f")
+    assert (done.returncode, "Missing option '--state'" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "broker-state").mkdir()
+    assert broker("feeds", "add", "http://a.example/f").returncode == 0
+    assert "http://a.example/f" in broker("feeds", "list").stdout
+    assert broker("feeds", "remove", "http://a.example/f").returncode == 0
+    done = broker("feeds", "list")
+    assert (done.stdout, done.stderr) == (
+        "",
+        "no feeds; broker feeds add and broker feeds import add some\n",
+    )
+
+
 def test_a_file_has_one_address_whichever_way_it_is_named(
     mine: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

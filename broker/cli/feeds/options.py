@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 
-from broker.cli.shared import (
-    DURATION,
-    StateType,
-    console,
-)
+from broker.cli.shared import DEFAULT_STATE, DURATION, StateType, console
 from broker.model import UNBOUNDED
 from feeds.identity import ALL
 
+
+def _state_here(ctx: click.Context, param: click.Parameter, state: Path | None) -> Path | None:
+    if state is not None or ctx.resilient_parsing:
+        return state
+    # It is not made in a directory that happens to be the working one.
+    if not os.path.isdir(DEFAULT_STATE):
+        raise click.MissingParameter(ctx=ctx, param=param)
+    return Path(DEFAULT_STATE)
+
+
 state_option = click.option(
     "--state",
-    required=True,
     type=StateType(),
     envvar="BROKER_STATE",
     show_envvar=True,
-    help="The state directory of the broker whose feeds these are.",
+    callback=_state_here,
+    help="The state directory of the broker whose feeds these are; without it "
+    f"{DEFAULT_STATE}, where there is one.",
 )
 folder_option = click.option("--folder", default="", help="Folder to put them in, as a/b.")
 since_option = click.option(

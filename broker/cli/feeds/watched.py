@@ -28,6 +28,7 @@ from broker.cli.shared import (
     INTERVAL,
     Failed,
     allow_private_option,
+    console,
     for_each,
 )
 from broker.cli.tables import csv_table, echo_json, format_option, table
@@ -229,6 +230,9 @@ def list_feeds(state: Path, form: str) -> None:
         return
     if form == "csv":
         csv_table(_CSV, [entry.to_json() for entry in watched])
+        return
+    if not watched:
+        console.print("no feeds; broker feeds add and broker feeds import add some")
         return
     now = now_in_microseconds()
     if not sys.stdout.isatty():

@@ -13,9 +13,6 @@ from pathlib import Path
 from broker.cli.shared import Failed, Wrong, console
 from broker.text.units import format_duration
 
-DEFAULT_STATE = "broker-state"
-"""The default state directory of `broker serve`."""
-
 _LOOK = 0.25
 """Seconds between two checks whether the service is running."""
 

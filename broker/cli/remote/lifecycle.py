@@ -10,7 +10,7 @@ import click
 
 from broker.cli.progress import Work, quiet_option
 from broker.cli.remote.answers import object_of
-from broker.cli.remote.client import Service, part
+from broker.cli.remote.client import Refused, Service, part
 from broker.cli.remote.options import with_service
 from broker.cli.remote.subscriptions import SINGLY
 from broker.cli.shared import Failed, console, for_each, plural
@@ -108,9 +108,20 @@ def _for_all(
     if len(ids) > SINGLY:
         bulk.change_ids(ids)
     elif ids:
-        for_each(ids, one)
+        for_each(ids, lambda id: _with_hint(bulk, id, one))
     if prefix is not None:
         bulk.change_prefix(prefix, total)
+
+
+def _with_hint(bulk: Bulk, id: str, one: Callable[[str], str]) -> str:
+    """Change one. What begins with an unknown id may be what was meant."""
+    try:
+        return one(id)
+    except Refused as error:
+        if error.kind != "not-found" or not (count := bulk.count(id)):
+            raise
+        said = "1 id begins so" if count == 1 else f"{count:,} ids begin so"
+        raise Failed(f"{error}; {said}: --prefix {id}") from None
 
 
 @click.command()

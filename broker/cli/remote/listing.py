@@ -61,12 +61,13 @@ def _show(prefix: str, status: str | None, found: Iterable[dict[str, Any]]) -> N
         since = moment(each["since"])
         text = " ".join(each["text"].split()).removeprefix(f"{each['id']}: ")
         rows.append((each["id"], each["status"], since, each["first_doc"], len(each["gaps"]), text))
-        if each["status"] != "active":
+        if each["reason"] not in (None, each["status"]):
             reasons.append(f"{each['id']}: {each['status']}: {each['reason']}")
     if rows:
         table(("ID", "STATUS", "SINCE", "FROM DOCUMENT", "GAPS", "TEXT"), rows)
     else:
-        console.print("no subscriptions" + (" like that" if prefix or status else ""))
+        those = " like that" if prefix or status else "; broker subscribe adds some"
+        console.print(f"no subscriptions{those}")
     for reason in reasons[:_REASONS]:
         console.print(reason)
     if len(reasons) > _REASONS:

@@ -12,8 +12,8 @@ import click
 from click.core import ParameterSource
 
 from broker.cli.remote.client import Service
-from broker.cli.remote.finding import DEFAULT_STATE, Patience, token_of, waited_for
-from broker.cli.shared import DURATION, StateType
+from broker.cli.remote.finding import Patience, token_of, waited_for
+from broker.cli.shared import DEFAULT_STATE, DURATION, StateType
 
 P = ParamSpec("P")
 R = TypeVar("R")
