@@ -84,5 +84,6 @@ def test_comments_anywhere(data: st.DataObject) -> None:
     formatted = format_with_comments(parse(text))
     assert parse(formatted) == tree
     for comment in written:
-        assert len(re.findall(rf"{re.escape(comment)}$", formatted, re.MULTILINE)) == 1
+        # Behind it there may be one that was put at its end, which is a part of it then.
+        assert len(re.findall(rf"{re.escape(comment)}(?= --|$)", formatted, re.MULTILINE)) == 1
     assert format_with_comments(parse(formatted)) == formatted
