@@ -95,7 +95,7 @@ def main() -> None:
     for count in (100, 100_000):
         lines.append(measured(every, text(documents, subscriptions(documents, count)), count))
         print(lines[-1], flush=True)
-    finish("spark", lines, args.quick)
+    finish("spark", ["\n".join(lines)], args.quick)
 
 
 if __name__ == "__main__":

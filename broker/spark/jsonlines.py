@@ -33,7 +33,7 @@ from feeds.rows import DocumentRow
 
 FORMAT = "json_documents"
 SUFFIX = ".jsonl"
-BATCH_LINES = 5_000
+BATCH_LINES = 10_000
 BATCH_BYTES = 32 << 20
 LINE_BYTES = 128 << 20
 """A longer line is cut, and its pieces become rows with an error."""
