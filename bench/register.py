@@ -134,8 +134,8 @@ STEPS = ("register", "restart")
 def one(step: str, name: str, count: int, state: str) -> str:
     """A step in a process of its own; its part of the row."""
     command = [sys.executable, "-m", "bench.register", "--one", step, name, str(count), state]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout.rstrip("\n")
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return result.stdout.rstrip("\n")
 
 
 def main() -> None:

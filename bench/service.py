@@ -244,11 +244,11 @@ def full_speed(
     thread.start()
     while time.monotonic() - begin < seconds and thread.is_alive():
         time.sleep(seconds / 20)
-        told = served.status()
-        applied, files = told["intake"]["applied"], told["files"]
+        status = served.status()
+        applied, files = status["intake"]["applied"], status["files"]
         passed = time.monotonic() - begin
         sizes = [files[name] / 1e6 for name in ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")]
-        row = (passed, (applied - before) / passed, told["intake"]["backlog"], served.memory())
+        row = (passed, (applied - before) / passed, status["intake"]["backlog"], served.memory())
         waited, follower.waited = follower.waited, []
         p99 = np.percentile(waited or [0.0], 99)
         rows.append(

@@ -6,7 +6,7 @@ broker = Broker()
 broker.subscribe("pair: S//book->b[./title->t] FOLLOWED BY {t=u, 7 days} S//blog->p[./title->u]")
 matches = broker.process([Document(id="d1", timestamp=0.0, xml="<book>...</book>")])
 
-The way of a query:
+The stages of a query:
 
     text -- xscl.parse, xscl.check --> ResolvedQuery
       | query.prepared.compile_query                tree patterns, template, parameters of a shape
@@ -17,13 +17,13 @@ The way of a query:
     Canonical query
       | join.pair_query.Plan, query.conjunctive.conjunctive_query      decided in memory, or by SQL
 
-The way of a document:
+The stages of a document:
 
     Document
       | documents.witnessing.arrivals               stage 1 (`xscl.stage1`), here or by Spark
       v
     witness rows
-      | documents.admission.Admission.admit         known, late, and in which order
+      | documents.admission.Admission.admit         drops known and late documents, sorts the others
       v
     Admitted
       | join.joiner.Joiner.candidates               posting lists, signatures, templates
@@ -33,9 +33,9 @@ The way of a document:
       v
     Match -- state.outbox.Outbox --> the caller, a sink, or the service's mailbox
 
-`engine.Engine.apply` does a batch of that in one transaction. `broker.Broker` is the library over
-it, `spark` and `service.pipeline` bring documents, `delivery` takes matches to receivers, `service`
-and `cli` are around all.
+`engine.Engine.apply` runs these for a batch in one transaction. `broker.Broker` is the library,
+`spark` and `service.pipeline` supply documents, `delivery` delivers matches to receivers, and
+`service` and `cli` use all of these.
 """
 
 from __future__ import annotations

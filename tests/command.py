@@ -96,7 +96,7 @@ class Command(AbstractContextManager["Command"]):
     def communicate(
         self, input: str | None = None, timeout: float | None = None
     ) -> tuple[str, str]:
-        """What it still writes to its pipes, given this to read; and wait for its end."""
+        """Send the input, read the pipes to their end, and wait for the process."""
         read = {"out": "", "err": ""}
 
         def drain(name: str, stream: IO[str]) -> None:
@@ -165,7 +165,7 @@ def _stream(wanted: int | IO[Any], mode: str) -> tuple[int, IO[str] | None]:
 
 
 class _Server:
-    """This side of it: one a process of tests."""
+    """The client's side of the process that forks commands: one per test process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -187,7 +187,7 @@ def _server() -> _Server:
 
 
 def _serve(orders: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Fork a process for each order, and say how it ended; returns in each of those processes."""
+    """Fork a process for each request, and report how it ended; returns in each forked process."""
     running: dict[int, int] = {}
     ringing, bell = os.pipe()
     for descriptor in (ringing, bell):
@@ -220,7 +220,7 @@ def _serve(orders: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def _tell(running: dict[int, int]) -> None:
-    """Tell of each process that has ended how it did."""
+    """Report the exit status of each process that has ended."""
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
@@ -242,7 +242,7 @@ def _received(orders: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 
 def _become(order: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """Be the command that was ordered."""
+    """Become the requested command."""
     if order["session"]:
         os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

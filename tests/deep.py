@@ -41,7 +41,7 @@ def long_run(
     cases = failures = 0
     counts: Counter[str] = Counter()
     seed = options.seed if options.only is None else options.only
-    began = said = time.monotonic()
+    began = last_report = time.monotonic()
 
     def told() -> str:
         others = "".join(f", {count} {name}" for name, count in counts.items())
@@ -58,8 +58,11 @@ def long_run(
         if options.only is not None:
             break
         seed += 1
-        if time.monotonic() - said > 10:
-            said = time.monotonic()
-            print(f"{told()}; {cases / (said - began):.0f} cases/s; next seed {seed}", flush=True)
+        if time.monotonic() - last_report > 10:
+            last_report = time.monotonic()
+            print(
+                f"{told()}; {cases / (last_report - began):.0f} cases/s; next seed {seed}",
+                flush=True,
+            )
     print(f"{told()} in {time.monotonic() - began:.0f} s; seeds up to {seed}")
     return 1 if failures else 0

@@ -115,8 +115,10 @@ def commit() -> str:
     """The commit that was run, with a plus if something was changed since."""
 
     def git(*args: str) -> str:
-        done = subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True, check=False)
-        return done.stdout.strip()
+        result = subprocess.run(
+            ["git", *args], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        return result.stdout.strip()
 
     changed = git("status", "--porcelain", "--", ".", ":!tests/LONG.md")
     return (git("rev-parse", "--short", "HEAD") or "no repository") + ("+" if changed else "")

@@ -21,7 +21,7 @@ NEVER = 10 * PATIENCE
 
 
 def until(condition: Callable[[], T], what: str | Callable[[], str] = "it did not happen") -> T:
-    """Wait until a condition is true, and return what it said; `what` is the message if it never
+    """Wait until a condition is true, and return its value; `what` is the message if it never
     is."""
     end = time.monotonic() + PATIENCE
     while not (found := condition()):
@@ -31,6 +31,5 @@ def until(condition: Callable[[], T], what: str | Callable[[], str] = "it did no
 
 
 def pause(seconds: float = 0.005) -> None:
-    """Let others go on between two looks at a condition. Nothing may depend on how long it
-    takes."""
+    """Sleep between two checks of a condition. Nothing may depend on how long it takes."""
     time.sleep(seconds)

@@ -24,7 +24,7 @@ from tests.waiting import PATIENCE, until
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """That of this process without settings of the broker, and those given here."""
+    """The environment of this process without settings of the broker, and with the given ones."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("BROKER_")}
     return kept | {f"BROKER_{name.upper()}": value for name, value in settings.items()}
 
@@ -43,14 +43,14 @@ def queries(folder: Path, text: str, name: str = "q.xscl") -> Path:
 
 
 def book(title: str, timestamp: int | None = None) -> str:
-    """A line of JSON to publish."""
+    """A document with a title, as a line of JSON to publish."""
     xml = f"<book><title>{title}</title></book>"
     return json.dumps({"xml": xml, "timestamp": timestamp})
 
 
 @dataclass
 class Serving:
-    """A service over a state directory. `said` is what it wrote to standard error so far."""
+    """A service over a state directory. `said` is its standard error so far."""
 
     state: Path
     process: Command
@@ -60,18 +60,18 @@ class Serving:
     def broker(
         self, *args: object, stdin: str | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """A command that finds the service by its state."""
+        """Run a command that finds the service by its state."""
         return run(*args, stdin=stdin, cwd=cwd, state=str(self.state))
 
     def done(self, *args: object, stdin: str | None = None, cwd: Path | None = None) -> str:
-        """What a command says that must succeed: standard output, then standard error."""
+        """Run a command that must succeed; returns standard output, then standard error."""
         ended = self.broker(*args, stdin=stdin, cwd=cwd)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout + ended.stderr
 
     @cached_property
     def api(self) -> httpx.Client:
-        """For what a test waits for: a command for each look would take long."""
+        """Request a path of the API; polling with commands would take too long."""
         url = json.loads((self.state / "service.json").read_text())["url"]
         token = (self.state / "token").read_text().strip()
         return httpx.Client(
@@ -82,7 +82,7 @@ class Serving:
         )
 
     def matched(self, id: str, count: int) -> list[dict[str, Any]]:
-        """The matches of a subscription, once there are so many."""
+        """Wait for a number of matches of a subscription; returns them."""
         found: list[dict[str, Any]] = []
         after = "0"
 
@@ -99,7 +99,7 @@ class Serving:
         return found
 
     def until(self, path: str, arrived: Callable[[Any], bool]) -> Any:
-        """What is at a path of the API, once it is as wanted."""
+        """Wait until the reply at a path of the API satisfies a condition; returns it."""
         found: Any = None
 
         def so() -> bool:
@@ -118,7 +118,7 @@ class Serving:
 
 @contextmanager
 def serving(state: Path, *options: object, **settings: str) -> Iterator[Serving]:
-    """Start a service, and end it however the block ends."""
+    """Start a service, and end it at the end of the block."""
     told = {"server__port": "0", "pipeline__kind": "local", "delivery__allow_private": "true"}
     told |= settings
     with Command(
@@ -160,10 +160,8 @@ Answer = tuple[int, dict[str, str], bytes]
 
 @contextmanager
 def answering(answer: Callable[[Request], Answer | None]) -> Iterator[tuple[str, list[Request]]]:
-    """A server that answers requests as the function says; None breaks the connection off.
-
-    Its address, and what it was asked so far.
-    """
+    """A server whose responses the function gives; None closes the connection. Yields its address
+    and the requests so far."""
     asked: list[Request] = []
 
     class Handler(BaseHTTPRequestHandler):

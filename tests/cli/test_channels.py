@@ -23,8 +23,8 @@ def test_a_webhook_and_what_it_answers(service: Serving, tmp_path: Path) -> None
         return (204, {}, b"") if request.path == "/ok" else (500, {}, b"no")
 
     with answering(answer) as (url, asked):
-        said = service.done("subscribe", path, "--webhook", f"{url}/ok")
-        assert "broker channels show hook.webhook --secrets" in said
+        output = service.done("subscribe", path, "--webhook", f"{url}/ok")
+        assert "broker channels show hook.webhook --secrets" in output
         shown = json.loads(service.broker("channels", "show", "hook.webhook", "--secrets").stdout)
         secret = shown["settings"]["secret"]
         assert secret.startswith("whsec_")
@@ -37,9 +37,9 @@ def test_a_webhook_and_what_it_answers(service: Serving, tmp_path: Path) -> None
         assert told["data"]["values"] == {"t": ["x"]}
 
         service.done("channels", "add", "broken", "--webhook", f"{url}/no", "--header", "X-Who: me")
-        done = service.broker("channels", "test", "broken")
-        assert done.returncode == 1
-        assert "500" in done.stderr
+        result = service.broker("channels", "test", "broken")
+        assert result.returncode == 1
+        assert "500" in result.stderr
         assert asked[-1].headers["x-who"] == "me"
     listed = service.done("channels", "list")
     assert "hook.webhook" in listed
@@ -55,10 +55,10 @@ def test_a_webhook_and_what_it_answers(service: Serving, tmp_path: Path) -> None
 def test_a_file_channel(service: Serving, tmp_path: Path) -> None:
     service.done("subscribe", queries(tmp_path, "filed: SELECT t FROM Filed//book[./title->t];\n"))
     args = ("--file", "out.xml", "--format", "xml", "--rotate", "1 MB", "--keep", "2")
-    said = service.done(
+    output = service.done(
         "channels", "add", "filed-c", "--subscription", "filed", *args, cwd=tmp_path
     )
-    assert f"filed-c: file {tmp_path / 'out.xml'}, for filed" in said
+    assert f"filed-c: file {tmp_path / 'out.xml'}, for filed" in output
     settings = json.loads(service.done("channels", "show", "filed-c"))["settings"]
     assert settings == {
         "path": str(tmp_path / "out.xml"),
@@ -72,15 +72,15 @@ def test_a_file_channel(service: Serving, tmp_path: Path) -> None:
 
 def test_a_channel_is_replaced_only_if_that_is_said(service: Serving, tmp_path: Path) -> None:
     def add(*args: object) -> tuple[int, str]:
-        done = service.broker("channels", "add", "mine", *args, cwd=tmp_path)
-        return done.returncode, done.stderr
+        result = service.broker("channels", "add", "mine", *args, cwd=tmp_path)
+        return result.returncode, result.stderr
 
     hook, file = "https://a.example/hook", tmp_path / "out.jsonl"
     assert add("--webhook", hook)[1].startswith(f"mine: webhook {hook}, for all subscriptions\n")
     secret = json.loads(service.done("channels", "show", "mine", "--secrets"))["settings"]["secret"]
     # Its settings may be given anew: it leads where it led.
-    code, said = add("--webhook", hook, "--header", "X-Who: me", "--unordered")
-    assert (code, said.splitlines()[0]) == (
+    code, output = add("--webhook", hook, "--header", "X-Who: me", "--unordered")
+    assert (code, output.splitlines()[0]) == (
         0,
         f"mine: webhook {hook}, for all subscriptions, as it was",
     )
@@ -131,22 +131,22 @@ def test_a_channel_is_replaced_only_if_that_is_said(service: Serving, tmp_path: 
 )
 def test_channels_that_are_not_made(args: tuple[str, ...], said: str, service: Serving) -> None:
     given = [arg.replace("{state}", str(service.state)) for arg in args]
-    done = service.broker("channels", "add", "never", *given)
-    assert done.returncode == 2
-    assert said in done.stderr
+    result = service.broker("channels", "add", "never", *given)
+    assert result.returncode == 2
+    assert said in result.stderr
     assert service.broker("channels", "show", "never").returncode == 1
 
 
 def test_a_name_of_other_characters(service: Serving) -> None:
-    done = service.broker("channels", "add", "my desk", "--pull")
-    assert done.returncode == 2
-    assert done.stderr.startswith("broker: name: 'my desk': a name begins with a letter or digit")
+    result = service.broker("channels", "add", "my desk", "--pull")
+    assert result.returncode == 2
+    assert result.stderr.startswith("broker: name: 'my desk': a name begins with a letter or digit")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b"])
 def test_names_that_no_path_can_hold(name: str, service: Serving) -> None:
-    done = service.broker("channels", "add", name, "--pull")
-    assert (done.returncode, done.stderr) == (
+    result = service.broker("channels", "add", name, "--pull")
+    assert (result.returncode, result.stderr) == (
         2,
         f"broker: {name!r} cannot be a name: names hold more than dots, and no /\n",
     )

@@ -42,7 +42,7 @@ def asked(line: str, here: Serving, state: str = "state", shell: str = "bash") -
         told = f"source fish; complete -C '{line}'"
         command = ["fish", "--no-config", "-c", told]
     path = f"{Path(BROKER).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         cwd=here.state.parent,
         env=environment(state=state) | {"PATH": path},
@@ -51,8 +51,8 @@ def asked(line: str, here: Serving, state: str = "state", shell: str = "bash") -
         timeout=PATIENCE,
         check=False,
     )
-    assert "Traceback" not in done.stderr
-    return [line.partition("\t")[0] for line in done.stdout.splitlines() if line]
+    assert "Traceback" not in result.stderr
+    return [line.partition("\t")[0] for line in result.stdout.splitlines() if line]
 
 
 CASES = [

@@ -91,9 +91,9 @@ def test_what_the_environment_has_wrong_is_said(monkeypatch: pytest.MonkeyPatch)
 
 def test_one_underscore_is_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROKER_SERVER_PORT", "1")
-    done = broker("config", "check")
-    assert done.returncode == 0
-    assert "BROKER_SERVER_PORT is no setting; did you mean BROKER_SERVER__PORT?" in done.stderr
+    result = broker("config", "check")
+    assert result.returncode == 0
+    assert "BROKER_SERVER_PORT is no setting; did you mean BROKER_SERVER__PORT?" in result.stderr
 
 
 def test_paths_in_a_file_are_meant_from_its_folder(file: Path) -> None:
@@ -135,10 +135,10 @@ urls = "x"
 a = 1
 """
     )
-    done = broker("config", "check", file)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.splitlines() == [
+    result = broker("config", "check", file)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
         "broker: the settings are wrong",
         f"{file}:1: stat: there is no such setting; did you mean state?",
         f"{file}:3: server.prot: there is no such setting; did you mean port?",
@@ -220,9 +220,9 @@ def test_secrets_that_everybody_may_read_are_warned_of(file: Path) -> None:
     secret.chmod(0o644)
     file.write_text('[server]\ntoken_file = "t"\n[delivery.smtp]\nuser = "u"\npassword = "p"\n')
     file.chmod(0o604)
-    done = broker("config", "check", file)
-    assert done.returncode == 0
-    assert done.stderr.splitlines()[:-1] == [
+    result = broker("config", "check", file)
+    assert result.returncode == 0
+    assert result.stderr.splitlines()[:-1] == [
         f"warning: {secret} can be read by everybody on this machine, and it is server.token_file: "
         f"chmod 600 {secret}",
         f"warning: {file} can be read by everybody on this machine, and it holds "
@@ -246,14 +246,14 @@ def test_show_is_toml_that_means_the_same_without_secrets(
         '[intake]\nmin_free = "1234567 B"\n[feeds]\nurls = ["https://me:hunter2@a.example/\\"f"]\n'
     )
     monkeypatch.setenv("BROKER_RETENTION__UNDELIVERED", "2 days")
-    done = broker("config", "show", file)
-    assert done.returncode == 0, done.stderr
-    assert "hunter2" not in done.stdout
-    assert f'token = "********"                            # {file}:3' in done.stdout
-    assert "# BROKER_RETENTION__UNDELIVERED" in done.stdout
+    result = broker("config", "show", file)
+    assert result.returncode == 0, result.stderr
+    assert "hunter2" not in result.stdout
+    assert f'token = "********"                            # {file}:3' in result.stdout
+    assert "# BROKER_RETENTION__UNDELIVERED" in result.stdout
     monkeypatch.delenv("BROKER_RETENTION__UNDELIVERED")
     again = file.with_name("again.toml")
-    again.write_text(done.stdout.replace("********", "hunter2"))
+    again.write_text(result.stdout.replace("********", "hunter2"))
     shown = Settings.load(again)
     monkeypatch.setenv("BROKER_RETENTION__UNDELIVERED", "2 days")
     assert shown == Settings.load(file)
@@ -319,11 +319,11 @@ def test_help_imports_nothing_heavy() -> None:
         "import sys, atexit\natexit.register(lambda: print(sorted(sys.modules), file=sys.stderr))\n"
     )
     command = [sys.executable, "-c", code + MAIN, "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert "subscribe" in done.stdout
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0
+    assert "subscribe" in result.stdout
     heavy = {"duckdb", "pyarrow", "lxml", "httpx", "pydantic", "rich", "fastapi", "pyspark"}
-    assert not heavy & set(json.loads(done.stderr.replace("'", '"')))
+    assert not heavy & set(json.loads(result.stderr.replace("'", '"')))
 
 
 @pytest.mark.parametrize(
@@ -344,6 +344,6 @@ class Interrupt:
 sys.meta_path.insert(0, Interrupt())
 """
     arguments = [sys.executable, "-c", code + MAIN, command, "--help"]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "broker: interrupted\n"
+    result = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (130, "")
+    assert result.stderr == "broker: interrupted\n"

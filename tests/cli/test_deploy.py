@@ -51,13 +51,13 @@ def test_the_unit(tmp_path: Path) -> None:
         broker = shutil.which("true")
         text = (DEPLOY / "broker.service").read_text().replace(program, str(broker))
         (tmp_path / "broker.service").write_text(text)
-        done = subprocess.run(
+        result = subprocess.run(
             ["systemd-analyze", "verify", "--man=no", tmp_path / "broker.service"],
             capture_output=True,
             text=True,
             check=False,
         )
-        assert "broker.service" not in done.stderr, done.stderr
+        assert "broker.service" not in result.stderr, result.stderr
 
 
 def test_the_container_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,19 +65,19 @@ def test_the_container_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     instructions = re.sub(r"\\\n\s*", "", re.sub(r"(?m)^#.*\n", "", text))
     known = {"FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "ENV", "EXPOSE", "HEALTHCHECK",
              "STOPSIGNAL", "ENTRYPOINT", "CMD"}  # fmt: skip
-    said = [line.split(" ", 1) for line in instructions.splitlines() if line]
-    assert {name for name, _ in said} == known
+    parsed_lines = [line.split(" ", 1) for line in instructions.splitlines() if line]
+    assert {name for name, _ in parsed_lines} == known
     readme = next(
         p.text
         for p in parts(ROOT / "README.md")
         if isinstance(p, Fence) and "requirements.lock" in p.text
     )
-    (install, *_) = [rest for name, rest in said if name == "RUN"]
+    (install, *_) = [rest for name, rest in parsed_lines if name == "RUN"]
     assert readme.startswith(install), "it is installed as the README says"
     assert shlex.split(text.split("podman run", 1)[1].split("\n")[0]) == shlex.split(
         PAGE.read_text().split("podman run", 1)[1].split("\n")[0]
     )
-    (environment,) = [rest for name, rest in said if name == "ENV"]
+    (environment,) = [rest for name, rest in parsed_lines if name == "ENV"]
     (tmp_path / "token").write_text("sixteen-letters-")
     for name, value in (pair.split("=", 1) for pair in environment.split()):
         if name.startswith("BROKER_"):
@@ -85,5 +85,5 @@ def test_the_container_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     settings = Settings.load()
     assert settings.server.token is not None
     assert (settings.server.host, str(settings.state)) == ("0.0.0.0", "/state")
-    health = next(rest for name, rest in said if name == "HEALTHCHECK")
+    health = next(rest for name, rest in parsed_lines if name == "HEALTHCHECK")
     check_options(shlex.split(health.split("broker ", 1)[1].split(" >")[0]))

@@ -108,9 +108,9 @@ def said(service: Serving, tmp_path_factory: pytest.TempPathFactory) -> Serving:
 
 def test_lists_as_csv_have_what_json_has(said: Serving) -> None:
     for command, key in ((("list", "fm-"), "id"), (("channels", "list"), "name")):
-        told = rows(said.broker(*command, "--format", "csv").stdout)
+        output = rows(said.broker(*command, "--format", "csv").stdout)
         lines = said.broker(*command, "--format", "jsonl").stdout.splitlines()
-        assert [row[key] for row in told] == [json.loads(line)[key] for line in lines]
+        assert [row[key] for row in output] == [json.loads(line)[key] for line in lines]
     (feed,) = rows(said.broker("feeds", "list", "--format", "csv").stdout)
     assert feed["url"] == "http://127.0.0.1:9/fm"
     assert "number" in said.broker("events", "--format", "csv").stdout
@@ -120,8 +120,8 @@ def test_lists_as_csv_have_what_json_has(said: Serving) -> None:
 
 
 def test_text_and_table_are_one(said: Serving) -> None:
-    told = said.broker("list", "fm-", "--format", "table")
-    assert told.stdout == said.broker("list", "fm-").stdout
+    output = said.broker("list", "fm-", "--format", "table")
+    assert output.stdout == said.broker("list", "fm-").stdout
 
 
 def test_matches_of_a_service(said: Serving) -> None:
@@ -145,5 +145,5 @@ def test_a_table_fits_the_terminal(tmp_path: Path) -> None:
     assert ended.lines[0].split()[0] == "END"
     assert all(len(each) <= 60 for each in ended.lines)
     assert any(each.endswith("…") for each in ended.lines)
-    told = run("replay", archive.parent, file, "--lateness", "INFINITY", "--format", "csv")
-    assert {row["query"] for row in rows(told.stdout)} == {"all"}
+    output = run("replay", archive.parent, file, "--lateness", "INFINITY", "--format", "csv")
+    assert {row["query"] for row in rows(output.stdout)} == {"all"}

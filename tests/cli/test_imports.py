@@ -33,10 +33,10 @@ def imported(tmp_path: Path, *arguments: str) -> set[str]:
     """The packages of others that a command has imported when it is done."""
     into = tmp_path / "modules.json"
     program = _RUN.replace("sys.argv[-1]", repr(str(into)))
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=tmp_path
     )
-    assert into.exists(), done.stderr
+    assert into.exists(), result.stderr
     return {name.split(".")[0] for name in json.loads(into.read_text(encoding="utf-8"))}
 
 

@@ -22,9 +22,9 @@ MAIN = "from broker.cli import main; main()"
 
 def build(what: str, source: Path, target: Path) -> Path:
     command = [sys.executable, "-c", BUILD, f"build_{what}", str(target)]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return target / done.stdout.split()[-1]
+    result = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return target / result.stdout.split()[-1]
 
 
 @pytest.fixture(scope="module", params=["wheel", "sdist"])
@@ -85,11 +85,11 @@ def test_a_package_that_is_missing_is_named(installed: Path, missing: str) -> No
     without = f"import sys; sys.modules[{missing!r}] = None; "
     (installed.parent / "one.xscl").write_text("S//a", encoding="utf-8")
     (installed.parent / "docs.jsonl").write_text("")
-    told = run(
+    output = run(
         installed, "run", "one.xscl", "--documents", "docs.jsonl", "--once", code=without + MAIN
     )
-    assert told.returncode == 1
-    assert told.stderr.splitlines()[-1].startswith(
+    assert output.returncode == 1
+    assert output.stderr.splitlines()[-1].startswith(
         f"broker: the Python package {missing} is missing"
     )
-    assert "Traceback" not in told.stderr
+    assert "Traceback" not in output.stderr

@@ -71,8 +71,8 @@ def test_no_secret_is_logged(form: str, log: io.StringIO) -> None:
         raise RuntimeError("https://me:hunter2@a.example/")
     except RuntimeError:
         told.exception("failed")
-    said = log.getvalue()
-    assert "hunter2" not in said
-    assert said.count(logs.HIDDEN) >= 9
-    assert "a.example/f" in said
-    assert "n=1" in said
+    output = log.getvalue()
+    assert "hunter2" not in output
+    assert output.count(logs.HIDDEN) >= 9
+    assert "a.example/f" in output
+    assert "n=1" in output

@@ -64,8 +64,8 @@ def test_half_characters_are_escaped(tmp_path: Path) -> None:
     output = Output(str(tmp_path / "out"), "jsonl")
     output.write([match(0, values={"title": ["half \ud83d"]})])
     output.close()
-    told = json.loads((tmp_path / "out").read_bytes())
-    assert told["values"] == {"title": ["half \ud83d"]}
+    reply = json.loads((tmp_path / "out").read_bytes())
+    assert reply["values"] == {"title": ["half \ud83d"]}
 
 
 def test_a_pipe_is_written_to(tmp_path: Path) -> None:

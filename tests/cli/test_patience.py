@@ -90,36 +90,36 @@ def test_publish_matches_and_tail_wait_for_a_service_that_restarts(
         waiting(stopped, "tail", "q", "--after", "0", "--format", "jsonl") as tail,
         serving(stopped) as service,
     ):
-        code, _, said = publish.ended()
-        assert (code, said.splitlines()[-1]) == (0, "1 document accepted")
+        code, _, output = publish.ended()
+        assert (code, output.splitlines()[-1]) == (0, "1 document accepted")
         code, found, _ = matches.ended()
         assert code == 0
         assert json.loads(found.splitlines()[0])["values"] == {"t": ["before"]}
         service.matched("q", 2)
-        told = [json.loads(tail.stdout.readline())["values"] for _ in range(2)]
-        assert told == [{"t": ["before"]}, {"t": ["after"]}]
+        reply = [json.loads(tail.stdout.readline())["values"] for _ in range(2)]
+        assert reply == [{"t": ["before"]}, {"t": ["after"]}]
 
 
 def test_it_does_not_wait_longer_than_it_is_told_to(stopped: Path) -> None:
     for command in (("publish", "S", "-"), ("matches",), ("tail",)):
-        done = run(*command, "--patience", "0", "--state", stopped, stdin="<a/>")
-        assert (done.returncode, done.stderr) == (
+        result = run(*command, "--patience", "0", "--state", stopped, stdin="<a/>")
+        assert (result.returncode, result.stderr) == (
             1,
             f"broker: no service runs on {stopped}: start it with broker serve --state {stopped}\n",
         )
-        done = run(*command, "--patience", "0.5 s", "--state", stopped, stdin="<a/>")
-        waited, failed = done.stderr.splitlines()
+        result = run(*command, "--patience", "0.5 s", "--state", stopped, stdin="<a/>")
+        waited, failed = result.stderr.splitlines()
         assert waited == f"no service runs on {stopped}; waiting up to 500 ms for it"
         assert failed.startswith(f"broker: no service runs on {stopped}: start it")
 
 
 def test_where_no_service_ever_was_none_is_waited_for(tmp_path: Path) -> None:
     for command in (("publish", "S", "-"), ("matches",), ("tail",)):
-        done = run(*command, cwd=tmp_path, stdin="<a/>")
-        assert done.returncode == 1
-        assert done.stderr.startswith("broker: no service runs on broker-state: start it with")
-    done = run("matches", "--patience", "0.5 s", cwd=tmp_path)
-    assert "waiting up to 500 ms" in done.stderr
+        result = run(*command, cwd=tmp_path, stdin="<a/>")
+        assert result.returncode == 1
+        assert result.stderr.startswith("broker: no service runs on broker-state: start it with")
+    result = run("matches", "--patience", "0.5 s", cwd=tmp_path)
+    assert "waiting up to 500 ms" in result.stderr
 
 
 def test_one_that_was_killed_is_waited_for_and_found_at_its_new_address(
@@ -136,11 +136,11 @@ def test_one_that_was_killed_is_waited_for_and_found_at_its_new_address(
     with Commanded(state, "matches", "--patience", "1 h") as matches:
         matches.says("no service answers at", "waiting up to 1 h for it")
         with serving(state, server__port=port):
-            code, _, said = matches.ended()
-            assert (code, said[:9]) == (0, "0 matches")
-    done = run("matches", "--patience", "0", "--state", state)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"broker: no service answers at http://127.0.0.1:{port}")
+            code, _, output = matches.ended()
+            assert (code, output[:9]) == (0, "0 matches")
+    result = run("matches", "--patience", "0", "--state", state)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"broker: no service answers at http://127.0.0.1:{port}")
 
 
 def test_tail_goes_on_at_the_new_address(tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def test_publishing_goes_on_at_the_new_address(tmp_path: Path) -> None:
         publish.no_more()
         publish.says("trying again")
         with serving(state) as service:
-            code, _, said = publish.ended()
-            assert (code, said.splitlines()[-1]) == (0, "501 documents accepted")
+            code, _, output = publish.ended()
+            assert (code, output.splitlines()[-1]) == (0, "501 documents accepted")
             assert service.api.get("/v1/status").json()["intake"]["last"] == 501
 
 
@@ -180,9 +180,9 @@ def test_one_of_several_that_fails_holds_up_none_of_the_others(
     text = "".join(f"sev-{n}: SELECT t FROM Sev//book[./title->t];\n" for n in "abc")
     service.done("subscribe", queries(tmp_path, text))
     for command, word in (("pause", "paused"), ("resume", "active"), ("unsubscribe", "unsub")):
-        done = service.broker(command, "sev-a", "sev/none", "sev-b", "sev-none", "sev-c", "sev-a")
-        assert done.returncode == 2
-        lines = done.stderr.splitlines()
+        result = service.broker(command, "sev-a", "sev/none", "sev-b", "sev-none", "sev-c", "sev-a")
+        assert result.returncode == 2
+        lines = result.stderr.splitlines()
         assert [line for line in lines if word in line] == [lines[0], lines[2], lines[4]]
         assert (
             lines[1] == "sev/none: 'sev/none' cannot be a name: names hold more than dots, and no /"
@@ -192,9 +192,9 @@ def test_one_of_several_that_fails_holds_up_none_of_the_others(
     for name in "ab":
         service.done("channels", "add", f"sev-{name}", "--pull")
     for command in ("pause", "resume", "remove"):
-        done = service.broker("channels", command, "sev-a", "sev-none", "sev-b")
-        assert done.returncode == 1
-        assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [
+        result = service.broker("channels", command, "sev-a", "sev-none", "sev-b")
+        assert result.returncode == 1
+        assert [line.partition(":")[0] for line in result.stderr.splitlines()] == [
             "sev-a",
             "sev-none",
             "sev-b",
@@ -205,6 +205,6 @@ def test_one_of_several_that_fails_holds_up_none_of_the_others(
         "/v1/dead-letters", lambda found: any(each["id"] == "sev" for each in found)
     )
     (number,) = [each["number"] for each in letters if each["id"] == "sev"]
-    done = service.broker("deadletters", "resend", "documents", 10**9, number)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[1:] == ["sent again: 1 document", "broker: 1 of 2 failed"]
+    result = service.broker("deadletters", "resend", "documents", 10**9, number)
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[1:] == ["sent again: 1 document", "broker: 1 of 2 failed"]

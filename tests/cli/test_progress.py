@@ -60,8 +60,8 @@ def test_a_replay_that_is_stopped_says_how_to_go_on(queries: Path, tmp_path: Pat
         replay.type(CTRL_C)
         ended = replay.ended()
     assert ended.code == 130, ended.text
-    said = re.search(r"([\d,]+) items, [\d,]+ matches; the same command goes on", ended.text)
-    assert said, ended.text
+    summary = re.search(r"([\d,]+) items, [\d,]+ matches; the same command goes on", ended.text)
+    assert summary, ended.text
     assert typed(line).code == 0
     ids = [json.loads(each)["id"] for each in out.read_text(encoding="utf-8").splitlines()]
     assert (len(ids), len(set(ids))) == (3_000, 3_000)
@@ -129,10 +129,10 @@ def _works() -> None:
 
 
 def test_a_line_comes_every_so_often_and_none_where_nobody_wants_it() -> None:
-    said = CliRunner().invoke(_works).output.splitlines()
-    assert any(re.match(r"\d of 4 items, \d+%", line) for line in said), said
-    assert "copying" in said
-    assert any(re.match(r"copying, for .* so far", line) for line in said), said
+    output = CliRunner().invoke(_works).output.splitlines()
+    assert any(re.match(r"\d of 4 items, \d+%", line) for line in output), output
+    assert "copying" in output
+    assert any(re.match(r"copying, for .* so far", line) for line in output), output
     assert CliRunner().invoke(_works, ["--quiet"]).output == "\n"
 
 
@@ -169,8 +169,8 @@ def test_registering_that_is_stopped_says_how_far_it_got(
     monkeypatch.setattr(Engine, "subscribe", stopped)
     with pytest.raises(KeyboardInterrupt):
         open_broker(state, 0, files)
-    said = "2,000 of 4,000 queries were registered in"
-    assert f"{said} {state}; the same command goes on with the others" in capsys.readouterr().err
+    message = "2,000 of 4,000 queries were registered in"
+    assert f"{message} {state}; the same command goes on with the others" in capsys.readouterr().err
     with Broker(state) as broker:
         assert len(broker.subscriptions) == 2_000
     with open_broker(state, 0, files) as broker:

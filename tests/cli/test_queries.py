@@ -23,17 +23,17 @@ def broker(*args: object, cwd: Path | None = None) -> subprocess.CompletedProces
 
 
 def test_a_command_that_is_not_there() -> None:
-    done = broker("subscrbe", "x.xscl")
-    assert done.returncode == 2
-    assert done.stderr.endswith("Error: No such command 'subscrbe'. Did you mean subscribe?\n")
+    result = broker("subscrbe", "x.xscl")
+    assert result.returncode == 2
+    assert result.stderr.endswith("Error: No such command 'subscrbe'. Did you mean subscribe?\n")
     assert broker("qqq").stderr.endswith("Error: No such command 'qqq'.\n")
 
 
 def test_check_accepts_the_demo() -> None:
-    done = broker("check", DEMO)
-    assert done.returncode == 0, done.stderr
-    assert "8 queries, no errors" in done.stderr
-    assert done.stdout == ""
+    result = broker("check", DEMO)
+    assert result.returncode == 0, result.stderr
+    assert "8 queries, no errors" in result.stderr
+    assert result.stdout == ""
 
 
 def test_check_points_at_every_error_and_exits_with_2(tmp_path: Path) -> None:
@@ -41,23 +41,23 @@ def test_check_points_at_every_error_and_exits_with_2(tmp_path: Path) -> None:
     bad.write_text("a: S//x->v[./y->w] JOIN {w = z} S//x[./y->z2];\nb: S//x[[;\n")
     worse = tmp_path / "worse.xscl"
     worse.write_text("c: S//")
-    done = broker("check", bad, worse)
-    assert done.returncode == 2
-    assert "bad.xscl:2:" in done.stderr
-    assert "worse.xscl:1:" in done.stderr
-    assert "^" in done.stderr
+    result = broker("check", bad, worse)
+    assert result.returncode == 2
+    assert "bad.xscl:2:" in result.stderr
+    assert "worse.xscl:1:" in result.stderr
+    assert "^" in result.stderr
     (tmp_path / "bad.xscl").write_text("a: S//x->v[./y->w] JOIN {w = z} S//x[./y->z2];")
-    done = broker("check", bad)
-    assert done.returncode == 2
-    assert "z2" in done.stderr
+    result = broker("check", bad)
+    assert result.returncode == 2
+    assert "z2" in result.stderr
 
 
 @pytest.mark.parametrize("stage", ["ast", "normal", "patterns", "template", "sql"])
 def test_explain_shows_a_stage_of_one_query(stage: str) -> None:
-    done = broker("explain", DEMO, "--query", "same-story", "--stage", stage)
-    assert done.returncode == 0, done.stderr
-    assert "same-story" in done.stdout
-    assert "book-then-author" not in done.stdout
+    result = broker("explain", DEMO, "--query", "same-story", "--stage", stage)
+    assert result.returncode == 0, result.stderr
+    assert "same-story" in result.stdout
+    assert "book-then-author" not in result.stdout
     expected = {
         "ast": "Block",
         "normal": "value join",
@@ -65,17 +65,17 @@ def test_explain_shows_a_stage_of_one_query(stage: str) -> None:
         "template": "RT row",
         "sql": "SELECT",
     }
-    assert expected[stage] in done.stdout
+    assert expected[stage] in result.stdout
 
 
 def test_a_file_that_is_not_utf8_is_shown_its_place(tmp_path: Path) -> None:
     latin = tmp_path / "latin.xscl"
     latin.write_bytes("-- é\na: SELECT t FROM S//item[./title->t] -- caf".encode() + b"\xe9\n")
     for command in (("check",), ("run", "--feeds", "http://a.example/f")):
-        done = broker(*command, latin)
-        assert done.returncode == 2
-        assert f"{latin}:2:44" in done.stderr
-        assert "0xe9" in done.stderr
+        result = broker(*command, latin)
+        assert result.returncode == 2
+        assert f"{latin}:2:44" in result.stderr
+        assert "0xe9" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -90,17 +90,17 @@ def test_a_file_that_is_not_utf8_is_shown_its_place(tmp_path: Path) -> None:
 def test_a_wrong_command_line_is_refused_before_spark_starts(
     options: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
-    done = broker("run", DEMO, *options, cwd=tmp_path)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "starting Spark" not in done.stderr
+    result = broker("run", DEMO, *options, cwd=tmp_path)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert "starting Spark" not in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_explain_names_the_queries_there_are() -> None:
-    done = broker("explain", DEMO, "--query", "nothing")
-    assert done.returncode == 2
-    assert "same-story" in done.stderr
+    result = broker("explain", DEMO, "--query", "nothing")
+    assert result.returncode == 2
+    assert "same-story" in result.stderr
 
 
 def test_fmt_keeps_comments(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_fmt_is_stable(tmp_path: Path) -> None:
 
 
 def test_run_without_a_source_says_what_to_give() -> None:
-    done = broker("run", DEMO)
-    assert done.returncode == 2
-    assert "--documents or --feeds" in done.stderr
+    result = broker("run", DEMO)
+    assert result.returncode == 2
+    assert "--documents or --feeds" in result.stderr
 
 
 def piped(text: str, *args: object) -> subprocess.CompletedProcess[str]:

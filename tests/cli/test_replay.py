@@ -39,9 +39,9 @@ SQL = {
 def test_the_archive_joins_as_sql_says(tmp_path: Path) -> None:
     queries = tmp_path / "q.xscl"
     queries.write_text(QUERIES)
-    done = broker("replay", ARCHIVE, queries, "--lateness", "INFINITY")
-    assert done.returncode == 0, done.stderr
-    matches = [json.loads(line) for line in done.stdout.splitlines()]
+    result = broker("replay", ARCHIVE, queries, "--lateness", "INFINITY")
+    assert result.returncode == 0, result.stderr
+    matches = [json.loads(line) for line in result.stdout.splitlines()]
     assert len({match["id"] for match in matches}) == len(matches)
 
     versions: list[dict[str, object]] = []

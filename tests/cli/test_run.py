@@ -55,12 +55,12 @@ def running(*args: object) -> Iterator[subprocess.Popen[str]]:
 def heard(started: subprocess.Popen[str], words: str) -> str:
     """What the process said up to the line with these words."""
     assert started.stderr is not None
-    said = ""
+    message = ""
     for line in started.stderr:
-        said += line
+        message += line
         if words in line:
-            return said
-    raise AssertionError(said)
+            return message
+    raise AssertionError(message)
 
 
 def test_a_directory_of_both_kinds_is_read_and_what_is_odd_is_said(
@@ -90,12 +90,12 @@ def test_a_directory_of_both_kinds_is_read_and_what_is_odd_is_said(
 def test_ctrl_c_while_spark_starts(moment: float, temporary: Path, queries: Path) -> None:
     (temporary / "in").mkdir()
     with running("run", queries, "--documents", temporary / "in") as started:
-        said = heard(started, "starting Spark")
+        output = heard(started, "starting Spark")
         pause(moment)
         os.killpg(started.pid, signal.SIGINT)
         out, rest = started.communicate(timeout=PATIENCE)
-    assert "Traceback" not in said + rest
-    assert "Error" not in said + rest
+    assert "Traceback" not in output + rest
+    assert "Error" not in output + rest
     assert out == ""
     (temporary / "in").rmdir()
     assert list(temporary.iterdir()) == []
@@ -117,8 +117,8 @@ def test_a_signal_while_feeds_are_fetched(
     ):
         until(lambda: server.requests or started.poll() is not None)
         started.send_signal(number)
-        out, said = started.communicate(timeout=PATIENCE)
-    assert (started.returncode, out, said.strip()) == (code, "", says)
+        out, output = started.communicate(timeout=PATIENCE)
+    assert (started.returncode, out, output.strip()) == (code, "", says)
     assert list(temporary.iterdir()) == []
 
 
@@ -132,13 +132,13 @@ def test_the_demo_leaves_nothing_behind(temporary: Path) -> None:
 def test_standard_output_that_is_closed_is_said_before_spark_starts(queries: Path) -> None:
     main = "from broker.cli import main; main()"
     arguments = f"run {queries} --documents {queries.parent} --once"
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", f'exec "$0" -c "{main}" {arguments} >&-', sys.executable],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (
+    assert (result.returncode, result.stderr) == (
         1,
         "broker: standard output is closed; give --out FILE\n",
     )
@@ -154,8 +154,8 @@ def test_once_says_that_nothing_is_due(tmp_path: Path, capsys: pytest.CaptureFix
             assert capsys.readouterr().err == "fetched 1 feed: 1 new item\n"
         with Polling(tmp_path, [site.url("/f")], HOUR, allow_private=True) as poll:
             poll.once()
-            said = capsys.readouterr().err
-            assert said.startswith("no feed is due to be fetched: the next one is at 2")
+            output = capsys.readouterr().err
+            assert output.startswith("no feed is due to be fetched: the next one is at 2")
             poll.spool.set_status(site.url("/f"), "paused")
             poll.once()
             assert "all are paused or gone" in capsys.readouterr().err

@@ -50,24 +50,24 @@ def test_from_nothing_to_a_webhook(tmp_path: Path) -> None:
             (tmp_path / named[1]).write_text(part.text)
         elif isinstance(part, Fence) and part.language == "sh":
             subprocess.run(["sh", "-ec", part.text], cwd=tmp_path, check=True)
-    said: dict[str, str] = {}
+    output: dict[str, str] = {}
     with (
         answering(lambda _: (204, {}, b"")) as (url, asked),
         serving(tmp_path / "broker-state") as service,
     ):
         for command in commands[1:]:
             words = [word.replace("https://example.org", url) for word in command]
-            done = run(*words, cwd=tmp_path)
-            assert done.returncode == 0, (command, done.stderr)
-            said[" ".join(command)] = done.stdout
+            result = run(*words, cwd=tmp_path)
+            assert result.returncode == 0, (command, result.stderr)
+            output[" ".join(command)] = result.stdout
             if command[0] == "publish":
                 service.matched("pair", 1)
                 service.until("/v1/channels/desk", lambda told: told["delivered"] == 1)
-    secret = json.loads(said["channels show desk --secrets"])["settings"]["secret"]
+    secret = json.loads(output["channels show desk --secrets"])["settings"]["secret"]
     told = [Webhook(secret).verify(each.body, each.headers) for each in asked]
     (match,) = [each["data"] for each in told if each["type"] == "match"]
     assert match["values"]["title"] == ["The Tide Clerk"]
-    assert 'joined because title = subject = "The Tide Clerk"' in said["matches pair"]
+    assert 'joined because title = subject = "The Tide Clerk"' in output["matches pair"]
 
 
 def test_the_posts_of_the_page(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_the_posts_of_the_page(tmp_path: Path) -> None:
     with serving(tmp_path / "broker-state") as service:
         told = json.loads((service.state / "service.json").read_text())
         command = fence.text.replace("http://127.0.0.1:8321", told["url"])
-        done = subprocess.run(
+        result = subprocess.run(
             ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True
         )
-        assert json.loads(done.stdout)["accepted"] == 1
+        assert json.loads(result.stdout)["accepted"] == 1
         service.until("/v1/status", lambda told: told["pipeline"]["batches"] == 1)
         shown = {code(row[0]) for row in tables(PAGE, "metric", "what it says")[0].rows}
         exposed = service.api.get("/metrics").text
@@ -149,10 +149,10 @@ def none_there(folder: Path) -> str:
 def none_answers(folder: Path) -> str:
     with serving(folder / "state") as service:
         service.signal(signal.SIGKILL)
-    said = run("list", "--state", folder / "state").stderr
+    output = run("list", "--state", folder / "state").stderr
     with serving(folder / "state") as service:  # the way out
         service.done("list")
-    return said
+    return output
 
 
 def wrong_token(folder: Path) -> str:
@@ -162,9 +162,9 @@ def wrong_token(folder: Path) -> str:
 
 def token_of_the_settings(folder: Path) -> str:
     with serving(folder / "state", server__token="mine") as service:
-        said = service.broker("list").stderr
+        output = service.broker("list").stderr
         assert run("list", "--state", service.state, token="mine").returncode == 0
-        return said
+        return output
 
 
 def port_in_use(folder: Path) -> str:
@@ -176,9 +176,9 @@ def port_in_use(folder: Path) -> str:
 
 def state_in_use(folder: Path) -> str:
     with serving(folder / "state") as service:
-        said = run("serve", "--state", service.state, "--port", _free_port()).stderr
+        output = run("serve", "--state", service.state, "--port", _free_port()).stderr
         service.done("status")
-        return said
+        return output
 
 
 def run_on_a_service(folder: Path) -> str:
@@ -186,10 +186,10 @@ def run_on_a_service(folder: Path) -> str:
     with serving(folder / "state") as service:
         service.done("subscribe", queries(folder, "pair: SELECT t FROM S//post[./title->t];"))
         assert service.signal(signal.SIGTERM) == 0
-    said = run("run", other, "--documents", other, "--state", folder / "state").stderr
+    output = run("run", other, "--documents", other, "--state", folder / "state").stderr
     with serving(folder / "state") as service:
         assert "pair" in service.done("list")
-    return said
+    return output
 
 
 def newer_version(folder: Path) -> str:
@@ -208,21 +208,21 @@ def damaged_state(folder: Path) -> str:
         assert service.signal(signal.SIGTERM) == 0
     file = folder / "state" / "broker.duckdb"
     file.write_bytes(b"\0" * 4096 + file.read_bytes()[4096:])
-    said = run("serve", "--state", folder / "state", "--port", "0").stderr
+    output = run("serve", "--state", folder / "state", "--port", "0").stderr
     shutil.move(folder / "state", folder / "damaged")  # the way out
     assert run("restore", folder / "backup", "--state", folder / "state").returncode == 0
     with serving(folder / "state") as service:
         service.done("list")
-    return said
+    return output
 
 
 def damaged_spool(folder: Path) -> str:
     with serving(folder / "state") as service:
         assert service.signal(signal.SIGTERM) == 0
     (folder / "state" / "spool.sqlite").write_bytes(b"\xff" * 8192)
-    said = run("serve", "--state", folder / "state", "--port", "0").stderr
+    output = run("serve", "--state", folder / "state", "--port", "0").stderr
     _without(folder / "state", "spool.sqlite")
-    return said
+    return output
 
 
 def damaged_mailbox(folder: Path) -> str:
@@ -230,9 +230,9 @@ def damaged_mailbox(folder: Path) -> str:
         assert service.signal(signal.SIGTERM) == 0
     file = folder / "state" / "mailbox.sqlite"
     file.write_bytes(b"\xff" * 8192)
-    said = run("serve", "--state", folder / "state", "--port", "0").stderr
+    output = run("serve", "--state", folder / "state", "--port", "0").stderr
     _without(folder / "state", "mailbox.sqlite")
-    return said
+    return output
 
 
 def _without(state: Path, name: str) -> None:
@@ -248,9 +248,9 @@ def _without(state: Path, name: str) -> None:
 
 def disk_full(folder: Path) -> str:
     with serving(folder / "state", intake__min_free="1000 TB") as service:
-        done = service.broker("publish", "S", "-", "--patience", "0 s", stdin=BOOK)
-        assert done.returncode == 1
-        return done.stderr
+        result = service.broker("publish", "S", "-", "--patience", "0 s", stdin=BOOK)
+        assert result.returncode == 1
+        return result.stderr
 
 
 def stopping(folder: Path) -> str:
@@ -339,38 +339,40 @@ def test_a_restored_service_goes_on_where_the_backup_was_made(tmp_path: Path) ->
         service.done("channels", "add", "c", "--pull", "--subscription", "q")
         service.done("publish", "S", "-", stdin=BOOK)
         (before,) = service.matched("q", 1)
-        said = service.done("backup", "backup", cwd=tmp_path)
-        assert f"{tmp_path / 'backup'}: " in said
+        output = service.done("backup", "backup", cwd=tmp_path)
+        assert f"{tmp_path / 'backup'}: " in output
         token = (service.state / "token").read_text()
-    done = run("restore", "backup", "--state", "new", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "start it with broker serve --state new" in done.stderr
+    result = run("restore", "backup", "--state", "new", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "start it with broker serve --state new" in result.stderr
     with serving(tmp_path / "new") as service:
         assert (service.state / "token").read_text() == token
         assert service.matched("q", 1) == [before]
         assert "q " in service.done("list")
         service.done("publish", "S", "-", stdin=BOOK)
         assert len(service.matched("q", 2)) == 2
-    done = run("restore", "backup", "--state", "new", cwd=tmp_path)
-    assert (done.returncode, "not empty" in done.stderr) == (1, True)
+    result = run("restore", "backup", "--state", "new", cwd=tmp_path)
+    assert (result.returncode, "not empty" in result.stderr) == (1, True)
     assert run("restore", "none", "--state", "x", cwd=tmp_path).returncode == 2
 
 
 def test_wrong_settings_end_it_with_2_at_once(tmp_path: Path) -> None:
     (tmp_path / "broker.toml").write_text("[server]\nprot = 1\n")
-    done = run("serve", "--config", "broker.toml", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr == (
+    result = run("serve", "--config", "broker.toml", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == (
         "broker: broker.toml:2: server.prot: there is no such setting; did you mean port?\n"
     )
     assert not (tmp_path / "broker-state").exists()
-    done = run("serve", "--host", "0.0.0.0", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "set a token of your own: server.token_file" in done.stderr
-    assert "BROKER_SERVER__TOKEN_FILE, or serve --token-file" in done.stderr
-    assert "secrets.token_urlsafe(32)" in done.stderr
+    result = run("serve", "--host", "0.0.0.0", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "set a token of your own: server.token_file" in result.stderr
+    assert "BROKER_SERVER__TOKEN_FILE, or serve --token-file" in result.stderr
+    assert "secrets.token_urlsafe(32)" in result.stderr
     (tmp_path / "token").write_text("fifteen-letters\n")
-    done = run("serve", "--host", "0.0.0.0", "--token-file", "token", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "server.token_file: other machines can reach 0.0.0.0, so a token needs 16" in done.stderr
+    result = run("serve", "--host", "0.0.0.0", "--token-file", "token", cwd=tmp_path)
+    assert result.returncode == 2
+    assert (
+        "server.token_file: other machines can reach 0.0.0.0, so a token needs 16" in result.stderr
+    )
     assert not (tmp_path / "broker-state").exists()

@@ -308,11 +308,11 @@ def test_many_queries_show_how_far_they_are(service: Serving, tmp_path: Path) ->
     stopped = re.search(r"([\d,]+) of 2,500 queries were added: \1 new; given again", ended.text)
     assert stopped, ended.text
     ended = typed(f"{BROKER} subscribe {path}", BROKER_STATE=state)
-    said = int(stopped[1].replace(",", ""))
+    count = int(stopped[1].replace(",", ""))
     assert ended.code == 0, ended.text
     # What was under way when Ctrl-C came may have been added, which nobody could say any more.
     told = set(ended.lines[-1].removeprefix("2,500 queries: ").split(", "))
-    possible = [{f"{total - n:,} new", f"{n:,} unchanged"} for n in (said, said + 1_000)]
+    possible = [{f"{total - n:,} new", f"{n:,} unchanged"} for n in (count, count + 1_000)]
     assert told in possible
 
 
@@ -320,16 +320,16 @@ def test_subscriptions_of_a_prefix(service: Serving, tmp_path: Path) -> None:
     path = tmp_path / "some.xscl"
     path.write_text("\n".join(f"some-{n}: SELECT t FROM Some//a[./t->t];" for n in range(3)))
     service.done("subscribe", path)
-    said = service.done("pause", "--prefix", "some-")
+    output = service.done("pause", "--prefix", "some-")
     each = [f"some-{n}: paused" for n in range(3)]
-    assert said.splitlines() == [*each, "some-: 3 subscriptions paused"]
+    assert output.splitlines() == [*each, "some-: 3 subscriptions paused"]
     assert "some-0: active" in service.done("resume", "some-0")
-    said = service.done("pause", "--prefix", "some-")
-    assert said.splitlines()[-1] == "some-: 1 subscription paused, 2 as before"
+    output = service.done("pause", "--prefix", "some-")
+    assert output.splitlines()[-1] == "some-: 1 subscription paused, 2 as before"
     assert "some-2: unsubscribed" in service.done("unsubscribe", "--prefix", "some-")
     assert service.broker("pause", "--prefix", "some-").stderr == "some-: 0 subscriptions\n"
-    done = service.broker("pause")
-    assert (done.returncode, "or --prefix" in done.stderr) == (2, True)
+    result = service.broker("pause")
+    assert (result.returncode, "or --prefix" in result.stderr) == (2, True)
 
 
 def test_before_all_of_a_prefix_go_a_person_is_asked(service: Serving, tmp_path: Path) -> None:
@@ -365,8 +365,8 @@ def test_very_many_that_are_named_are_changed_at_once(service: Serving, tmp_path
     reasons = service.broker("list", "named-").stderr.splitlines()
     assert len(reasons) == 51
     assert reasons[-1].startswith("and 10 subscriptions more that see no documents")
-    done = service.broker("resume", *ids, "nobody")
-    assert (done.returncode, done.stderr.splitlines()) == (
+    result = service.broker("resume", *ids, "nobody")
+    assert (result.returncode, result.stderr.splitlines()) == (
         1,
         ["60 subscriptions resumed", "broker: 1 id nobody has: nobody"],
     )

@@ -61,18 +61,18 @@ def test_ids_of_documents(service: Serving, tmp_path: Path) -> None:
     service.matched("vis", 1)
     service.until("/v1/dead-letters", lambda told: any(EVIL in each["id"] for each in told))
     for command in (("matches", "vis"), ("deadletters", "list"), ("status",), ("events",)):
-        said = service.done(*command)
-        assert not {c for c in said if not c.isprintable()} - {"\n"}, command
+        output = service.done(*command)
+        assert not {c for c in output if not c.isprintable()} - {"\n"}, command
     # A title is on one line, so it has blanks for what would end the line.
     assert SHOWN.replace(r"\u2028", " ") in service.done("matches", "vis")
     assert f"torn{SHOWN}" in service.done("deadletters", "list")
     told = json.loads(service.broker("matches", "vis", "--format", "jsonl").stdout)
     assert told["documents"][0]["id"] == EVIL
     # What the service says of a name is shown in an error as well.
-    done = service.broker("pause", EVIL, "vis")
-    assert done.returncode == 1
-    assert f"'{SHOWN}'" in done.stderr or SHOWN in done.stderr
-    assert not {c for c in done.stderr if not c.isprintable()} - {"\n"}
+    result = service.broker("pause", EVIL, "vis")
+    assert result.returncode == 1
+    assert f"'{SHOWN}'" in result.stderr or SHOWN in result.stderr
+    assert not {c for c in result.stderr if not c.isprintable()} - {"\n"}
 
 
 def test_titles_of_feeds(tmp_path: Path) -> None:

@@ -185,10 +185,10 @@ def test_the_examples_of_the_papers_are_subscribed_and_found(tmp_path: Path) -> 
             asked = ids if isinstance(case.expected["matches"], dict) else ids[-1:]
             for id, matches in zip(asked, case.given("matches").values(), strict=True):
                 service.matched(id, len(matches))
-                said = service.done("matches", id, "--format", "jsonl").splitlines()
-                told = [json.loads(each) for each in said if each.startswith("{")]
+                output = service.done("matches", id, "--format", "jsonl").splitlines()
+                reply = [json.loads(each) for each in output if each.startswith("{")]
                 expected[case.name, id] = published(case, matches)
-                documents = [[one["id"] for one in match["documents"]] for match in told]
+                documents = [[one["id"] for one in match["documents"]] for match in reply]
                 found[case.name, id] = published(case, documents)
     assert found == expected
 

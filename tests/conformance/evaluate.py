@@ -216,8 +216,8 @@ def _refusal(case: Case, attempt: Attempt, error: XsclError) -> Outcome:
         return Outcome("no XPath")
     for reason in sorted(attempt.reasons):
         for found in error.diagnostics:
-            said = f"{found.message} {found.span.text} {found.hint}"
-            if found.code in reason.codes and reason.named in said:
+            message = f"{found.message} {found.span.text} {found.hint}"
+            if found.code in reason.codes and reason.named in message:
                 return Outcome("refused", reason.text)
     return Outcome("failed", f"refused: {attempt.query}\n{error}")
 
@@ -233,10 +233,10 @@ def _nodes(each: Trial, attempt: Attempt) -> Outcome:
         lxml_nodes(root, xpath.spelt(attempt.expr, any_namespace), case.prefixes)
         for any_namespace in (False, True)
     )
-    said = satisfies(root, found, expected)
+    holds = satisfies(root, found, expected)
     if found == strict:
-        return Outcome("passed") if said else Outcome("failed", "lxml agrees, the suite does not")
-    if found == free and not said and satisfies(root, strict, expected):
+        return Outcome("passed") if holds else Outcome("failed", "lxml agrees, the suite does not")
+    if found == free and not holds and satisfies(root, strict, expected):
         return Outcome("by design", ANY_NAMESPACE)
     return Outcome("failed", f"{attempt.query}\n{sorted(found)}\nlxml: {sorted(strict)}")
 

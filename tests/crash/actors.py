@@ -22,11 +22,11 @@ _AGAIN = {429, 503}
 
 
 class Over(Exception):
-    """The service will not be there again."""
+    """The service will not be started again."""
 
 
 class Caller:
-    """Asks until there is an answer. `tries`: how often the last question was sent."""
+    """Repeats a request until there is a response. `tries`: the attempts of the last request."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -51,7 +51,7 @@ class Caller:
             return answer
 
     def up(self) -> None:
-        """Wait until the service is there."""
+        """Wait until the service runs."""
         while not self.served.up.wait(0.2):
             if self.served.over:
                 raise Over
@@ -63,7 +63,7 @@ class Caller:
 
 
 class Actor(threading.Thread):
-    """Something that goes on until `stop` is set; `failure` is what went wrong."""
+    """A client that runs until `stop` is set; `failure` is the error that it found."""
 
     def __init__(self, name: str, act: Callable[[], None]) -> None:
         super().__init__(name=name, daemon=True)
@@ -103,7 +103,7 @@ class Accepted:
 
 
 class Publisher:
-    """Posts documents: one as XML, or many as lines; now and then some that it has posted
+    """Publishes documents: one as XML, or many as lines; sometimes documents that it has published
     before."""
 
     def __init__(

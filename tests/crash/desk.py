@@ -19,7 +19,7 @@ _MONTH = "30 days"
 
 
 class Gap(NamedTuple):
-    """From a document to another; None while it is open."""
+    """A gap, from one document to another; None while it is open."""
 
     first: int
     last: int | None
@@ -28,7 +28,7 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """`variable` None: the query as a whole. `minutes`: the period."""
+    """A throttle. `variable` None: for the whole query. `minutes`: the period."""
 
     variable: str | None
     minutes: int
@@ -92,14 +92,14 @@ class Desk:
         """What is done without pause and most of the time: register, drop, pause or resume."""
 
     def begin(self) -> None:
-        """What stays."""
+        """Register the permanent queries."""
         for made in self._call.json("POST", "/v1/subscriptions", json={"text": STANDING}):
             self.now[made["id"]] = Registration(made["id"], made["text"], made["first_doc"])
         for id in self._throttles:
             self._register(id)
 
     def look_back(self) -> None:
-        """At last, a query over all that has been."""
+        """At the end, register a query with backfill over all documents."""
         self._register("all", 500_000)
 
     def __call__(self) -> None:
@@ -118,14 +118,14 @@ class Desk:
         pause(0.0 if self.often else self._random.random() * self._pace)
 
     def audit(self) -> None:
-        """The service knows the subscriptions that the desk knows, as they are."""
+        """Check that the service has the same subscriptions, in the same state."""
         found = {each["id"]: each for each in self._call.json("GET", "/v1/subscriptions")}
         assert sorted(found) == sorted(self.now), f"{sorted(found)}, not {sorted(self.now)}"
         for id, own in self.now.items():
             self._agree(own, found[id])
 
     def _agree(self, own: Registration, told: dict[str, Any]) -> None:
-        """It is as we know it, or has gone over its limit since."""
+        """Whether the service's subscription is as recorded, or was suspended since."""
         gaps = _gaps(told)
         if own.limit is not None and not own.halted and gaps[:-1] == own.gaps and gaps != own.gaps:
             assert gaps[-1].status == "suspended"
@@ -142,7 +142,7 @@ class Desk:
         assert throttle == (own.throttle and own.throttle.body()), f"{told}, not {own}"
 
     def chains(self, id: str) -> list[list[Registration]]:
-        """The registrations under an id, each in the place of the one before it, until one is
+        """The successive registrations of an id, each replacing the former, until one is
         dropped."""
         found: list[list[Registration]] = [[]]
         for own in [*self.past, *self.now.values()]:
@@ -155,7 +155,7 @@ class Desk:
     # -- changes ---------------------------------------------------------------------------------
 
     def _register(self, id: str, reach: int | None = None) -> None:
-        """New or in the place of another, from now on or over history, with a limit or without."""
+        """Register a query, new or as a replacement, with or without backfill and limit."""
         throttle, before = self._throttles.get(id), self.now.get(id)
         text = query(self._random, id, keyed=throttle is not None)
         kind = self._random.random()
@@ -173,21 +173,21 @@ class Desk:
             body["limit"] = {"matches": limit, "period": _MONTH}
         if reach is not None:
             body["backfill"] = f"{reach} min"
-        (told,) = self._call.json("POST", "/v1/subscriptions", json=body)
-        if before is not None and told["text"] == before.text:
-            assert told["outcome"] == "unchanged"
-            self._agree(before, told)
+        (reply,) = self._call.json("POST", "/v1/subscriptions", json=body)
+        if before is not None and reply["text"] == before.text:
+            assert reply["outcome"] == "unchanged"
+            self._agree(before, reply)
             return
         wanted = "new" if before is None else "replaced"
         # What was done and not answered was asked for again.
-        assert told["outcome"] == wanted or (self._call.tries > 1, told["outcome"]) == (
+        assert reply["outcome"] == wanted or (self._call.tries > 1, reply["outcome"]) == (
             True,
             "unchanged",
-        ), f"{told}, after {before}"
-        own = Registration(id, told["text"], told["first_doc"], limit, throttle)
+        ), f"{reply}, after {before}"
+        own = Registration(id, reply["text"], reply["first_doc"], limit, throttle)
         if reach is not None:
-            own = self._backfilled(own, reach, told)
-        self._agree(own, told)
+            own = self._backfilled(own, reach, reply)
+        self._agree(own, reply)
         self.now[id] = own
         if before is not None:
             self.past.append(before)
@@ -230,8 +230,8 @@ class Desk:
     def _change(self, id: str, what: str, changed: Callable[[Registration], list[Gap]]) -> None:
         """`changed` tells the gaps, where -1 is a document that the service names."""
         own = self.now[id]
-        told = self._call.json("POST", f"/v1/subscriptions/{id}/{what}")
-        gaps = _gaps(told)
+        reply = self._call.json("POST", f"/v1/subscriptions/{id}/{what}")
+        gaps = _gaps(reply)
         if what == "resume" and own.limit is not None and not own.halted and gaps != own.gaps:
             # It was suspended just before.
             own.gaps = [*own.gaps, gaps[len(own.gaps)]]
@@ -243,11 +243,11 @@ class Desk:
                 named = _named(wanted[here], gaps[here])
                 if gaps[here] == named:
                     own.gaps = [*wanted[:here], named]
-        self._agree(own, told)
+        self._agree(own, reply)
 
 
 def _named(wanted: Gap, told: Gap) -> Gap:
-    """With the document that the service names."""
+    """The registration with the document from which the service counts it."""
     if wanted.first == -1:
         return wanted._replace(first=told.first)
     assert wanted.last == -1

@@ -57,7 +57,7 @@ _LEADING = {
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """At a point, or (None) so many seconds after the service answers."""
+    """A kill at a point, or (None) so many seconds after the service is up."""
 
     aim: Aim | None
     after: float = 0.0
@@ -67,7 +67,7 @@ class Kill:
 
 
 def random_kills(random: Random, count: int) -> list[Kill]:
-    """Half of them at points, half at any time."""
+    """Half of the kills at points, half at random times."""
     return [
         aimed(random, random.choice(list(POINTS)))
         if random.random() < 0.5
@@ -77,14 +77,14 @@ def random_kills(random: Random, count: int) -> list[Kill]:
 
 
 def aimed(random: Random, point: str) -> Kill:
-    """At one of the first passings of a point."""
+    """A kill at one of the first passings of a point."""
     delay = random.random() * 0.01 if POINTS[point].when == "during" else 0.0
     return Kill(Aim(point, random.randint(1, 2 if point in SELDOM else 6), delay))
 
 
 @dataclass(slots=True)
 class Struck:
-    """What became of a kill. `reached`: whether its point was passed in time."""
+    """The outcome of a kill. `reached`: whether its point was passed in time."""
 
     kill: Kill
     reached: bool
@@ -92,7 +92,7 @@ class Struck:
 
 
 class Episode:
-    """Everybody around one state directory. Use it with `with`."""
+    """All clients around one state directory; a context manager."""
 
     def __init__(
         self, directory: Path, seed: int, *, pipeline: str = "local", publishers: int = 2
@@ -152,7 +152,7 @@ class Episode:
         self._stack.close()
 
     def leave(self) -> None:
-        """Nobody uses the service any more, which is not there."""
+        """Stop all clients, as the service does not run any more."""
         self.served.over = True
         actors = [each for each in (*self.producers, *self.consumers) if each.ident is not None]
         for actor in actors:
@@ -164,9 +164,8 @@ class Episode:
     # -- the life --------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Make the channels that are always there and the first subscriptions, and let go. No
-        document is needed for that, so whatever pipeline comes later, the one that starts at
-        once."""
+        """Create the permanent channels and the first subscriptions, and start the clients. This
+        needs no documents, so it uses the local pipeline, which starts at once."""
         self.served.start(None, "--pipeline", "local")
         call = Caller(self.served)
         for name, body in self._channels().items():
@@ -216,7 +215,7 @@ class Episode:
         self.served.start(kill.aim if kill else None)
 
     def check(self) -> None:
-        """Raise what an actor found wrong."""
+        """Raise the error of a client, if any."""
         for actor in [*self.producers, *self.consumers]:
             if actor.failure is not None:
                 raise AssertionError(f"{actor.name}: {actor.failure!r}") from actor.failure
@@ -224,7 +223,7 @@ class Episode:
         assert not failures, failures[0]
 
     def quiet(self) -> None:
-        """No more documents and changes; wait until everything is matched and delivered."""
+        """Publish and change no more; wait until everything is matched and delivered."""
         for actor in self.producers:
             actor.stop.set()
         for actor in self.producers:
@@ -248,7 +247,7 @@ class Episode:
         return all(len(box.got) >= last for box in (self.reader.box, self.follower.box))
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """As long as the service gets on."""
+        """Wait for a condition as long as the service makes progress."""
         until, before = time.monotonic() + PATIENCE, 0
         while not condition():
             self.check()
@@ -260,7 +259,7 @@ class Episode:
             pause(0.02)
 
     def verdict(self) -> dict[str, int]:
-        """Stop, and judge what came out; how much there was of everything."""
+        """Stop the service and check the results; returns the number of everything."""
         own = {f"{id}.webhook" for id in self.desk.now if id not in NAMES}
         channels = {channel["name"] for channel in self.served.get("/v1/channels")}
         wanted = self._channels().keys() | own
@@ -284,7 +283,7 @@ class Episode:
         return judge(evidence) | {"changes": self.desk.changes, "copies": self.copies.made}
 
     def evidence(self) -> Evidence:
-        """Stop; what there is, but for what receivers have got."""
+        """Stop the service; returns everything but the contents of the receivers."""
         log, letters = self.served.matches(), self._pages("/v1/dead-letters")
         events = self._pages("/v1/events")
         throttled = {
@@ -307,7 +306,7 @@ class Episode:
         )
 
     def _pages(self, path: str) -> list[dict[str, Any]]:
-        """All that an address lists by number."""
+        """All entries of a numbered list of the API."""
         found: list[dict[str, Any]] = []
         while page := self.served.get(path, after=found[-1]["number"] if found else 0, limit=1_000):
             found += page
@@ -315,7 +314,7 @@ class Episode:
 
 
 class Copies:
-    """Somebody who backs up all the time."""
+    """A client that makes backups all the time."""
 
     def __init__(self, served: Served, directory: Path, seed: int) -> None:
         self._call = Caller(served)
@@ -347,7 +346,7 @@ def live(
     pipeline: str = "local",
     tell: Callable[[Struck], None] = lambda struck: None,
 ) -> tuple[list[Struck], dict[str, int]]:
-    """A whole episode. AssertionError with the way to run it again."""
+    """Run a whole episode. Raises AssertionError with how to repeat it."""
     with Episode(directory, seed, pipeline=pipeline) as episode:
         try:
             episode.begin()

@@ -24,7 +24,7 @@ _NONE = Past()
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """What tells a match from others, in the words of both sides."""
+    """The identity of a match, in a form that oracle and service share."""
 
     query: str
     documents: tuple[tuple[str, str], ...]  # id and time
@@ -47,7 +47,7 @@ class Hit:
 
 
 class Expected:
-    """The oracle's answers. `lives`: the documents at which processes have begun."""
+    """The oracle's results. `lives`: the documents at which processes began."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class Expected:
         self._known: dict[object, list[Hit]] = {}
 
     def of(self, text: str, first: int, end: int = END, past: Past = _NONE) -> Iterator[Hit]:
-        """The matches of queries among the documents of these numbers; those of history were looked
-        at together."""
+        """The matches of queries among the documents with these numbers; history is matched as one
+        batch."""
         for group in self._groups.values():
             chosen = [(number, doc) for number, doc in group if first <= number < end]
             yield from self._asked(text, chosen, past)
@@ -94,7 +94,7 @@ class Expected:
     def _arriving(
         self, chosen: Sequence[tuple[int, Doc]], past: int, then: Mapping[Name, Doc]
     ) -> Iterator[tuple[int, Doc, bool]]:
-        """Documents in order, with the revisions that each has met before it."""
+        """Documents in order, each preceded by the revisions that it has met."""
         items: dict[Name, Doc] = {}
         versions = self._versions
         for number, doc in chosen:
@@ -108,7 +108,7 @@ class Expected:
             yield number, doc, False
 
     def during(self, own: Registration) -> Iterator[Hit]:
-        """The matches of a registration, over all the time in which it was active."""
+        """The matches of a registration in all periods in which it was active."""
         begin = own.first
         for gap in [*own.gaps, None]:
             end = _until(own, gap)
@@ -127,8 +127,8 @@ class Expected:
             begin = gap.last
 
     def _limited(self, hits: Sequence[Hit], limit: int) -> tuple[list[Hit], int | None]:
-        """Those before the limit, and the document that goes over it. Each life of the process
-        counts from nothing, as does who goes on after a gap."""
+        """The matches before the limit, and the document that exceeds it. The count begins anew
+        with each process and after each gap."""
         taken: list[Hit] = []
         used = (-1, 0)
         for number, group in groupby(hits, key=lambda hit: hit.number):
@@ -142,8 +142,8 @@ class Expected:
 
 
 def _until(own: Registration, gap: Gap | None) -> int:
-    """The document in front of which a registration stops; who goes over the limit has been asked
-    to match one more."""
+    """The last document of a registration; for one with a limit, enough are tried to exceed it by
+    one."""
     if gap is not None:
         return gap.first + (gap.status == "suspended")
     return END if own.end is None else own.end
@@ -160,5 +160,5 @@ def _hit(number: int, found: Found) -> Hit:
 
 
 def _unnumbered(id: str) -> str:
-    """A derived document's name without the numbers of nodes, which a match does not tell."""
+    """The name of a derived document without node numbers, which matches do not have."""
     return re.sub(r"; [\d ]*\)$", ")", id)

@@ -29,9 +29,9 @@ _FETCH = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a process is told beside its command line. `told`: a file that is made when it dies,
-    `notes`: one to which it adds what cannot be asked for. `slow`: by how much less often feeds are
-    fetched and upkeep is done."""
+    """The instructions for a process. `told`: a file created when it dies, `notes`: a file to which
+    it appends facts that cannot be requested. `slow`: the factor by which feeds are fetched and
+    maintenance runs less often."""
 
     aim: Aim | None = None
     told: str = ""
@@ -51,7 +51,7 @@ class Orders:
 
 
 def serve(arguments: list[str], orders: Orders) -> None:
-    """Be `broker` with these arguments; never returns."""
+    """Run `broker` with these arguments; never returns."""
     if orders.ahead or orders.jump:
         _set_clock(orders.ahead, orders.jump)
     _hurry(orders.upkeep, orders.slow)
@@ -66,7 +66,7 @@ def serve(arguments: list[str], orders: Orders) -> None:
 
 
 def forked(arguments: list[str], orders: Orders, log: str) -> None:
-    """The same in a process that was forked: a group of its own, its output in a file."""
+    """Run `broker` in a forked process, with a process group of its own and output to a file."""
     os.setsid()
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(handle, 1)
@@ -99,8 +99,7 @@ def _hurry(upkeep: bool, slow: float) -> None:
 
 
 def _set_clock(ahead: float, jump: float) -> None:
-    """What this process takes for the time of the wall. Before anything is imported, so that nobody
-    holds the true one."""
+    """Set this process's wall clock, before any import can take a reference to the real one."""
     assert "broker" not in sys.modules
     seconds, nanoseconds = time.time, time.time_ns
 

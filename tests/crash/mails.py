@@ -24,7 +24,7 @@ LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A mail by its Message-ID: which matches are in it, in its order. `at`: when it came first."""
+    """A mail by its Message-ID: its matches in order. `at`: when it first arrived."""
 
     id: str
     matches: tuple[str, ...]

@@ -15,8 +15,8 @@ from typing import Any
 
 
 def take_notes(path: str) -> None:
-    """From now on, in this process. A line is written at once, and stays when the process is
-    killed."""
+    """Record notes in this process from now on. Each line is written at once, so it survives a
+    kill."""
     from broker import backfill
     from broker.service.core.core import Core
 
@@ -47,7 +47,7 @@ def take_notes(path: str) -> None:
 
 
 def lives(path: Path) -> list[int]:
-    """The documents at which processes have begun."""
+    """The documents at which processes began."""
     return sorted(line["doc"] for line in _lines(path) if line["what"] == "begun")
 
 

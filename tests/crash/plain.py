@@ -21,7 +21,7 @@ QUERY = "pair: S//a->x[./k->k] FOLLOWED BY {k = l, 1 h} S//b->y[./k->l]"
 
 
 def pair(number: int, at: datetime) -> str:
-    """Two lines to be posted."""
+    """Two lines of JSON to publish."""
     return "".join(
         json.dumps(
             {
@@ -56,7 +56,7 @@ class Plain(AbstractContextManager["Plain"]):
         return dict(answer.json()[0])
 
     def post(self, numbers: Iterable[int], at: datetime | None = None) -> int:
-        """Pairs; the status of the answer."""
+        """Publish pairs; returns the status of the response."""
         lines = "".join(
             pair(number, at or self.begin + timedelta(minutes=number)) for number in numbers
         )
@@ -68,12 +68,12 @@ class Plain(AbstractContextManager["Plain"]):
         return answer.status_code
 
     def posted(self, numbers: Iterable[int]) -> None:
-        """Pairs that are accepted and matched when it returns."""
+        """Publish pairs, and wait until they are matched."""
         assert self.post(numbers) == 202
         self.drained()
 
     def drained(self) -> None:
-        """Wait until what is there is matched and in the log."""
+        """Wait until all documents are matched and the matches are in the log."""
 
         def done() -> bool:
             status = self.served.get("/v1/status")
@@ -86,7 +86,7 @@ class Plain(AbstractContextManager["Plain"]):
         until(condition, lambda: f"it does not come: {self.served.get('/v1/status')}")
 
     def found(self) -> list[int]:
-        """The numbers of the pairs in the log, in its order, each as often as it is there."""
+        """The numbers of the pairs in the log, in order, with repetitions."""
         return [int(each["documents"][0]["id"].removeprefix("a")) for each in self.served.matches()]
 
     def letters(self) -> list[dict[str, Any]]:
@@ -97,7 +97,8 @@ class Plain(AbstractContextManager["Plain"]):
         assert answer.status_code == 200, answer.text
 
     def refused(self) -> str:
-        """Start what cannot be; what it said. It ends with 1, and by itself."""
+        """Start a service that must refuse to start; returns its output. It ends with 1, by
+        itself."""
         before = len(self.served.tail(10**9))
         self.served.launch()
         assert self.served.exited(PATIENCE), "it runs"
@@ -105,6 +106,6 @@ class Plain(AbstractContextManager["Plain"]):
         return self.served.tail(10**9)[before:]
 
     def replaced(self, state: Path) -> None:
-        """Use a copy of another state directory from now on."""
+        """Replace the state by a copy of another state directory."""
         shutil.rmtree(self.state, ignore_errors=True)
         shutil.copytree(state, self.state)

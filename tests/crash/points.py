@@ -97,7 +97,8 @@ POINTS = {**_OFTEN, **SELDOM}
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """Die at the `passing`-th passing of a point, `delay` seconds later where that is during it."""
+    """Die when a point is passed for the `passing`-th time; `delay` seconds later for a point
+    within a function."""
 
     point: str
     passing: int = 1
@@ -108,7 +109,7 @@ class Aim:
 
 
 def aim(at: Aim, mark: str) -> None:
-    """Have this process die there; the empty file `mark` is made just before."""
+    """Make this process die there; the empty file `mark` is created just before."""
     point = POINTS[at.point]
     lock, passed = threading.Lock(), 0
 
@@ -130,7 +131,7 @@ def aim(at: Aim, mark: str) -> None:
 
 
 def patch(point: Point, passing: Callable[[], None]) -> None:
-    """Have `passing` called whenever the point is passed."""
+    """Call `passing` whenever the point is passed."""
     owner, last = place(point)
     original = getattr(owner, last)
     if point.when in ("committing", "committed"):

@@ -111,8 +111,8 @@ class Served:
     # -- starting --------------------------------------------------------------------------------
 
     def start(self, at: Aim | None = None, *options: str, **orders: Any) -> bool:
-        """Start, with more options of the command, and wait until it answers; False if it died
-        before, as it was told to."""
+        """Start, with further options of the command, and wait until the service is up; False if it
+        died before, as instructed."""
         orders = {"slow": self.slow} | orders
         self.launch(Orders(at, str(self.told), str(self.notes), **orders), *options)
         until = time.monotonic() + PATIENCE
@@ -126,7 +126,7 @@ class Served:
         return True
 
     def launch(self, orders: Orders | None = None, *options: str) -> None:
-        """Start, and wait for nothing."""
+        """Start, without waiting."""
         orders = orders or Orders()
         self.told.unlink(missing_ok=True)
         self.pid = 0
@@ -152,11 +152,11 @@ class Served:
     # -- ending ----------------------------------------------------------------------------------
 
     def struck(self) -> bool:
-        """Whether it has reached the point at which it was to die."""
+        """Whether the process has reached the point at which it dies."""
         return self.told.exists()
 
     def exited(self, timeout: float) -> bool:
-        """Whether it has ended, waiting so long for it."""
+        """Whether the process ends within a time."""
         if self.plain:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout)
@@ -168,7 +168,7 @@ class Served:
         return self._process.returncode if self.plain else self._process.exitcode  # type: ignore[no-any-return]
 
     def kill(self) -> None:
-        """SIGKILL to the process and all that it has started."""
+        """Send SIGKILL to the process and all of its children."""
         self.up.clear()
         assert self.pid, "it was never started"
         with suppress(ProcessLookupError):
@@ -180,7 +180,7 @@ class Served:
         os.kill(self.pid, signal.SIGTERM)
 
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM; returns the exit code."""
         self.terminate()
         assert self.exited(PATIENCE), f"it does not stop:\n{self.tail()}"
         code = self.code()
@@ -195,14 +195,14 @@ class Served:
         self.http.close()
 
     def tail(self, characters: int = 6_000) -> str:
-        """The end of what it logged."""
+        """The end of the log."""
         text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
         return text[-characters:]
 
     # -- asking ----------------------------------------------------------------------------------
 
     def get(self, path: str, **params: Any) -> Any:
-        """The JSON that an address answers with."""
+        """The JSON reply at an address."""
         answer = self.http.get(path, params=params)
         assert answer.status_code == 200, answer.text
         return answer.json()

@@ -72,7 +72,7 @@ class Puller:
 
 
 class Reader:
-    """Reads the log with a cursor of its own: what it gets is new, every time."""
+    """Reads the log with a cursor of its own, so that it never gets a match twice."""
 
     def __init__(self, served: Served, seed: int) -> None:
         self._call = Caller(served)
@@ -120,7 +120,7 @@ class Follower:
 
 
 def _events(answer: httpx.Response) -> Iterator[tuple[str, str]]:
-    """The fields of whole events: of one that was cut off, nothing counts."""
+    """The fields of complete events; an incomplete one is ignored."""
     fields: list[tuple[str, str]] = []
     for line in answer.iter_lines():
         if line:

@@ -12,7 +12,7 @@ from feeds.threaded import Threaded
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`path` without its slashes, names of headers in lower case."""
+    """A request. `path` is without slashes, names of headers are in lower case."""
 
     path: str
     headers: Mapping[str, str]
@@ -67,7 +67,7 @@ class Server(Threaded, ABC):
 
     @abstractmethod
     def answer(self, request: Request) -> Answer | None:
-        """What to answer, in any thread; None: nothing, the connection breaks."""
+        """The response to a request, in any thread; None closes the connection."""
 
 
 class _Http(ThreadingHTTPServer):

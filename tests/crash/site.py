@@ -70,7 +70,7 @@ class Feeds(Server):
             self._world.shown(doc, int(item.categories[0].removeprefix("v")), moment)
 
     def finish(self) -> None:
-        """No more items, and no more changes."""
+        """Add and change no more items."""
         with self._lock:
             self.growing = False
             self._answers = [0] * len(self._answers)

@@ -75,5 +75,5 @@ def _parts(docs: Sequence[Doc]) -> list[list[Doc]]:
 def _restore(copy: Path, state: Path) -> None:
     program = [sys.executable, "-c", "from broker.cli import main; main()"]
     command = [*program, "restore", str(copy), "--state", str(state)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

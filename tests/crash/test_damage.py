@@ -139,18 +139,18 @@ def test_a_damaged_file_is_refused_and_a_backup_goes_on(
     plain, kept, copy = stopped
     plain.replaced(kept)
     damage(plain.state / FILES[name])
-    said = plain.refused()
-    assert "Traceback" not in said
-    assert FILES[name] in said
-    assert "restore" in said.lower(), said
+    output = plain.refused()
+    assert "Traceback" not in output
+    assert FILES[name] in output
+    assert "restore" in output.lower(), output
     if name != "spool" or damage is not _halved:
         return
     # The way out, as it is told.
     restored = plain.served.directory / "restored"
     program = [sys.executable, "-c", "from broker.cli import main; main()"]
     command = [*program, "restore", str(copy), "--state", str(restored)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
     plain.replaced(restored)
     plain.served.start()
     assert plain.found() == [*range(200)]

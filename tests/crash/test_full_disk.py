@@ -54,11 +54,11 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     path.mkdir(parents=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "none", str(path)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         pytest.skip("there is no mount command")
-    if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    if result.returncode:
+        pytest.skip(f"no file system can be mounted here: {result.stderr.strip()}")
     try:
         yield Disk(path)
     finally:

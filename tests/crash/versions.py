@@ -46,7 +46,7 @@ class Versions:
                 self._possible(name, numbers[name], met, accepted, order)
 
     def _begin(self, name: Name, number: int) -> None:
-        """With which version the item came."""
+        """The first version of an item."""
         met = self._met[name]
         before = {version for other, version in met.items() if other < number}
         assert len(before) <= 1, f"{name} came in several versions: {before}"
@@ -81,16 +81,16 @@ class Versions:
             seen = version
 
     def first(self, name: Name) -> Doc:
-        """As the item came."""
+        """The first version of an item."""
         return self._shown[name][self._first[name]].doc
 
     def met(self, name: Name, number: int) -> Doc | None:
-        """As the document of a number has met the item, if it has."""
+        """The version of the item that a document has met, if any."""
         version = self._met[name].get(number)
         return None if version is None else self._shown[name][version].doc
 
     def at(self, name: Name, past: Past) -> Doc:
-        """As the item was in history."""
+        """The version of an item in history."""
         met, shown, text = self._met[name], self._shown[name], past.items[name]
         # It may have come in an earlier version than the first that any document has met.
         low = max((v for other, v in met.items() if other < past.doc), default=min(shown))
@@ -100,12 +100,12 @@ class Versions:
         return shown[found].doc
 
     def edited(self) -> int:
-        """How many items were seen in several versions."""
+        """The number of items that occurred in several versions."""
         return sum(
             max(met.values(), default=0) > self._first[name] for name, met in self._met.items()
         )
 
 
 def _serial(name: Name) -> int:
-    """In which order the world has made documents."""
+    """The order in which the world has created documents."""
     return int(name[1][1:])

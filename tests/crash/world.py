@@ -46,11 +46,11 @@ class Doc:
 
     @property
     def name(self) -> tuple[str, str]:
-        """By which the engine knows it."""
+        """The key by which the engine identifies the document."""
         return self.source, self.id
 
     def line(self) -> dict[str, object]:
-        """As it is posted."""
+        """The line of JSON to publish."""
         time = iso_time(self.timestamp)
         return {"id": self.id, "timestamp": time, "xml": self.xml, "source": self.source}
 
@@ -97,13 +97,13 @@ class World:
         """Of items, those that were shown."""
 
     def moment(self) -> int:
-        """A number that is higher each time."""
+        """A number that increases with each call."""
         with self._lock:
             self._moment += 1
             return self._moment
 
     def post(self, most: int) -> list[Doc]:
-        """The next documents of one stream that somebody posts."""
+        """The next documents of one stream to publish."""
         with self._lock:
             stream = self._random.choice(("S", "S", "T"))
             source = self._random.choice((f"post:{stream}", "wire"))
@@ -137,7 +137,7 @@ class World:
             self.versions.setdefault(doc.name, {}).setdefault(version, Shown(doc, moment))
 
     def latest(self) -> dict[tuple[str, str], Doc]:
-        """Each document as it was shown last."""
+        """Each document in its last version."""
         return self.docs | {name: shown[max(shown)].doc for name, shown in self.versions.items()}
 
     def _next(self) -> tuple[int, str, int]:

@@ -57,7 +57,7 @@ def match(
 
 
 class Clock:
-    """Seconds since 1970, set by hand."""
+    """A clock in seconds since 1970, set by tests."""
 
     def __init__(self) -> None:
         self.seconds = START / MICROSECONDS
@@ -139,7 +139,7 @@ class Receiver(Threaded):
         return f"http://{host}:{self.port}{path}"
 
     def wait(self, count: int) -> list[Request]:
-        """The requests, once there are so many."""
+        """Wait for a number of requests; returns them."""
         with self._arrived:
             assert self._arrived.wait_for(lambda: len(self.requests) >= count, PATIENCE), (
                 f"{len(self.requests)} of {count} requests"
@@ -206,7 +206,7 @@ def delivering(
     on_event: Callable[[Event], None] | None = None,
     **settings: Any,
 ) -> Iterator[DeliveryWorker]:
-    """A worker that runs."""
+    """A running worker."""
     known = {"allow_private": True, "timeout": PATIENCE, "jitter": 0.0} | settings
     worker = DeliveryWorker(mailbox, DeliverySettings(**known), clock, on_event)
     worker.start()
@@ -217,17 +217,17 @@ def delivering(
 
 
 def at(mailbox: Mailbox, channel: str, number: int) -> Callable[[], bool]:
-    """Whether a channel has got as far as this."""
+    """Whether the cursor of a channel has reached a number."""
     return lambda: mailbox.channel(channel).cursor == number
 
 
 def tried(mailbox: Mailbox, channel: str, attempts: int) -> Callable[[], bool]:
-    """Whether what is next for a channel was tried so often."""
+    """Whether the next delivery of a channel was tried so many times."""
     return lambda: mailbox.channel(channel).attempts == attempts
 
 
 def always(answer: Answer) -> Callable[[Request], Answer]:
-    """What a receiver answers to each request."""
+    """The same response to each request."""
     return lambda _: answer
 
 

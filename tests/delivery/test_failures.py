@@ -224,9 +224,9 @@ def test_what_nobody_has_thought_of_is_a_failure_too(mailbox: Mailbox) -> None:
     with Receiver() as receiver, delivering(mailbox) as worker:
         events = {"events": ["match", "subscription.suspended"]}
         hook(mailbox, "http://127.0.0.1:99999/", settings=events)
-        well, told = worker.test("hook")
+        well, detail = worker.test("hook")
         assert not well
-        assert told
+        assert detail
         mailbox.record_event("subscription.suspended", "too many")
         mailbox.take([match(0)])
         failed(mailbox, 1)

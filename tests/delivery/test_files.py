@@ -227,11 +227,11 @@ assert open(sys.argv[1], "rb").read().endswith(b"\\n")
 write(file, state, delivered(2, 1))
 """
     out = tmp_path / "out"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, str(out)], cwd=ROOT, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{errno.EFBIG}\n"
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"{errno.EFBIG}\n"
     assert numbered(out) == [1, 2]
 
 
@@ -249,14 +249,14 @@ with Mailbox(sys.argv[1]) as mailbox:
     until(lambda: mailbox.channel("out").cursor == 20)
     worker.stop(5)
 """
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "mailbox.sqlite")],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["n"] for line in done.stdout.splitlines()] == [*range(1, 21)]
+    assert result.returncode == 0, result.stderr
+    assert [json.loads(line)["n"] for line in result.stdout.splitlines()] == [*range(1, 21)]
 
 
 def test_two_channels_do_not_share_a_file(mailbox: Mailbox, tmp_path: Path) -> None:

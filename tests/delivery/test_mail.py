@@ -362,8 +362,8 @@ def test_tls_and_login(mailbox: Mailbox, clock: Clock, tls: str, wrong: dict[str
         worker.poke()
         if wrong:
             until(lambda: mailbox.channel("mail").attempts == 1)
-            said = "535" if "password" in wrong else "certificate verify failed"
-            assert said in (mailbox.channel("mail").last_error or "")
+            message = "535" if "password" in wrong else "certificate verify failed"
+            assert message in (mailbox.channel("mail").last_error or "")
             assert not postbox.envelopes
             assert mailbox.dead() == [], "an operator's mistake costs no match"
         else:
@@ -374,8 +374,8 @@ def test_tls_and_login(mailbox: Mailbox, clock: Clock, tls: str, wrong: dict[str
 def test_trying_a_channel_by_hand(mailbox: Mailbox, clock: Clock) -> None:
     with server() as (postbox, smtp), delivering(mailbox, clock, smtp=smtp) as worker:
         put(mailbox)
-        well, told = worker.test("mail")
-        assert well, told
+        well, detail = worker.test("mail")
+        assert well, detail
         assert postbox.messages[0]["Subject"] == "test"
         postbox.data_answer = "451 too busy"
         assert worker.test("mail") == (False, "127.0.0.1: 451 too busy")

@@ -50,10 +50,10 @@ def test_a_delivery_verifies_with_the_librarys_receiver(tmp_path: Path) -> None:
             mailbox.take([match(0, title="Ebbe & Flut ✓")])
             (request,) = receiver.wait(1)
             until(lambda: mailbox.channel("hook").cursor == 1)
-        told = Webhook(secret).verify(request.body, request.headers)
-        assert told["type"] == "match"
-        assert told["timestamp"] == match(0).to_json()["end"]
-        assert told["data"] == mailbox.matches(None, 0, 1)[0].to_json()
+        event = Webhook(secret).verify(request.body, request.headers)
+        assert event["type"] == "match"
+        assert event["timestamp"] == match(0).to_json()["end"]
+        assert event["data"] == mailbox.matches(None, 0, 1)[0].to_json()
         assert request.id == match(0).id
         assert request.headers["content-type"] == "application/json"
         assert request.headers["authorization"] == "Bearer t"
@@ -233,10 +233,10 @@ def test_days_of_nothing_but_failure_disable_and_the_owner_is_told_elsewhere(
             clock.seconds = max(clock.seconds, mailbox.channel("hook").next_try / 1_000_000)
             worker.poke()
         (request,) = owner.wait(1)
-        told = json.loads(request.body)
-        assert told["type"] == "channel.disabled"
-        assert told["data"]["channel"] == "hook"
-        assert "nothing but failures for 5." in told["data"]["text"]
+        reply = json.loads(request.body)
+        assert reply["type"] == "channel.disabled"
+        assert reply["data"]["channel"] == "hook"
+        assert "nothing but failures for 5." in reply["data"]["text"]
         assert mailbox.channel("hook").cursor == 1, "the second waits for whoever resumes it"
         until(lambda: mailbox.channel("owner").cursor == mailbox.last())
 
@@ -451,8 +451,8 @@ def test_trying_a_channel_by_hand(mailbox: Mailbox) -> None:
     with Receiver() as receiver, delivering(mailbox) as worker:
         hook(mailbox, receiver)
         mailbox.put_channel("reader", "pull")
-        well, told = worker.test("hook")
-        assert well, told
+        well, detail = worker.test("hook")
+        assert well, detail
         (request,) = receiver.requests
         assert json.loads(request.body)["type"] == "test"
         assert mailbox.channel("hook").cursor == 0
@@ -461,9 +461,9 @@ def test_trying_a_channel_by_hand(mailbox: Mailbox) -> None:
         with pytest.raises(KeyError):
             worker.test("nobody")
     with delivering(mailbox) as worker:
-        well, told = worker.test("hook")
+        well, detail = worker.test("hook")
         assert not well
-        assert "no connection" in told
+        assert "no connection" in detail
 
 
 @pytest.mark.parametrize("ordered", [True, False])

@@ -104,10 +104,10 @@ def told(query: str, documents: Sequence[Document], text: str) -> tuple[list[str
     expected, found = [], [f"kept aside: {id}" for id in aside]
     values: dict[str, list[str]] = {}
     for line in text.splitlines():
-        said, _, rest = line.partition(" | ")
-        if said != "no match":
+        message, _, rest = line.partition(" | ")
+        if message != "no match":
             expected.append(line)
-        values[said] = [value.partition(" = ")[0] for value in rest.split("; ") if value]
+        values[message] = [value.partition(" = ")[0] for value in rest.split("; ") if value]
     for match in matches:
         line = f"{match.query}: {' '.join(d.id for d in match.documents)}"
         shown = [f"{n} = {', '.join(match.values[n])}" for n in values.get(line, ())]

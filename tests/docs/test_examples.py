@@ -178,8 +178,8 @@ def test_commands(fence: Fence, page: Path, tmp_path: Path) -> None:
         check_options(command)
         if command[0] in ("check", "explain", "fmt"):
             text = "".join(f"{text}\n" for text in shlex.split(echoed)[1:])
-            done = broker(*command, cwd=tmp_path, text=text)
-            assert done.stdout + done.stderr == output
+            result = broker(*command, cwd=tmp_path, text=text)
+            assert result.stdout + result.stderr == output
         else:
             assert not output, "the output of this command is not checked"
 

@@ -193,18 +193,18 @@ def on_terminal(line: str, place: Path) -> tuple[int, list[str]]:
 
 
 def through_pipes(line: str, place: Path) -> tuple[int, list[str]]:
-    done = run(
+    result = run(
         shlex.split(line)[1:],
         cwd=place,
         env=environment(state="state-through_pipes"),
         timeout=PATIENCE,
     )
-    return done.returncode, (done.stdout + done.stderr).splitlines()
+    return result.returncode, (result.stdout + result.stderr).splitlines()
 
 
 def test_every_command_is_here() -> None:
-    said = {line for page in PAGES for line in lines(page)}
-    commands = {line.removeprefix(f"{BROKER} ") for line in said if line.startswith(BROKER)}
+    page_lines = {line for page in PAGES for line in lines(page)}
+    commands = {line.removeprefix(f"{BROKER} ") for line in page_lines if line.startswith(BROKER)}
     assert commands <= ENDS.keys() | GOES_ON.keys() | TO_ITS_END.keys()
     named = {f"feeds {name}" for name in re.findall(r"`broker feeds (\w+)", _text())}
     named |= {f"channels {name}" for name in re.findall(r"`broker channels (\w+)", _text())}
@@ -231,7 +231,7 @@ def test_the_pages(way: Callable[[str, Path], tuple[int, list[str]]], place: Pat
         service.until(*GOES_ON["serve"][0])
 
         def here(text: str) -> str:
-            for said, meant in {
+            for original, replacement in {
                 "https://example.org/hook": hook,
                 "https://example.org/advisories.rss": site.url("/advisories.rss"),
                 "https://example.org/kelp.atom": f"{site.url('/kelp.atom')} --allow-private",
@@ -243,7 +243,7 @@ def test_the_pages(way: Callable[[str, Path], tuple[int, list[str]]], place: Pat
                 "ARCHIVE": "archive",
                 "--state more": f"--state more-{way.__name__}",
             }.items():
-                text = text.replace(said, meant)
+                text = text.replace(original, replacement)
             return text
 
         done: set[str] = set()
@@ -259,11 +259,11 @@ def test_the_pages(way: Callable[[str, Path], tuple[int, list[str]]], place: Pat
             restored = f" --state again-{way.__name__}" if command.startswith("restore") else ""
             shown = here(line.replace(" --state broker-state", restored) if restored else line)
             code, last = ENDS[command]
-            found, said = way(f"{settings} {shown}" if way is on_terminal else shown, place)
-            assert found == code, (shown, said)
+            found, output = way(f"{settings} {shown}" if way is on_terminal else shown, place)
+            assert found == code, (shown, output)
             pattern = here(re.escape(last) if last.startswith("}") else last)
-            assert re.fullmatch(pattern, (said or [""])[-1].rstrip()), (shown, said)
-            assert "Traceback" not in "\n".join(said)
+            assert re.fullmatch(pattern, (output or [""])[-1].rstrip()), (shown, output)
+            assert "Traceback" not in "\n".join(output)
         _tail(f"{settings} {BROKER} tail", place)
         service.type(CTRL_C)
         ended = service.ended()

@@ -47,8 +47,8 @@ def test_history_is_matched_as_if_it_came_now(seed: int, tmp_path: Path) -> None
             with pytest.raises(XsclError, match="no-history"):
                 broker.backfill(subscribe.text, -(10**9))
             return
-        told = broker.backfill(subscribe.text, -(10**9))
-        assert told.documents == cut
+        history = broker.backfill(subscribe.text, -(10**9))
+        assert history.documents == cut
         broker.process(documents[cut:])
         got = {(m.id, m.result) for m in broker.undelivered(10**6) if m.query in subscribe.ids}
         got = {each for each in got if each[0] not in before} | {
@@ -60,9 +60,9 @@ def test_history_is_matched_as_if_it_came_now(seed: int, tmp_path: Path) -> None
 def test_history_reaches_back_as_far_as_asked(tmp_path: Path) -> None:
     with Broker(tmp_path, lateness=2**50 / 10**6) as broker:
         broker.process([item(n) for n in (1, 2, 3)])
-        told = broker.backfill(PAIR, 2.0)
-        assert told.documents == 2
-        assert [[d.id for d in m.documents] for m in told.matches] == [["2", "3"]]
+        history = broker.backfill(PAIR, 2.0)
+        assert history.documents == 2
+        assert [[d.id for d in m.documents] for m in history.matches] == [["2", "3"]]
         assert found(broker) == [("pair", ("2", "3"))]
         broker.process([item(4)])
         assert [d for _, d in found(broker)] == [("2", "3"), ("2", "4"), ("3", "4")]

@@ -186,8 +186,8 @@ def test_a_dead_letter_that_comes_again_is_kept_once() -> None:
         broker.process([item("x", "1"), item("y", "1")])
         broker.process([item("x", "2")])
         kept = [(letter.id, letter.xml) for letter in broker.dead_letters()]
-    said = [b"<a><k>1</k></a>", b"<a><k>1</k></a>", b"<a><k>2</k></a>"]
-    assert kept == list(zip("xyx", said, strict=True))
+    contents = [b"<a><k>1</k></a>", b"<a><k>1</k></a>", b"<a><k>2</k></a>"]
+    assert kept == list(zip("xyx", contents, strict=True))
 
 
 def test_what_documents_said_is_read_from_the_store_only_where_it_is_asked_for() -> None:

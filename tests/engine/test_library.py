@@ -167,8 +167,8 @@ def test_hints_reach_type_checkers(tmp_path: Path) -> None:
         "reveal_type(ends(Broker())[0].end)\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(program)]
-    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert 'Revealed type is "datetime.datetime"' in told.stdout, told.stdout
+    output = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert 'Revealed type is "datetime.datetime"' in output.stdout, output.stdout
 
 
 def test_nothing_is_printed_at_exit_that_nobody_asked_for() -> None:
@@ -182,8 +182,8 @@ def test_nothing_is_printed_at_exit_that_nobody_asked_for() -> None:
         "def wait(): threading.Event().wait()\n"
         "threading.Thread(target=wait, daemon=True).start()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
 
 
 def test_a_broker_may_be_made_and_used_in_a_thread() -> None:

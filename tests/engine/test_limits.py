@@ -58,12 +58,12 @@ def test_a_cross_product_is_suspended_at_an_exact_document(size: int, tmp_path: 
         one = broker.engine.registered_one("every")
         assert (one.status, one.gaps[-1].first_doc) == ("suspended", 6)
         assert one.reason == "over its limit of 20 matches in 1 h"
-        told = broker.engine.take_suspensions()
-        assert told == [Suspension("every", one.reason, None)]
+        suspensions = broker.engine.take_suspensions()
+        assert suspensions == [Suspension("every", one.reason, None)]
         assert figures(broker.engine).suspended == 1
     with limited(tmp_path) as broker:
         # Who took them has not come back to say that the owners know.
-        assert broker.engine.take_suspensions() == told
+        assert broker.engine.take_suspensions() == suspensions
         assert broker.engine.take_suspensions() == []
     with limited(tmp_path) as broker:
         assert broker.engine.take_suspensions() == []
@@ -265,9 +265,9 @@ def test_limits_change_nothing_for_those_below_them(seed: int) -> None:
 def test_history_keeps_to_the_limit(tmp_path: Path) -> None:
     with limited(tmp_path) as broker:
         broker.process([item(n, f"t{n // 2}") for n in range(1, 41)])
-        told = broker.backfill(EVERY + PAIR, 0.0)
-        assert queries(told.matches) == {"every": 20, "pair": 19}
-        assert told.suspended == ("every",)
+        history = broker.backfill(EVERY + PAIR, 0.0)
+        assert queries(history.matches) == {"every": 20, "pair": 19}
+        assert history.suspended == ("every",)
         one = broker.engine.registered_one("every")
         assert (one.status, one.first_doc, one.gaps[0].first_doc) == ("suspended", 1, 6)
         assert [each.id for each in broker.engine.take_suspensions()] == ["every"]
@@ -277,9 +277,9 @@ def test_history_keeps_to_the_limit(tmp_path: Path) -> None:
 def test_a_dry_run_registers_nothing(tmp_path: Path) -> None:
     with limited(tmp_path) as broker:
         broker.process([item(n, f"t{n // 2}") for n in range(1, 41)])
-        told = broker.dry_run(EVERY + PAIR, 30.0)
-        assert queries(told.matches) == {"every": 20, "pair": 5}
-        assert (told.documents, told.suspended) == (11, ("every",))
+        history = broker.dry_run(EVERY + PAIR, 30.0)
+        assert queries(history.matches) == {"every": 20, "pair": 5}
+        assert (history.documents, history.suspended) == (11, ("every",))
         assert queries(broker.dry_run(EVERY, 30.0, most=110).matches) == {"every": 110}
         assert broker.dry_run(EVERY, 1e9).matches == []
         assert broker.subscriptions == {}

@@ -188,8 +188,8 @@ def test_subscriptions_are_listed_in_pages(tmp_path: Path) -> None:
             ("b2", "paused"),
             ("b3", "active"),
         ]
-        told = figures(broker.engine)
-        assert (told.subscriptions, told.paused, told.suspended) == (5, 1, 0)
+        status = figures(broker.engine)
+        assert (status.subscriptions, status.paused, status.suspended) == (5, 1, 0)
 
 
 def test_subscriptions_are_found_by_status() -> None:

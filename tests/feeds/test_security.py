@@ -111,10 +111,10 @@ def test_a_connection_of_a_private_feed_serves_no_redirect_from_elsewhere(
         Fetcher(allow_private=True) as fetcher,
     ):
         assert fetcher.fetch(Request(private.url("feed.rss"))).private
-        asked = private.requests
+        requests = private.requests
         public.answers["/f"] = response("302 Found", Location=private.url("feed.rss?delete=all"))
         fetched = fetcher.fetch(Request(public.url("/f")))
-        assert private.requests == asked
+        assert private.requests == requests
     assert fetched.problem == "fetch: 127.0.0.1 is a private address (127.0.0.1), not allowed here"
 
 

@@ -99,11 +99,11 @@ def test_the_memory_of_a_bomb_is_that_of_the_limit() -> None:
         "    sys.exit(f'{name} was unpacked')\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
         input=brotli.compress(bytes(2**29), quality=1),
         capture_output=True,
         check=True,
     )
-    assert int(done.stdout) < 64 * 1024  # kilobytes
+    assert int(result.stdout) < 64 * 1024  # kilobytes

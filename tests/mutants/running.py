@@ -40,8 +40,8 @@ class Copy:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-        done = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, text=True)
-        for name in filter(None, done.stdout.split("\0")):
+        result = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, text=True)
+        for name in filter(None, result.stdout.split("\0")):
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
@@ -71,14 +71,14 @@ class Copy:
         order = self.folder.with_suffix(".order")
         order.write_text("\n".join(tests), encoding="utf-8")
         arguments = ["-p", "no:cacheprovider", "-p", "tests.mutants.plugin", "--tb=no", "-rfE"]
-        code, said = self.pytest(
+        code, output = self.pytest(
             [*arguments, *(["-x"] if first else []), f"@{order}"],
             {"MUTANTS_ORDER": str(order)},
             _PATIENCE + 10 * seconds,
         )
         if code == 0:
             return ""
-        failed = re.findall(r"(?m)^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said)
+        failed = re.findall(r"(?m)^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output)
         return "\n".join(failed) or ("it hangs" if code is None else f"pytest ends with {code}")
 
     def pytest(

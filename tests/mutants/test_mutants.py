@@ -127,10 +127,10 @@ print("restored:", (copy.folder / path).read_bytes() == source)
 
 def test_a_mutant_is_made_in_a_copy_and_dies(tmp_path: Path) -> None:
     script = RUN.format(folder=str(tmp_path))
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    said = done.stdout.splitlines()
-    assert said[0] == "without: ", done.stderr
-    assert said[1].startswith("with: tests/feeds/test_fair_lock.py::")
-    assert said[2] == "restored: True"
+    output = result.stdout.splitlines()
+    assert output[0] == "without: ", result.stderr
+    assert output[1].startswith("with: tests/feeds/test_fair_lock.py::")
+    assert output[2] == "restored: True"

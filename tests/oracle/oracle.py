@@ -143,7 +143,7 @@ class Oracle:
 
 
 def _nested(resolved: Resolved) -> Iterator[Resolved]:
-    """The queries in parentheses at any depth, with their names."""
+    """The nested queries at any depth, with their names."""
     for term in queries.terms(resolved.query.pattern):
         if isinstance(term, ast.Nested):
             inner = nested_query(term, resolved.namespaces)
@@ -153,7 +153,7 @@ def _nested(resolved: Resolved) -> Iterator[Resolved]:
 
 @lru_cache(maxsize=4_096)
 def _parsed(xml: str | bytes) -> Tree | None:
-    """The same text is asked for again and again, by each query that is tried on a stream."""
+    """A parsed query, cached, since each query on a stream uses the same text."""
     try:
         return Tree(xml)
     except etree.XMLSyntaxError:

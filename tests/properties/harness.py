@@ -41,7 +41,7 @@ class Answer:
 
 
 def expected(case: Case) -> Answer:
-    """What the oracle says."""
+    """The results of the oracle."""
     oracle = Oracle(case.lateness)
     answer: list[list[Found]] = []
     for event in case.events:
@@ -201,7 +201,7 @@ def _only(match: Found, names: Set[str]) -> Found:
 
 
 def difference(case: Case, wanted: Answer, got: Answer) -> str | None:
-    """None where the answers are the same; else the case and the smallest telling difference."""
+    """None if the results are the same; else the case and the smallest difference."""
     wanted, got = comparable(wanted, got)
     if wanted == got:
         return None
@@ -231,7 +231,7 @@ def _listed(label: str, matches: list[Found], most: int = 6) -> list[str]:
 
 
 def flat(answer: Answer) -> list[Found]:
-    """All matches, whenever they came."""
+    """All matches, without the events that brought them."""
     return sorted(match for found in answer.matches for match in found)
 
 

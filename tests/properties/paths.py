@@ -32,7 +32,7 @@ Original = Callable[..., Any]
 
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
-    """Counts by the names below, of what happens inside."""
+    """Counts internal events by name while engines run in the block."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
         for owner, name, around in _WATCHED:

@@ -25,7 +25,7 @@ def make(r: Random, kind: Kind) -> Case:
 
 
 def wild(r: Random) -> Case:
-    """The same with other values in the documents and other predicates in the queries."""
+    """A case with unusual values in the documents and unusual predicates in the queries."""
     fresh = respelled(r, documents(r, "full", r.randint(2, 6)))
     maker = Wild(r, "full", fresh, derived=r.randint(0, 1) == 1)
     ids = tuple(f"q{k + 1}" for k in range(8))

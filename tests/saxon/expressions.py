@@ -15,7 +15,7 @@ from xscl import ast
 
 
 class Unsupported(Exception):
-    """XQuery has no words for this, or other ones than XSCL."""
+    """XQuery has no equivalent, or one with another meaning."""
 
 
 STRING_FUNCTIONS = frozenset(

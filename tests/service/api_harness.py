@@ -26,7 +26,7 @@ PAIR = "pair: S//book->b[./title->t] FOLLOWED BY {t = u, 7 days} S//blog->p[./ti
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A service that answers at `url`; `http` sends the token with each request."""
+    """A service with its API at `url`; `http` sends the token with each request."""
 
     service: Service
     api: Api
@@ -65,12 +65,12 @@ class Running:
 
 
 def lines(answer: httpx.Response) -> list[dict[str, Any]]:
-    """The lines of JSON of an answer."""
+    """The lines of JSON in a response."""
     return [json.loads(line) for line in answer.content.splitlines()]
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """The problem that an answer must be."""
+    """The problem details of a response, which must have this status and type."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     told: dict[str, Any] = answer.json()

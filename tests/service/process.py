@@ -32,19 +32,19 @@ class Process(AbstractContextManager["Process"]):
         until(lambda: self._announced() or self.process.poll() is not None)
         if self.process.poll() is not None:
             raise AssertionError(self.log.read_text())
-        told = json.loads((self.state / "service.json").read_text())
+        reply = json.loads((self.state / "service.json").read_text())
         token = (self.state / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        self.client = httpx.Client(base_url=told["url"], headers=headers, timeout=PATIENCE)
+        self.client = httpx.Client(base_url=reply["url"], headers=headers, timeout=PATIENCE)
         return self
 
     def _announced(self) -> bool:
         """A file of a process that was killed may still be there."""
         try:
-            told = json.loads((self.state / "service.json").read_text())
+            reply = json.loads((self.state / "service.json").read_text())
         except FileNotFoundError:
             return False
-        return bool(told["pid"] == self.process.pid)
+        return bool(reply["pid"] == self.process.pid)
 
     def __exit__(self, *_: object) -> None:
         self.kill()

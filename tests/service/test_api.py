@@ -47,8 +47,8 @@ def test_a_subscription_from_beginning_to_end(running: Running) -> None:
 
 
 def test_an_error_of_the_language_is_told_with_its_place(shared: Running) -> None:
-    told = problem(shared.subscribe("good: S//a;\nbad: S//["), 422, "xscl")
-    found = told["errors"][0]
+    details = problem(shared.subscribe("good: S//a;\nbad: S//["), 422, "xscl")
+    found = details["errors"][0]
     assert (found["line"], found["code"]) == (2, found["code"])
     assert found["column"] >= 8
     assert "^" in found["rendered"]
@@ -188,9 +188,9 @@ def test_a_channel_is_tried(tmp_path: Path) -> None:
             assert running.http.put(f"/v1/channels/{name}", json=body).is_success
         assert running.http.post("/v1/channels/whole/test").json()["ok"] is True
         assert _Receiver.got.pop()["type"] == "test"
-        told = running.http.post("/v1/channels/broken/test").json()
-        assert told["ok"] is False
-        assert "500" in told["detail"]
+        reply = running.http.post("/v1/channels/broken/test").json()
+        assert reply["ok"] is False
+        assert "500" in reply["detail"]
         running.http.put("/v1/channels/desk", json={"kind": "pull"})
         problem(running.http.post("/v1/channels/desk/test"), 409, "conflict")
         problem(running.http.post("/v1/channels/none/test"), 404, "not-found")
@@ -250,13 +250,13 @@ def test_status_at_a_glance(running: Running) -> None:
     running.subscribe()
     running.match("Tide")
     assert lines(running.http.get("/v1/matches", params={"wait": 30}))
-    told = running.http.get("/v1/status").json()
-    assert (told["state"], told["ready"], told["reasons"]) == ("running", True, [])
-    assert told["intake"]["last"] == told["intake"]["applied"] == 2
-    assert told["pipeline"]["kind"] == "local"
-    assert told["engine"]["subscriptions"] == 1
-    assert told["deliveries"]["taken"] == 1
-    assert told["files"]["broker.duckdb"] > 0
+    reply = running.http.get("/v1/status").json()
+    assert (reply["state"], reply["ready"], reply["reasons"]) == ("running", True, [])
+    assert reply["intake"]["last"] == reply["intake"]["applied"] == 2
+    assert reply["pipeline"]["kind"] == "local"
+    assert reply["engine"]["subscriptions"] == 1
+    assert reply["deliveries"]["taken"] == 1
+    assert reply["files"]["broker.duckdb"] > 0
     ready = running.http.get("/health/ready")
     assert (ready.status_code, ready.json()) == (200, {"ready": True, "reasons": []})
 
@@ -320,5 +320,5 @@ def test_a_feed_is_edited_paused_and_refreshed(running: Running) -> None:
 def test_a_file_where_none_can_be(running: Running, tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     body = {"kind": "file", "settings": {"path": str(tmp_path / "circle" / "x")}}
-    told = problem(running.http.put("/v1/channels/file", json=body), 422, "invalid")
-    assert told["errors"][0]["where"] == "settings.path"
+    details = problem(running.http.put("/v1/channels/file", json=body), 422, "invalid")
+    assert details["errors"][0]["where"] == "settings.path"

@@ -49,9 +49,9 @@ def test_nobody_asks_without_the_token(shared: Running, sent: str | bytes | None
     with httpx.Client(base_url=shared.url, headers=headers) as stranger:  # type: ignore[arg-type]
         for method, path in (("GET", "/v1/status"), ("POST", "/v1/nothing"), ("GET", "/v1")):
             answer = stranger.request(method, path)
-            told = problem(answer, 401, "unauthorized")
+            details = problem(answer, 401, "unauthorized")
             assert answer.headers["www-authenticate"].startswith("Bearer")
-            assert shared.service.token not in json.dumps(told)
+            assert shared.service.token not in json.dumps(details)
         assert stranger.get("/health/live").json() == {"status": "alive"}
 
 
@@ -144,34 +144,34 @@ def test_json_that_cannot_be_read_is_told_with_its_place(shared: Running) -> Non
         content=b'{"text":\n  oops}',
         headers={"Content-Type": "application/json"},
     )
-    told = problem(answer, 400, "malformed")
-    assert (told["errors"][0]["line"], told["errors"][0]["column"]) == (2, 3)
+    details = problem(answer, 400, "malformed")
+    assert (details["errors"][0]["line"], details["errors"][0]["column"]) == (2, 3)
 
 
 def test_a_field_that_is_not_known_is_named(shared: Running) -> None:
-    told = problem(shared.subscribe(dry_rum=True), 422, "invalid")
-    assert told["detail"] == "dry_rum: there is no such field"
-    assert told["errors"][0]["where"] == "dry_rum"
-    told = problem(shared.http.post("/v1/subscriptions", json={}), 422, "invalid")
-    assert told["detail"] == "text: it is missing"
+    details = problem(shared.subscribe(dry_rum=True), 422, "invalid")
+    assert details["detail"] == "dry_rum: there is no such field"
+    assert details["errors"][0]["where"] == "dry_rum"
+    details = problem(shared.http.post("/v1/subscriptions", json={}), 422, "invalid")
+    assert details["detail"] == "text: it is missing"
     answer = shared.http.delete("/v1/deliveries/dead", params={"numbers": "1;2"})
-    told = problem(answer, 422, "invalid")
-    assert told["detail"] == "numbers: '1;2': write numbers, with commas between them"
-    told = problem(shared.http.get("/v1/nothing"), 404, "not-found")
-    assert told["detail"] == "GET /v1/nothing: there is no such thing; see /docs"
-    told = problem(shared.subscribe(throttle={"period": "soon"}), 422, "invalid")
-    assert told["errors"][0]["where"] == "throttle.period"
-    assert "write for instance" in told["errors"][0]["message"]
+    details = problem(answer, 422, "invalid")
+    assert details["detail"] == "numbers: '1;2': write numbers, with commas between them"
+    details = problem(shared.http.get("/v1/nothing"), 404, "not-found")
+    assert details["detail"] == "GET /v1/nothing: there is no such thing; see /docs"
+    details = problem(shared.subscribe(throttle={"period": "soon"}), 422, "invalid")
+    assert details["errors"][0]["where"] == "throttle.period"
+    assert "write for instance" in details["errors"][0]["message"]
 
 
 def test_a_body_that_is_not_json_has_the_wrong_type(shared: Running) -> None:
     answer = shared.http.post("/v1/subscriptions", content=b"pair: S//a")
-    told = problem(answer, 415, "unsupported-media-type")
-    assert told["detail"].endswith("application/json, and the header Content-Type says nothing")
+    details = problem(answer, 415, "unsupported-media-type")
+    assert details["detail"].endswith("application/json, and the header Content-Type says nothing")
     headers = {"Content-Type": "text/plain"}
     answer = shared.http.post("/v1/streams/S/documents", content=b"<a/>", headers=headers)
-    told = problem(answer, 415, "unsupported-media-type")
-    assert told["detail"].endswith("and the header Content-Type says text/plain")
+    details = problem(answer, 415, "unsupported-media-type")
+    assert details["detail"].endswith("and the header Content-Type says text/plain")
 
 
 def test_a_service_that_drains_takes_nothing_more(running: Running) -> None:

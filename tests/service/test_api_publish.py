@@ -71,9 +71,9 @@ def test_a_wrong_line_is_named_and_nothing_is_published(running: Running) -> Non
     answer = running.http.post(
         "/v1/streams/S/documents", content=body, headers={"Content-Type": "application/x-ndjson"}
     )
-    told = problem(answer, 422, "invalid")
-    assert told["detail"].startswith("line 3:")
-    assert told["errors"][0]["line"] == 3
+    details = problem(answer, 422, "invalid")
+    assert details["detail"].startswith("line 3:")
+    assert details["errors"][0]["line"] == 3
     assert running.service.spool.last_seq() == 0
 
 

@@ -56,8 +56,8 @@ def found(running: Running) -> set[tuple[str, str]]:
 def test_those_of_a_prefix_are_paused_and_resumed_from_one_document_on(running: Running) -> None:
     publish(running, "one")
     running.http.post("/v1/subscriptions/news-3/pause")
-    told = changed(running, "pause", prefix="news-")
-    assert told == {
+    reply = changed(running, "pause", prefix="news-")
+    assert reply == {
         "changed": ["news-0", "news-1", "news-2", "news-4"],
         "unchanged": 1,
         "unknown": [],
@@ -67,8 +67,8 @@ def test_those_of_a_prefix_are_paused_and_resumed_from_one_document_on(running: 
     }
     publish(running, "two")
     publish(running, "three")
-    told = changed(running, "resume", prefix="news-")
-    assert (len(told["changed"]), told["first_doc"]) == (5, 4)
+    reply = changed(running, "resume", prefix="news-")
+    assert (len(reply["changed"]), reply["first_doc"]) == (5, 4)
     publish(running, "four")
     news = {(f"news-{n}", id) for n in range(5) for id in ("one", "four")}
     assert found(running) == news | {("blog", id) for id in ("one", "two", "three", "four")}
@@ -90,18 +90,18 @@ def test_as_many_as_asked_for_are_changed_and_the_next_request_goes_on(running: 
 
 
 def test_those_of_a_list_are_changed_and_unknown_ids_named(running: Running) -> None:
-    told = changed(running, "pause", ids=["blog", "none", "news-2", "blog"])
-    assert (told["changed"], told["unknown"]) == (["blog", "news-2"], ["none"])
-    told = changed(running, "unsubscribe", ids=["blog", "none", "news-2", "blog"])
-    assert (told["changed"], told["unknown"]) == (["blog", "news-2"], ["none"])
+    reply = changed(running, "pause", ids=["blog", "none", "news-2", "blog"])
+    assert (reply["changed"], reply["unknown"]) == (["blog", "news-2"], ["none"])
+    reply = changed(running, "unsubscribe", ids=["blog", "none", "news-2", "blog"])
+    assert (reply["changed"], reply["unknown"]) == (["blog", "news-2"], ["none"])
     assert [*listed(running)] == ["news-0", "news-1", "news-3", "news-4"]
 
 
 def test_a_dry_run_changes_nothing(running: Running) -> None:
     running.http.post("/v1/subscriptions/news-1/pause")
     assert changed(running, "resume", prefix="news-", dry_run=True)["changed"] == ["news-1"]
-    told = changed(running, "pause", prefix="news-", dry_run=True)
-    assert (len(told["changed"]), told["unchanged"]) == (4, 1)
+    reply = changed(running, "pause", prefix="news-", dry_run=True)
+    assert (len(reply["changed"]), reply["unchanged"]) == (4, 1)
     assert len(changed(running, "unsubscribe", prefix="", dry_run=True)["changed"]) == 6
     assert len(listed(running)) == 6
 
@@ -143,8 +143,8 @@ def test_a_drop_of_many_that_was_cut_off_is_finished_when_it_is_asked_for_again(
         running.service.bulk.change("unsubscribe", Selection(prefix="news-"), pending="drop")
     monkeypatch.undo()
     assert [*listed(running)] == ["blog"]
-    told = changed(running, "unsubscribe", prefix="news-", pending="drop")
-    assert told["changed"] == [f"news-{n}" for n in range(5)]
+    reply = changed(running, "unsubscribe", prefix="news-", pending="drop")
+    assert reply["changed"] == [f"news-{n}" for n in range(5)]
     assert found(running) == {("blog", "one")}
     assert changed(running, "unsubscribe", prefix="news-")["changed"] == []
 

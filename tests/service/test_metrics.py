@@ -222,9 +222,9 @@ def test_what_can_be_told_is_told_before_the_state_is_open() -> None:
     metrics = Metrics()
     metrics.read_from(starting, lambda: 3)
     body, _ = metrics.exposition("")
-    told = {metric.name: metric for metric in prometheus(body.decode())}
-    assert told["broker_waiting_clients"].samples[0].value == 3
-    assert "broker_running" not in told
+    families = {metric.name: metric for metric in prometheus(body.decode())}
+    assert families["broker_waiting_clients"].samples[0].value == 3
+    assert "broker_running" not in families
 
 
 def test_observations_are_counted_by_stage() -> None:
@@ -232,11 +232,11 @@ def test_observations_are_counted_by_stage() -> None:
     metrics.observe_batch({"join": 0.02, "commit": 0.001}, 100, 3)
     metrics.observe_batch({"join": 0.04}, 50, 0)
     metrics.observe_latency(0.2)
-    told = list(prometheus(metrics.exposition("")[0].decode()))
-    assert value(told, "broker_batch_stage_duration_seconds_sum", stage="join") == pytest.approx(
-        0.06
-    )
-    assert value(told, "broker_batch_stage_duration_seconds_count", stage="commit") == 1
-    assert value(told, "broker_batch_documents_sum") == 150
-    assert value(told, "broker_batch_matches_count") == 2
-    assert value(told, "broker_match_latency_seconds_bucket", le="0.25") == 1
+    families = list(prometheus(metrics.exposition("")[0].decode()))
+    assert value(
+        families, "broker_batch_stage_duration_seconds_sum", stage="join"
+    ) == pytest.approx(0.06)
+    assert value(families, "broker_batch_stage_duration_seconds_count", stage="commit") == 1
+    assert value(families, "broker_batch_documents_sum") == 150
+    assert value(families, "broker_batch_matches_count") == 2
+    assert value(families, "broker_match_latency_seconds_bucket", le="0.25") == 1

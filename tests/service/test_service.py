@@ -416,9 +416,9 @@ def test_feeds_are_fetched_and_can_be_changed(tmp_path: Path) -> None:
         figures = service.figures().feeds
         assert (figures.active, figures.paused, figures.failing, figures.failure) == (1, 1, 0, None)
         assert service.feeds.resume(site.url("/f")).status == "active"
-        asked = len(site.asked)
+        requests = len(site.asked)
         assert service.feeds.refresh(site.url("/g")).status == "active"
-        until(lambda: len(site.asked) > asked)
+        until(lambda: len(site.asked) > requests)
         service.feeds.remove(site.url("/g"))
         feeds = service.feeds
         for call in (feeds.remove, feeds.pause, feeds.resume, feeds.refresh, feeds.edit):

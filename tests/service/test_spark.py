@@ -119,7 +119,7 @@ print(service.figures().pipeline.poisoned, service.stop())
 
 def test_a_document_at_which_the_engine_fails_is_kept_aside_alone(tmp_path: Path) -> None:
     """In a process of its own, since a process has one session of Spark."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", POISONED, str(tmp_path / "state")],
         cwd=ROOT,
         capture_output=True,
@@ -127,9 +127,9 @@ def test_a_document_at_which_the_engine_fails_is_kept_aside_alone(tmp_path: Path
         timeout=PATIENCE,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
         "a b c d",
         "bad: the engine failed at it: ZeroDivisionError: of something",
         "1 True",
-    ], done.stderr
+    ], result.stderr

@@ -110,7 +110,7 @@ def drive(directory: Path, state: Path, folder: Path, when: str) -> dict[str, st
     query.write_text(PAIR)
     path = path_without_java(directory.parent / "bin")
     root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", DRIVER, str(state), str(folder), when, str(query)],
         cwd=directory,
         env={
@@ -124,14 +124,14 @@ def drive(directory: Path, state: Path, folder: Path, when: str) -> dict[str, st
         timeout=PATIENCE,
         check=False,
     )
-    assert done.returncode == (0 if when == "java" else -9), done.stderr
-    assert done.stderr == ""  # no word of Spark's
-    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    assert ("finished" in said) == (when == "java")
-    assert said["left"] == "[]"
+    assert result.returncode == (0 if when == "java" else -9), result.stderr
+    assert result.stderr == ""  # no word of Spark's
+    output = dict(line.split(" ", 1) for line in result.stdout.splitlines())
+    assert ("finished" in output) == (when == "java")
+    assert output["left"] == "[]"
     assert list(directory.iterdir()) == []
-    until(lambda: ended(int(said["java"])), "the JVM outlived its process")
-    return said
+    until(lambda: ended(int(output["java"])), "the JVM outlived its process")
+    return output
 
 
 def path_without_java(directory: Path) -> Path:
@@ -173,11 +173,11 @@ def test_killed_twice_and_continued_it_finds_each_match_once(
 
     for n, when in enumerate(("before commit", "after commit")):
         directory = tmp_path / f"cwd{n}"
-        said = drive(directory, state, folder, when)
+        output = drive(directory, state, folder, when)
         # What a killed process left behind goes when the next one starts.
         scratch, lock = spark_session._claim_scratch()
-        assert not Path(said["scratch"]).exists()
-        assert Path(said["scratch"]).parent == scratch.parent
+        assert not Path(output["scratch"]).exists()
+        assert Path(output["scratch"]).parent == scratch.parent
         spark_session._release_scratch(scratch, lock)
 
     with Broker(state) as broker:
@@ -262,9 +262,9 @@ def test_a_lost_jvm_is_one_clear_error(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "a.xml").write_text(book(1, 1))
     (folder / "b.xml").write_text(blog(1, 2))
-    said = drive(tmp_path / "cwd", tmp_path / "state", folder, "java")
-    assert said["error"] == "the Java process ended unexpectedly"
-    assert not Path(said["scratch"]).exists()
+    output = drive(tmp_path / "cwd", tmp_path / "state", folder, "java")
+    assert output["error"] == "the Java process ended unexpectedly"
+    assert not Path(output["scratch"]).exists()
 
 
 def test_the_module_options_are_those_of_this_spark() -> None:

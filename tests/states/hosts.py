@@ -29,8 +29,8 @@ class Hooks(Server):
             self.tries += 1
             if request.path in self.refusing:
                 return Answer(500)
-            told = json.loads(request.body)["data"]
-            self.got.setdefault(request.path, []).append((told["n"], told["id"]))
+            reply = json.loads(request.body)["data"]
+            self.got.setdefault(request.path, []).append((reply["n"], reply["id"]))
         return Answer(204)
 
 

@@ -67,10 +67,8 @@ def make(directory: Path) -> Outcome:
 
 
 def go_on(state: Path, made: Outcome, directory: Path) -> Outcome:
-    """Go on with a copy of a kept state, and what there is to say about it.
-
-    Raises AssertionError where something came twice.
-    """
+    """Continue with a copy of a kept state; returns its results. Raises AssertionError if something
+    came twice."""
     here = directory / "state"
     shutil.copytree(state, here)
     with _opened(here) as broker:

@@ -47,7 +47,8 @@ Outcome = dict[str, Any]
 
 
 class Service(AbstractContextManager["Service"]):
-    """A service in `directory`, with its receivers and its feeds. `files` is where it writes."""
+    """A service in `directory`, with its receivers and its feeds. `files` is its output
+    directory."""
 
     def __init__(self, directory: Path, hooks: Hooks, site: Site, delivery: dict[str, Any]) -> None:
         settings = _SETTINGS | {"delivery": delivery}
@@ -117,7 +118,7 @@ class Service(AbstractContextManager["Service"]):
         )
 
     def pulled(self) -> list[int]:
-        """The numbers of what the pull channel has."""
+        """The numbers of the matches in the pull channel."""
         answer = self.served.http.get("/v1/matches", params={"channel": "pull", "limit": 1_000})
         assert answer.is_success, answer.text
         return [json.loads(line)["n"] for line in answer.content.splitlines()]
@@ -139,7 +140,7 @@ class Service(AbstractContextManager["Service"]):
         self.plain.wait(done)
 
     def news(self) -> None:
-        """Let the feeds have news, and wait until these are matched."""
+        """Give the feeds new items, and wait until these are matched."""
         before = self.call("GET", "/v1/status")["intake"]["last"]
         self.site.news = True
         self.plain.wait(lambda: self.call("GET", "/v1/status")["intake"]["last"] >= before + 2)
@@ -148,9 +149,9 @@ class Service(AbstractContextManager["Service"]):
     def looked(self) -> None:
         """Wait until both feeds were asked for and stored since: who asks again has stored the
         last."""
-        before, asked = dict(self.site.asked), self.site.asked
+        before, requests = dict(self.site.asked), self.site.asked
         self.plain.wait(
-            lambda: all(asked.get(url, 0) >= before.get(url, 0) + 3 for url in (COURIER, GANNET))
+            lambda: all(requests.get(url, 0) >= before.get(url, 0) + 3 for url in (COURIER, GANNET))
         )
 
     # -- what it says ------------------------------------------------------------------------------
@@ -177,7 +178,7 @@ class Service(AbstractContextManager["Service"]):
         return {name: _some(each, *wanted) for name, each in found.items()}
 
     def aside(self) -> Outcome:
-        """What could not be matched, and what could not be delivered."""
+        """The dead letters: documents and deliveries."""
         letters = self.call("GET", "/v1/dead-letters", params={"limit": 1_000})
         return {
             "documents": [
@@ -191,7 +192,7 @@ class Service(AbstractContextManager["Service"]):
         }
 
     def written(self) -> list[str]:
-        """The ids of matches in the file, in its order."""
+        """The ids of the matches in the file, in order."""
         lines = (self.files / "matches.jsonl").read_bytes().splitlines()
         return [json.loads(line)["id"] for line in lines]
 
@@ -206,7 +207,7 @@ def _some(found: dict[str, Any], *names: str) -> dict[str, Any]:
 
 @contextmanager
 def _hosts() -> Iterator[tuple[Hooks, Site]]:
-    """Receivers and feeds around a service; its feeds are asked for through a proxy."""
+    """The receivers and feeds of a service; its feeds are requested through a proxy."""
     with Hooks() as hooks, Site() as site, _environment(site.url):
         yield hooks, site
 
@@ -345,7 +346,7 @@ def go_on(state: Path, made: Outcome, directory: Path) -> Outcome:
 
 
 def _then(own: Service) -> None:
-    """What people do with a service, and documents that come."""
+    """Operations of users on a service, and further documents."""
     assert [each["outcome"] for each in own.subscribe("later.xscl")] == ["unchanged"] * 4
     own.subscribe(
         "sold-new: S//book->b[@isbn->k][./price > 40] FOLLOWED BY {k = l, 2 days}"

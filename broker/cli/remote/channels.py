@@ -21,7 +21,8 @@ names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=T
 
 @click.group()
 def channels() -> None:
-    """Say where matches are brought: files, webhooks, mail, or programs that fetch them.
+    """Add and manage the channels that deliver matches: to files, webhooks, mail, or to programs
+    that fetch them.
 
     A channel has one subscription, or all of them. It remembers how far it has got, so that a
     receiver that was away gets everything when it is back.

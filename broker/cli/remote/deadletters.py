@@ -28,7 +28,7 @@ channel_option = click.option("--channel", metavar="NAME", help="Deliveries of t
 
 @click.group()
 def deadletters() -> None:
-    """List, resend and drop what was given up.
+    """List, resend and drop dead letters.
 
     documents are those that were not well-formed, came too late, or at which the engine failed.
     deliveries are matches that a receiver did not take, however often it was tried.
@@ -56,7 +56,7 @@ _CSV = {
 @format_option
 @with_service
 def list_letters(service: Service, kind: str | None, channel: str | None, form: str) -> None:
-    """List what was given up, with the reasons; of both kinds, unless KIND says of which.
+    """List dead letters with their reasons, of one KIND or of both.
 
     \b
     broker deadletters list

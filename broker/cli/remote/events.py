@@ -20,7 +20,7 @@ _PAGE = 1_000
 @format_option
 @with_service
 def events(service: Service, after: int, form: str) -> None:
-    """List what owners of subscriptions and channels should hear of, the oldest first.
+    """List suspensions, disabled channels and other events for owners, the oldest first.
 
     Subscriptions that were suspended, channels that were disabled or have recovered, deliveries
     that were given up. The newest ten thousand are kept.

@@ -169,7 +169,7 @@ def unsubscribe(
 @quiet_option
 @with_service
 def pause(service: Service, ids: tuple[str, ...], prefix: str | None) -> None:
-    """Let subscriptions find nothing until they are resumed; what they miss is recorded.
+    """Pause subscriptions until they are resumed; the documents that they miss are recorded.
 
     \b
     broker pause same-page
@@ -191,7 +191,7 @@ def pause(service: Service, ids: tuple[str, ...], prefix: str | None) -> None:
 @quiet_option
 @with_service
 def resume(service: Service, ids: tuple[str, ...], prefix: str | None) -> None:
-    """Let paused or suspended subscriptions go on, from the next document on as if they were new:
+    """Resume paused or suspended subscriptions, from the next document on as if they were new:
     what came before joins nothing that comes now.
 
     \b

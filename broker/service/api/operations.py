@@ -51,7 +51,7 @@ async def status(api: ApiContext) -> StatusReply:
 @router.get(
     "/events",
     operation_id="listEvents",
-    summary="List what owners should hear of",
+    summary="List events for owners of subscriptions and channels",
     tags=["service"],
     response_model=list[EventReply],
     responses=problems(),

@@ -85,7 +85,7 @@ class ThrottleReply(Reply):
 
     variable: str | None
     period: Duration
-    left_out: int = Field(description="matches that were left out since the last that was told")
+    left_out: int = Field(description="matches that were left out since the last notification")
 
 
 class LimitReply(Reply):
@@ -280,7 +280,7 @@ class LetterReply(Reply):
 
 
 class EventReply(Reply):
-    """Something that owners of subscriptions and channels should hear of."""
+    """An event for the owners of subscriptions and channels."""
 
     number: int = Field(examples=[12])
     at: Time

@@ -112,7 +112,7 @@ class ThrottleBody(Body):
         max_length=200,
         description="a variable of the query; without one the query as a whole",
     )
-    period: Period = Field(description="for how long a value is not told again")
+    period: Period = Field(description="for how long there is no further notification for a value")
 
 
 class LimitBody(Body):
