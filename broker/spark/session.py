@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession
 
 from broker.spark.gateway import (
     MODULE_OPTIONS,
+    START_TIMEOUT,
     STOP_TIMEOUT,
     JavaError,
     JavaProcess,
@@ -110,6 +111,7 @@ def start_session(
     conf: Mapping[str, str] | None = None,
     state_dir: Path | None = None,
     java_options: Sequence[str] = (),
+    timeout: float = START_TIMEOUT,
 ) -> SparkSession:
     """Start Spark and return its session; `stop_session` ends it, and so does the process's end.
 
@@ -118,7 +120,8 @@ def start_session(
     (`spark.log`); without it the log ends with the session. `java_options` are for the JVM, beside
     `spark.driver.extraJavaOptions`. Under `spark-submit` its JVM is used.
 
-    Raises `JavaError` when Java or Spark does not start, RuntimeError when a session runs already.
+    Raises `JavaError` when Spark does not start, or Java does not within `timeout` seconds, and
+    RuntimeError when a session runs already.
     """
     global _running
     with _guard:
@@ -150,6 +153,7 @@ def start_session(
                     _megabytes(heap) if heap else _heap_megabytes(),
                     _environment(master),
                     keep=[lock],
+                    timeout=timeout,
                 )
                 java = (
                     _start_local(start, options)

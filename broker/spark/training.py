@@ -21,12 +21,15 @@ from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import compile_changes
 from broker.model import Match
 from broker.spark import java_cache
+from broker.spark.failure import PipelineError
+from broker.spark.gateway import JavaError
 from broker.spark.pipeline import Progress, run_pipeline
 from broker.spark.session import local_cache_key, start_session, stop_session
 from broker.spark.sources import json_source, xml_source
 
-_WRITING_SECONDS = 900.0
-"""Java writes the cache when it ends, which takes some ten seconds of a free core."""
+_PATIENCE = 1800.0
+"""Seconds in which Java is to start, and then to write the cache when it ends: each takes some ten
+seconds of a free core, but perhaps no core is free."""
 
 
 class _Nothing:
@@ -51,11 +54,11 @@ def train(directory: Path, key: str) -> Path:
     with tempfile.TemporaryDirectory(prefix=f"{key}-", dir=directory) as scratch:
         made = Path(scratch) / "cache"
         os.environ[java_cache.VARIABLE] = "off"
-        session = start_session(java_options=[f"-XX:AOTCacheOutput={made}"])
+        session = start_session(java_options=[f"-XX:AOTCacheOutput={made}"], timeout=_PATIENCE)
         try:
             _work(session, Path(scratch))
         finally:
-            stop_session(session, _WRITING_SECONDS)
+            stop_session(session, _PATIENCE)
         return java_cache.keep_cache(made, directory, key)
 
 
@@ -112,7 +115,11 @@ def main() -> int:
         return 0
     if "--idle" in sys.argv[1:]:
         _give_way()
-    print(f"made {train(directory, key)}")
+    try:
+        print(f"made {train(directory, key)}")
+    except (JavaError, PipelineError, OSError) as error:
+        print(f"no ahead-of-time cache was made: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -141,6 +143,21 @@ def test_where_nothing_can_be_written_nothing_is_made(directory: Path) -> None:
     (directory / "file").write_text("no directory")
     assert train_in_background(directory / "file", "key") is None
     assert find_cache(directory / "file", "key") is None
+
+
+def test_made_by_hand_it_says_why_it_was_not_made(directory: Path) -> None:
+    (directory / "file").write_text("no directory")
+    environment = os.environ | {java_cache.VARIABLE: str(directory / "file")}
+    done = subprocess.run(
+        [sys.executable, "-m", "broker.spark.training"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("no ahead-of-time cache was made: ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_java_starts_with_what_is_no_cache(directory: Path, tmp_path: Path) -> None:
