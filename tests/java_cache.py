@@ -19,4 +19,9 @@ def ensure_java_cache() -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (directory / "tests.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run([sys.executable, "-m", "broker.spark.training"], check=True)
+        # Without a cache Spark starts as well, only later.
+        subprocess.run([sys.executable, "-m", "broker.spark.training"], check=False)
+
+
+if __name__ == "__main__":
+    ensure_java_cache()

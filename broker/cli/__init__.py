@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 
 from broker.cli.signals import INTERRUPTED, handled, received
 
@@ -47,6 +48,9 @@ def _run() -> int:
             return _report(error)
         # Whatever was raised after a signal, the signal ended the command.
         if number == signal.SIGINT:
+            # What was being written when the signal came would otherwise follow the message.
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
             _print_message(INTERRUPTED)
         return 128 + number
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli.output import Output
+from broker.cli.remote import listing
 from broker.cli.tables import csv_table, table
 from broker.model import DocumentRef, Match
 from broker.text.columns import MATCH_COLUMNS, csv_line, csv_match, table_match
@@ -147,3 +148,18 @@ def test_a_table_fits_the_terminal(tmp_path: Path) -> None:
     assert any(each.endswith("…") for each in ended.lines)
     output = run("replay", archive.parent, file, "--lateness", "INFINITY", "--format", "csv")
     assert {row["query"] for row in rows(output.stdout)} == {"all"}
+
+
+def test_of_very_many_reasons_the_first_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"id": f"q{n}", "status": "suspended", "reason": "its join failed", "since": None}
+        | {"first_doc": 0, "gaps": [], "text": "S//a"}
+        for n in range(60)
+    ]
+    listing._show("", None, rows)
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 61
+    reasons = shown.err.splitlines()
+    assert reasons[0] == "q0: suspended: its join failed"
+    assert reasons[50].startswith("and 10 subscriptions more that see no documents")
+    assert len(reasons) == 51

@@ -177,6 +177,7 @@ def test_registering_that_is_stopped_says_how_far_it_got(
         assert len(broker.subscriptions) == 4_000
 
 
+@pytest.mark.spark
 def test_history_is_looked_at_with_its_share(tmp_path: Path) -> None:
     documents, queries, state = tmp_path / "d.jsonl", tmp_path / "q.xscl", tmp_path / "state"
     text = "first: S//a[./t->t] FOLLOWED BY {t = u, 1 day} S//a[./t->u];"

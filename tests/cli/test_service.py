@@ -81,7 +81,7 @@ def test_the_posts_of_the_page(tmp_path: Path) -> None:
         )
         assert json.loads(result.stdout)["accepted"] == 1
         service.until("/v1/status", lambda told: told["pipeline"]["batches"] == 1)
-        shown = {code(row[0]) for row in tables(PAGE, "metric", "what it says")[0].rows}
+        shown = {code(row[0]) for row in tables(PAGE, "metric", "meaning")[0].rows}
         exposed = service.api.get("/metrics").text
         assert not [name for name in shown if not re.search(rf"(?m)^{name}(_count)?[ {{]", exposed)]
         described = service.api.get("/openapi.json").json()["paths"]
@@ -94,7 +94,7 @@ def test_the_posts_of_the_page(tmp_path: Path) -> None:
         }
         assert code(header[0]).lower() in names
     statuses = {status for status, _ in KINDS.values()}
-    assert {int(row[0]) for row in tables(PAGE, "answer", "what to do")[0].rows} <= statuses
+    assert {int(row[0]) for row in tables(PAGE, "response", "what to do")[0].rows} <= statuses
 
 
 def test_every_setting_is_in_the_table() -> None:
@@ -318,7 +318,7 @@ SITUATIONS: dict[str, Callable[[Path], str]] = {
 
 
 def test_the_page_explains_the_messages() -> None:
-    (table,) = tables(PAGE, "message", "what happened, and the way out")
+    (table,) = tables(PAGE, "message", "what happened, and what to do")
     assert [code(row[0]) for row in table.rows] == list(SITUATIONS)
 
 

@@ -24,8 +24,8 @@ from xscl.errors import Source, Span
 from xscl.syntax.durations import LONGEST, UNITS, format_microseconds
 from xscl.syntax.printer import MARK
 
-_STATEMENT = re.compile(r"""(?:[^;'"]++|'[^']*+'|"[^"]*+")*+(?=;|\Z)""")
-_LABEL = re.compile(r"([A-Za-z_](?:[A-Za-z0-9_.]++|-(?![->]))*+):(?=[ \t\r\n])")
+_STATEMENT = re.compile(r"""(?:[^;'"]++|'[^']*+'|"[^"]*+")*(?=;|\Z)""")
+_LABEL = re.compile(r"([A-Za-z_](?:[A-Za-z0-9_.]++|-(?![->]))*):(?=[ \t\r\n])")
 # It begins with a class of characters, to which `re` leaps.
 _LITERAL = re.compile(
     r"""(['"0-9](?:(?<=')[^']*+'|(?<=")[^"]*+"|(?<=[0-9])(?<![\w.-][0-9])[0-9]*+(?![\w.])))"""

@@ -10,12 +10,13 @@ import re
 
 from xscl.syntax.printer import quoted
 
+# No group is repeated possessively: Python before 3.11.5 takes too much there (gh-106052).
 _SCHEMES = frozenset(["http", "https", "feed", "file", "ftp"])
 # An address has a dot or a port; a label and a block, as in `feed://item`, have neither.
-_ADDRESS = re.compile(r"""[A-Za-z]+://[^\s/;.:]*+[.:](?:(?!//)[^\s;'"<>{}\[\]])*+""")
+_ADDRESS = re.compile(r"""[A-Za-z]+://[^\s/;.:]*+[.:](?:(?!//)[^\s;'"<>{}\[\]])*""")
 # The words of a title, with the punctuation of titles, up to the path of the block.
 _WORD = r"""[^\s/\[\]{}()<>=;:'",]++"""
-_TITLE = re.compile(rf"""{_WORD}(?:[ \t]++{_WORD}){{1,11}}+[ \t]*+(?=//?[\w*@.])""")
+_TITLE = re.compile(rf"""{_WORD}(?:[ \t]++{_WORD}){{1,11}}[ \t]*+(?=//?[\w*@.])""")
 _QUOTED = re.compile(r"""('[^'\n]+'|"[^"\n]+")[ \t]*(?=//?[\w*@.])""")
 _LABEL = re.compile(r"[^\W\d][\w.-]*")
 _NO_NAME = re.compile(r"[^\w.-]+")
