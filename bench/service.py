@@ -282,8 +282,7 @@ def verdict(
     reached = [(came[id] - at) * 1_000 for id, at in follower.hooked.items() if id in came]
     lines = [
         f"{len(publisher.at):,} documents accepted ({publisher.refused} requests sent away for a "
-        "while),"
-        f" {follower.count:,} matches read, {wanted:,} counted exactly: "
+        f"while), {follower.count:,} matches read, {wanted:,} counted exactly: "
         f"{wanted - follower.count:,} lost.",
         f"{len(follower.hooked):,} of them for webhooks,"
         f" {len(follower.hooked.keys() - came.keys()):,} not delivered.",
@@ -344,8 +343,7 @@ def main() -> None:
             served.process.wait()
     parts = [
         f"{args.subscriptions:,} subscriptions, {args.hooks:,} with webhooks, {FEEDS} feeds; a "
-        "steady"
-        f" {args.rate:,} documents a second for {calm:.0f} s, then as many as it takes.",
+        f"steady {args.rate:,} documents a second for {calm:.0f} s, then as many as it takes.",
         "\n".join(f"- {line}" for line in lines),
         table(HEAD, rows),
     ]

@@ -11,7 +11,6 @@ stages per document.
 
 from __future__ import annotations
 
-import gc
 import json
 import tempfile
 import time
@@ -20,15 +19,36 @@ from pathlib import Path
 from bench.end_to_end import items, subscriptions, text
 from bench.generate import rss
 from bench.measure import finish, parser
-from broker import Broker, Document
+from broker import Broker, Document, Match
+from broker.documents.arrow import Arrivals
+from broker.engine import Engine
 from broker.spark.pipeline import STAGES, Progress, run_pipeline
 from broker.spark.session import start_session, stop_session
 from broker.spark.sources import json_source
+from xscl.growth import collect_rarely
 
 HEAD = (
     f"{'subscriptions':>13}{'start':>7}{'compile':>9}{'first':>7}{'docs/s wall':>13}{'matches':>9}"
     + "".join(f"{name:>9}" for name in STAGES)
 )
+
+
+class Timed:
+    """An engine that notes when each batch was committed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.ended: list[float] = []
+
+    def spec(self) -> bytes:
+        return self._engine.spec()
+
+    def apply(
+        self, arrivals: Arrivals, now: int | None = None, position: int | None = None
+    ) -> list[Match]:
+        found = self._engine.apply(arrivals, now, position)
+        self.ended.append(time.perf_counter())
+        return found
 
 
 def measured(documents: list[Document], queries: str, count: int) -> str:
@@ -46,31 +66,16 @@ def measured(documents: list[Document], queries: str, count: int) -> str:
         started = time.perf_counter()
         broker.engine.spec()
         compiled = time.perf_counter()
-        ended: list[float] = []
+        engine = Timed(broker.engine)
         done: list[Progress] = []
-
-        def on_progress(progress: Progress) -> None:
-            done.append(progress)
-
-        class Timed:
-            """The engine; when each batch was committed."""
-
-            spec = staticmethod(broker.engine.spec)
-
-            @staticmethod
-            def apply(*arguments: object, **named: object) -> object:
-                found = broker.engine.apply(*arguments, **named)  # type: ignore[arg-type]
-                ended.append(time.perf_counter())
-                return found
-
         summary = run_pipeline(
             session,
-            Timed(),  # type: ignore[arg-type]
+            engine,
             [json_source(session, lines)],
             Path(scratch) / "checkpoint",
             once=True,
             on_matches=broker.acknowledge,
-            on_progress=on_progress,
+            on_progress=done.append,
         )
         stop_session(session)
     later = done[1:]
@@ -79,13 +84,13 @@ def measured(documents: list[Document], queries: str, count: int) -> str:
         f"{sum(each.seconds[name] for each in later) / number * 1e6:9.1f}" for name in STAGES
     )
     return (
-        f"{count:13,}{started - begin:7.1f}{compiled - started:9.2f}{ended[0] - compiled:7.1f}"
-        f"{number / (ended[-1] - ended[0]):13,.0f}{summary.matches:9,}{micros}"
+        f"{count:13,}{started - begin:7.1f}{compiled - started:9.2f}{engine.ended[0] - compiled:7.1f}"
+        f"{number / (engine.ended[-1] - engine.ended[0]):13,.0f}{summary.matches:9,}{micros}"
     )
 
 
 def main() -> None:
-    gc.set_threshold(10_000, 20, 50)  # as `broker run` does
+    collect_rarely()  # as `broker run` does
     args = parser(__doc__).parse_args()
     size = 20_000 if args.quick else 60_000
     documents = rss(size)

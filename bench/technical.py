@@ -115,8 +115,7 @@ def main() -> None:
     )
     note = (
         f"CPU milliseconds for a pair of documents, {pairs} pairs or {budget:g} CPU seconds for "
-        "each"
-        f" run. Where not varied, {fixed}; {_MIDDLES} inner nodes."
+        f"each run. Where not varied, {fixed}; {_MIDDLES} inner nodes."
     )
     parts: list[str] = []
     for name in SCHEMAS:

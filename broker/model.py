@@ -6,14 +6,11 @@ is a datetime or a number of seconds, and in JSON ISO 8601.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from json.encoder import encode_basestring
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -26,7 +23,8 @@ RESERVED = "broker."
 """The prefix of the names of the broker's own streams."""
 _LARGEST = 2**60 / MICROSECONDS
 """Seconds; a timestamp and the widest window still add up in 64 bits."""
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""A value as JSON without blanks; `json.dumps` would make an encoder for each call."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -250,7 +248,7 @@ class Match(_Derived):
             "nodes": self.nodes,
             "joined": self.joined,
         }
-        return _encode(plain), self.result.encode("utf-8", "surrogatepass")
+        return compact_json(plain), self.result.encode("utf-8", "surrogatepass")
 
     @classmethod
     def loads(cls, text: str, result: bytes) -> Match:
@@ -285,40 +283,6 @@ _set_id, _set_query, _set_stream, _set_start, _set_end, _set_nodes, _set_joined,
 )
 """They set a field of a frozen match that is being made, in a third of the time that
 `object.__setattr__` takes."""
-
-
-def match_id(
-    query: str, text: str, documents: Sequence[tuple[str | int, ...]], nodes: Sequence[int]
-) -> str:
-    """The id of a match: a function of the query, its documents (source, id, and the number
-    of a revision that flows by itself) and nodes."""
-    return match_id_of(query, text, match_id_suffix([*map(_encode, documents)], _encode(nodes)))
-
-
-def match_id_suffix(documents: Sequence[str], nodes: str) -> bytes:
-    """The part of what is hashed that does not depend on the query, of JSON."""
-    return f",[{','.join(documents)}],{nodes}]".encode("utf-8", "surrogatepass")
-
-
-def match_id_of(query: str, text: str, suffix: bytes) -> str:
-    """The id of a match, given `match_id_suffix` of its documents and nodes."""
-    digest = _digest_of_query(query, text).copy()
-    # Most of the cost is encoding, so `[query,text` is encoded once a query; the suffix continues
-    # the same JSON array.
-    digest.update(suffix)
-    return digest.hexdigest()
-
-
-@lru_cache(maxsize=10_000)
-def _digest_of_query(query: str, text: str) -> hashlib.blake2b:
-    key = f"[{encode_basestring(query)},{_quoted(text)}"
-    return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16)
-
-
-@lru_cache(maxsize=100)
-def _quoted(text: str) -> str:
-    """A text as JSON; very many queries in a row may have the same."""
-    return encode_basestring(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,9 +99,8 @@ def migrate(db: sqlite3.Connection) -> None:
         db.execute(statement)
     db.execute(
         f"INSERT INTO feed ({COLUMNS}) SELECT url, address, title, etag, last_modified, "
-        "next_fetch, "
-        "errors, problem, iif(gone, 'gone', 'active'), NULL, NULL, NULL, NULL, 0, NULL, 1, NULL "
-        "FROM feed_1"
+        "next_fetch, errors, problem, iif(gone, 'gone', 'active'), NULL, NULL, NULL, NULL, 0, "
+        "NULL, 1, NULL FROM feed_1"
     )
     db.execute("DROP TABLE feed_1")
 

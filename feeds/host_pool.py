@@ -7,13 +7,18 @@ feeds; looking up a name blocks a thread either way; and each job can be bounded
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+_SLICE = 0.5
+"""Seconds that one wait for a result lasts at most."""
 
 
 class HostPool(Generic[T]):
@@ -51,10 +56,16 @@ class HostPool(Generic[T]):
 
     def next(self, timeout: float | None = None) -> T | None:
         """The next result, None if there is none within `timeout` seconds."""
-        try:
-            return self._results.get(timeout=timeout)
-        except queue.Empty:
-            return None
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        # A signal that comes just before a wait begins does not end it, and Ctrl-C would take as
+        # long as the slowest server. So no wait is long.
+        while True:
+            left = end - time.monotonic()
+            try:
+                return self._results.get(timeout=max(0.0, min(left, _SLICE)))
+            except queue.Empty:
+                if left <= _SLICE:
+                    return None
 
     def close(self) -> None:
         with self._change:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 import xscl
-from broker.cli.match_formats import HEADERS, MATCH_FORMATS
+from broker.cli.match_formats import HEADERS, MATCH_FORMATS, format_option_of
 from broker.cli.on_terminal import Screen, headings, is_terminal
 from broker.cli.shared import Failed
 from broker.model import Match
@@ -23,13 +23,9 @@ from broker.text.formats import ReaderGone, output_is_closed
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(list(MATCH_FORMATS)),
-    default="jsonl",
-    show_default=True,
-    help="JSON lines, result documents, for people, CSV with a header, or a line of a table each.",
+format_option = format_option_of(
+    "jsonl",
+    "JSON lines, result documents, for people, CSV with a header, or a line of a table each.",
 )
 out_option = click.option(
     "--out",

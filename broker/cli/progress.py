@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import UnsupportedOperation
 from typing import TYPE_CHECKING
 
@@ -137,20 +137,20 @@ class Steps:
         self._noun = noun
         self._step = ""
         self._work: Work | None = None
+        self._shown = ExitStack()
 
     def __enter__(self) -> Steps:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        if self._work is not None:
-            self._work.__exit__(*error)
+    def __exit__(self, *_: object) -> None:
+        self._shown.close()
 
     def __call__(self, step: str, count: int, total: int) -> None:
         """Count so many more of the total for which the step is done."""
         if self._work is None or step != self._step:
-            self.__exit__()
+            self._shown.close()
             self._step = step
-            self._work = Work(self._noun, total=total, note=step).__enter__()
+            self._work = self._shown.enter_context(Work(self._noun, total=total, note=step))
         self._work.advance(count)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -30,6 +29,7 @@ from broker.cli.shared import (
 )
 from broker.model import Revisions
 from broker.text.formats import ReaderGone
+from xscl.growth import collect_rarely
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -206,8 +206,7 @@ def pipe(
     from feeds.requested import Requested
     from feeds.source import FeedSpool
 
-    # As a service does: there are very many long-lived objects.
-    gc.set_threshold(10_000, 20, 50)
+    collect_rarely()
     if poll is not None and once:
         _fetch(poll)
     session = None

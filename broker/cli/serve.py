@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import json
 import os
 import signal
@@ -18,6 +17,7 @@ import click
 
 from broker.cli.config import load_settings
 from broker.cli.shared import Failed, StateType
+from xscl.growth import collect_rarely
 
 if TYPE_CHECKING:
     from broker.service.service import Service
@@ -149,9 +149,7 @@ def _start(settings: Settings, stack: ExitStack) -> Service:
     from broker.state.store import StateError
     from feeds.spool import SpoolError
 
-    # The documents in the window are very many long-lived objects. With Python's own thresholds the
-    # garbage collector takes a sixth of the time.
-    gc.set_threshold(10_000, 20, 50)
+    collect_rarely()
     service = Service(settings)
     try:
         service.start()

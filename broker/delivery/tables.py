@@ -25,10 +25,8 @@ _CHECKED_BYTES = 64 << 20
 
 _WAY_OUT = (
     "Restore the state from a backup (broker restore), or move the file away with its -wal and "
-    "-shm: "
-    "the broker then starts with an empty mailbox, matches still in the engine's outbox are "
-    "delivered, "
-    "and the channels must be made again."
+    "-shm: the broker then starts with an empty mailbox, matches still in the engine's outbox are "
+    "delivered, and the channels must be made again."
 )
 
 _TO_VERSION = {

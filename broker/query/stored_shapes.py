@@ -15,6 +15,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from broker.model import compact_json
 from broker.query.prepared import Blueprint, Delivery, Inner
 from xscl import ast
 from xscl.normal import ir
@@ -42,11 +43,10 @@ _PARTS = {
 """Parts of the syntax tree, which stand in what goes beyond plain steps, without their places."""
 _CLASSES |= _PARTS
 _NAMES = {kind: name for name, kind in _CLASSES.items()}
-_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def dumps(blueprint: Blueprint) -> str:
-    return _write(_encoded(blueprint))
+    return compact_json(_encoded(blueprint))
 
 
 def loads(text: str) -> Blueprint:

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from broker.join.candidates import Candidate
-from broker.model import Match, iso_time, match_id_of, match_id_suffix
+from broker.model import Match, iso_time
 from broker.query.catalog import Canonical, Subscription
 from broker.query.prepared import Delivery
 from broker.results.construct import construct, element, item_texts, item_xml, renamed
 from broker.results.contents import Content, Matched
 from broker.results.joined import joined
+from broker.results.match_ids import id_suffix, match_id
 from broker.results.rendering import Places, Rendering, places
 from xscl.normal import ir
 from xscl.normal.template import Template
@@ -161,7 +162,7 @@ class Publisher:
             shared.rendering.shared = True
         _, plan, suffix, start, end, rendering = shared
         found, query = rendering.places, subscription.id
-        id = match_id_of(query, subscription.text, suffix)
+        id = match_id(query, subscription.text, suffix)
         if plan.pieces is not None:
             return Match.derived(
                 id,
@@ -206,7 +207,7 @@ class Publisher:
         return _Shared(
             candidate,
             plan,
-            match_id_suffix([d.identity for d in documents], found.nodes_json),
+            id_suffix([d.identity for d in documents], found.nodes_json),
             min([d.stored.start for d in documents]),
             max([d.stored.end for d in documents]),
             Rendering(

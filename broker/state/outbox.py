@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import NamedTuple
 
@@ -32,16 +33,16 @@ class Outbox:
     documents are kept. Without a state directory nothing is stored.
     """
 
-    def __init__(self, store: Store, relations: MatchRelations | None = None) -> None:
+    def __init__(self, store: Store, relations: MatchRelations) -> None:
         self.store = store
-        self._relations = relations or MatchRelations(store)
+        self._relations = relations
         # What is kept for earlier matches must not be taken for what a new one refers to.
         ((self.next,),) = store.rows(
             "SELECT greatest(coalesce(max(n), 0) + 1, (SELECT coalesce(max(before), 1) FROM kept))"
             " FROM outbox"
         )
 
-    def post(self, matches: Sequence[Match], changed: Collection[int] = ()) -> None:
+    def post(self, matches: Sequence[Match], changed: AbstractSet[int] = frozenset()) -> None:
         """Add matches. Those of documents that have `changed` since they were found are stored
         whole, the others refer to their documents if they are derived from them."""
         if not matches or not self.store.durable:
@@ -54,7 +55,7 @@ class Outbox:
         docs: list[tuple[int, ...] | None] = []
         for match in matches:
             rendering = match.rendering
-            if rendering is None or (changed and not set(changed).isdisjoint(rendering.docs)):
+            if rendering is None or not changed.isdisjoint(rendering.docs):
                 head, result = match.dumps()
                 heads.append(head)
                 results.append(result)

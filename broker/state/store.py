@@ -283,6 +283,5 @@ def error_message(file: Path, error: duckdb.Error) -> str:
         return f"{file}: cannot open the state: {said}"
     return (
         f"{file}: the state is damaged: {said}. Nothing has been changed. Restore the last backup "
-        "into"
-        " a new directory (broker restore), or move this one away to begin anew"
+        "into a new directory (broker restore), or move this one away to begin anew"
     )

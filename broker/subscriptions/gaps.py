@@ -71,11 +71,9 @@ class Gaps:
         times = Counter(numbers)
         self.store.run(
             "UPDATE gaps SET told = true WHERE rowid IN (SELECT gap FROM (SELECT rowid AS gap, "
-            "number,"
-            " row_number() OVER (PARTITION BY number ORDER BY rowid) AS nth FROM gaps WHERE NOT "
-            "told)"
-            " JOIN (SELECT unnest(?::BIGINT[]) AS number, unnest(?::BIGINT[]) AS times)"
-            " USING (number) WHERE nth <= times)",
+            "number, row_number() OVER (PARTITION BY number ORDER BY rowid) AS nth FROM gaps "
+            "WHERE NOT told) JOIN (SELECT unnest(?::BIGINT[]) AS number, unnest(?::BIGINT[]) AS "
+            "times) USING (number) WHERE nth <= times)",
             [[*times], [*times.values()]],
         )
 

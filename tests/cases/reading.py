@@ -121,8 +121,7 @@ def _documents(path: Path) -> Iterator[Arrival]:
         if found is None:
             raise BadCase(
                 f"{path}:{number}: a document is an id, its streams, its time (seconds, or a date "
-                "as"
-                " 2026-10-05T09:00:00), perhaps the word revision, and XML"
+                "as 2026-10-05T09:00:00), perhaps the word revision, and XML"
             )
         id, streams, seconds, revision, xml = found.groups()
         at = microseconds(seconds)

@@ -29,7 +29,7 @@ from tests.crash.queries import NAMES
 from tests.crash.receivers import Box, Follower, Puller, Reader
 from tests.crash.site import Feeds
 from tests.crash.state import State
-from tests.crash.verdict import Evidence, judge, read_file
+from tests.crash.verdict import Evidence, judge, read_file, unreported
 from tests.crash.webhooks import SECRET, Webhooks
 from tests.crash.world import World
 from tests.waiting import PATIENCE, pause
@@ -284,6 +284,9 @@ class Episode:
 
     def evidence(self) -> Evidence:
         """Stop the service; returns everything but the contents of the receivers."""
+        # A subscription is listed as suspended once the batch is committed, and its owner is told
+        # next.
+        self.wait(lambda: not unreported(self.desk, self._pages("/v1/events")), "nobody is told")
         log, letters = self.served.matches(), self._pages("/v1/dead-letters")
         events = self._pages("/v1/events")
         throttled = {

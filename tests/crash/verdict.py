@@ -227,18 +227,30 @@ def _ended(evidence: Evidence, own: Registration) -> tuple[int, int]:
     return max(seen), min(unseen) - 1
 
 
+def unreported(desk: Desk, events: list[dict[str, Any]]) -> list[Registration]:
+    """The registrations that were suspended more often than their owners were told."""
+    told = _times_told(events)
+    return [
+        own
+        for id, own in desk.now.items()
+        if told[id] < sum(gap.status == "suspended" for gap in own.gaps)
+    ]
+
+
+def _times_told(events: list[dict[str, Any]]) -> Counter[str]:
+    """By subscription, how often its owner was told that it was suspended."""
+    return Counter(
+        event["subscription"] for event in events if event["kind"] == "subscription.suspended"
+    )
+
+
 def _suspensions(evidence: Evidence) -> int:
     """Owners hear of each suspension, once or again, and of no other; how often they did."""
-    told = Counter(
-        event["subscription"]
-        for event in evidence.events
-        if event["kind"] == "subscription.suspended"
-    )
+    told = _times_told(evidence.events)
     limited = {own.id for own in [*evidence.desk.past, *evidence.desk.now.values()] if own.limit}
     assert told.keys() <= limited, f"suspended without a limit: {told.keys() - limited}"
-    for id, own in evidence.desk.now.items():
-        count = sum(gap.status == "suspended" for gap in own.gaps)
-        assert told[id] >= count, f"told {told[id]} times: {own}"
+    silent = unreported(evidence.desk, evidence.events)
+    assert not silent, f"told {dict(told)}: {silent}"
     return told.total()
 
 

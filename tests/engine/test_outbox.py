@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.state.outbox import Outbox
+from broker.state.relations import MatchRelations
 from broker.state.store import Store
 from tests.delivery.support import match
 
@@ -24,7 +25,7 @@ def _fail(store: Store, outbox: Outbox) -> None:
 
 def test_a_batch_that_failed_has_taken_no_number(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    outbox = Outbox(store)
+    outbox = Outbox(store, MatchRelations(store))
     with store.transaction():
         outbox.post([match(0), match(1)])
     with pytest.raises(Failed):
@@ -36,12 +37,12 @@ def test_a_batch_that_failed_has_taken_no_number(tmp_path: Path) -> None:
     assert [each.id for each in outbox.undelivered(10)] == [match(n).id for n in (0, 1, 5)]
     store.close()
     again = Store(tmp_path)
-    assert Outbox(again).next == 4
+    assert Outbox(again, MatchRelations(again)).next == 4
     again.close()
 
 
 def test_without_a_state_nothing_is_kept() -> None:
     store = Store(None)
-    outbox = Outbox(store)
+    outbox = Outbox(store, MatchRelations(store))
     outbox.post([match(0)])
     assert (outbox.next, outbox.count()) == (1, 0)

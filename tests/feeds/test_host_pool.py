@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -88,3 +89,22 @@ def test_closing_ends_the_threads_and_drops_what_waits() -> None:
     gate.set()
     until(lambda: not [t for t in threading.enumerate() if t.name.startswith("closing-")])
     assert len(done) <= 1
+
+
+def test_a_signal_that_ends_no_wait_is_handled_while_a_result_is_awaited() -> None:
+    """One that comes just before the wait begins does not end it, like one that another thread
+    gets."""
+    handled = threading.Event()
+    before = signal.signal(signal.SIGUSR1, lambda *_: handled.set())
+    crew: HostPool[bool] = HostPool(1, "signalled")
+
+    def job() -> bool:
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        return handled.wait(PATIENCE)
+
+    try:
+        crew.submit("a", job)
+        assert crew.next() is True
+    finally:
+        crew.close()
+        signal.signal(signal.SIGUSR1, before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.join.candidates import Candidate
-from broker.model import DocumentRef, Match, iso_time, match_id
+from broker.model import DocumentRef, Match, compact_json, iso_time
 from broker.query.catalog import Subscription
 from broker.results.construct import (
     construct,
@@ -18,6 +18,7 @@ from broker.results.construct import (
 )
 from broker.results.headline import headline
 from broker.results.joined import joined
+from broker.results.match_ids import id_suffix, match_id
 from broker.state.relations import StoredDocument
 from xscl.normal import ir
 from xscl.normal.template import Template
@@ -67,8 +68,9 @@ def match_of(
         result = element("result", times, "".join(map(_copy, env.values(), places.values())))
     else:
         result = element("result", times, "".join(item_xml(each, env) for each in delivery.select))
+    identities = [compact_json(each.identity) for each in stored]
     return Match(
-        id=match_id(subscription.id, subscription.text, [each.identity for each in stored], nodes),
+        id=match_id(subscription.id, subscription.text, id_suffix(identities, compact_json(nodes))),
         query=subscription.id,
         stream=subscription.publish,
         start_us=start,

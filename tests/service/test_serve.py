@@ -156,8 +156,7 @@ def test_what_keeps_it_from_starting_is_said_in_one_line(tmp_path: Path) -> None
         assert (done.returncode, done.stderr.strip()) == (
             1,
             f"broker: cannot listen on 127.0.0.1:{port}: Address already in use; give another "
-            "--port "
-            "(server.port), 0 for any that is free",
+            "--port (server.port), 0 for any that is free",
         )
         assert not (tmp_path / "other").exists()
     for name in ("spool.sqlite", "mailbox.sqlite", "broker.duckdb"):

@@ -15,6 +15,7 @@ quotation mark or a digit. A property test compares with reading every statement
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -176,12 +177,15 @@ _fixed: dict[str, tuple[int, ...] | None] = {}
 """By fingerprint the places of the literals that are not free; None if it occurred once."""
 _known: dict[tuple[str, ...], Known | None] = {}
 """By fingerprint and fixed literals what is known of such statements; None if one occurred."""
+_learning = threading.RLock()
+"""Held by those who add or forget; those who recall need none."""
 
 
 def forget() -> None:
     """Forget all statements."""
-    _fixed.clear()
-    _known.clear()
+    with _learning:
+        _fixed.clear()
+        _known.clear()
 
 
 def take_apart(text: str, start: int) -> Statement | None:
@@ -224,6 +228,13 @@ def remember(
     """Learn from a statement that was read, if one like it was read before. Returns the query;
     after it has learnt, as one that knows what those like it share. `read` reads the query at a
     place of a source."""
+    with _learning:
+        return _remember(statement, query, read)
+
+
+def _remember(
+    statement: Statement, query: ast.Query, read: Callable[[Source, int], ast.Query]
+) -> ast.Query:
     key, literals = statement.key, statement.literals
     if key not in _fixed:
         if len(_fixed) >= _MOST:

@@ -84,9 +84,8 @@ class Service:
             )
         except (ImportError, ValueError, httpx.InvalidURL) as error:
             raise Wrong(
-                "the proxy that the environment names (ALL_PROXY, HTTP_PROXY, HTTPS_PROXY) cannot "
-                "be "
-                f"used: {error}; name another one, or add {host} to NO_PROXY"
+                "the proxy that the environment names (ALL_PROXY, HTTP_PROXY, HTTPS_PROXY) "
+                f"cannot be used: {error}; name another one, or add {host} to NO_PROXY"
             ) from None
 
     def close(self) -> None:
@@ -194,9 +193,8 @@ class Service:
         if kind == "unauthorized":
             detail = (
                 f"{self.url} does not take the token {self._token_from}: give that of the "
-                "service's "
-                "state directory (--state), or of its setting server.token (--token-file, or the "
-                "variable BROKER_TOKEN)"
+                "service's state directory (--state), or of its setting server.token "
+                "(--token-file, or the variable BROKER_TOKEN)"
             )
         elif kind == "draining":
             detail = f"the service is stopping: {detail}; it accepts again once it is back"

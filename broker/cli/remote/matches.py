@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from broker.cli.match_formats import HEADERS, MATCH_FORMATS
+from broker.cli.match_formats import HEADERS, MATCH_FORMATS, format_option_of
 from broker.cli.remote.answers import line_of, lines_of
 from broker.cli.remote.client import Refused, Service, Unreachable, part
 from broker.cli.remote.options import patience_option, with_service
@@ -27,14 +27,10 @@ _LONGEST_PAUSE = 30.0
 Writer = Callable[[dict[str, Any]], None]
 
 id_argument = click.argument("id", required=False)
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(list(MATCH_FORMATS)),
-    default="text",
-    show_default=True,
-    help="For people, result documents, JSON lines as the API has them, CSV with a header, or a "
-    "line of a table each.",
+format_option = format_option_of(
+    "text",
+    "For people, result documents, JSON lines as the API has them, CSV with a header, or a line of "
+    "a table each.",
 )
 
 

@@ -134,8 +134,7 @@ class ChannelBody(Body):
     settings: Json = Field(
         default={},
         description="by kind. file: path, format, rotate_bytes, keep. webhook: url, secret, "
-        "events, "
-        "headers. mail: to, subject, every, limit, attach, format. pull: none",
+        "events, headers. mail: to, subject, every, limit, attach, format. pull: none",
         examples=[{"url": "https://example.org/hook"}],
     )
     ordered: bool = Field(
@@ -145,8 +144,7 @@ class ChannelBody(Body):
     replace: bool = Field(
         default=False,
         description="take the place of a channel of that name which is of another kind, leads "
-        "elsewhere "
-        "or has another subscription; else that is a conflict",
+        "elsewhere or has another subscription; else that is a conflict",
     )
 
 
