@@ -28,6 +28,7 @@ from bench.pipeline import run_spark
 from broker import Broker
 from broker.cli.replay import batches
 from broker.model import UNBOUNDED
+from broker.shared_match import each_match
 from feeds.archive import replay
 from feeds.rows import DocumentRow
 from xscl import ast
@@ -58,7 +59,7 @@ def library(rows: list[DocumentRow], times: dict[str, float]) -> set[str]:
                 break
             arrivals, _ = batch
             with cpu(times, "stage 2"):
-                matches = broker.engine.apply(arrivals)
+                matches = each_match(broker.engine.apply(arrivals))
                 broker.acknowledge(matches)
             found |= {
                 f"{m.query} {' '.join(d.id for d in m.documents)} "

@@ -19,9 +19,10 @@ from pathlib import Path
 from bench.end_to_end import items, subscriptions, text
 from bench.generate import rss
 from bench.measure import finish, parser
-from broker import Broker, Document, Match
+from broker import Broker, Document
 from broker.documents.arrow import Arrivals
 from broker.engine import Engine
+from broker.shared_match import SharedMatch
 from broker.spark.pipeline import STAGES, Progress, run_pipeline
 from broker.spark.session import start_session, stop_session
 from broker.spark.sources import json_source
@@ -45,7 +46,7 @@ class Timed:
 
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
-    ) -> list[Match]:
+    ) -> list[SharedMatch]:
         found = self._engine.apply(arrivals, now, position)
         self.ended.append(time.perf_counter())
         return found

@@ -18,6 +18,7 @@ from broker.documents.witnessing import witness
 from broker.engine import Engine
 from broker.model import UNBOUNDED, Limit, Match
 from broker.query.prepared import Compiled
+from broker.shared_match import SharedMatch, each_match
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
 from xscl.errors import Diagnostic, XsclError
@@ -121,17 +122,17 @@ class _Past:
         self.engine = Engine(Store(None), UNBOUNDED, limit=limit)
         self.engine.registry.subscribe(queries, first)
         self.documents = 0
-        self.matches: list[Match] = []
+        self._found: list[SharedMatch] = []
 
     def see(self, documents: Sequence[StoredDocument]) -> None:
         """Search documents of history, given in the order of their arrival."""
         self.documents += len(documents)
         rows = _rows(self.engine.matcher, documents)
-        self.matches += self.engine.history(documents, rows)
+        self._found += self.engine.history(documents, rows)
 
-    def in_order(self) -> list[Match]:
-        self.matches.sort(key=lambda match: (match.end_us, match.start_us))
-        return self.matches
+    def in_order(self) -> list[SharedMatch]:
+        self._found.sort(key=lambda match: (match.end_us, match.start_us))
+        return self._found
 
     @property
     def suspended(self) -> list[_Stopped]:
@@ -144,7 +145,7 @@ class _Past:
 
     def result(self) -> Backfilled:
         stopped = tuple([each.id for each in self.suspended])
-        return Backfilled(self.documents, self.in_order(), stopped)
+        return Backfilled(self.documents, each_match(self.in_order()), stopped)
 
 
 def _refuse_nested(queries: Sequence[Compiled]) -> None:

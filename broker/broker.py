@@ -30,6 +30,7 @@ from broker.model import (
     to_microseconds,
 )
 from broker.query.prepared import Compiled, compile_query
+from broker.shared_match import each_match
 from broker.state.store import Store
 from feeds.rows import DocumentRow
 from xscl.growth import growing
@@ -181,7 +182,7 @@ class Broker:
         `ArgumentError` if one of the batch is not a valid `Document`; then none is processed.
         """
         at = None if now is None else to_microseconds(now)
-        return self.engine.apply(self.arrivals(documents, at), at)
+        return each_match(self.engine.apply(self.arrivals(documents, at), at))
 
     def arrivals(self, documents: Iterable[Document], now: int | None = None) -> Arrivals:
         """Documents with their witnesses by the current patterns, as the engine takes them. `now`
@@ -192,11 +193,11 @@ class Broker:
 
     def undelivered(self, limit: int = 1_000) -> list[Match]:
         """With a state directory: matches not yet acknowledged, oldest first."""
-        return self.engine.undelivered(limit)
+        return each_match(self.engine.undelivered(limit))[:limit]
 
     def acknowledge(self, matches: Iterable[Match | str]) -> None:
         """Delete matches, given as such or by their ids, from the outbox."""
-        self.engine.acknowledge(m.id if isinstance(m, Match) else m for m in matches)
+        self.engine.acknowledge_ids(m.id if isinstance(m, Match) else m for m in matches)
 
     def dead_letters(self) -> list[DeadLetter]:
         """Documents that were not admitted, oldest first."""

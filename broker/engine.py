@@ -31,7 +31,6 @@ from broker.model import (
     UNBOUNDED,
     DeadLetter,
     Limit,
-    Match,
     Registered,
     Revisions,
     Status,
@@ -40,10 +39,19 @@ from broker.model import (
 )
 from broker.query.prepared import Compiled
 from broker.results.contents import Contents
-from broker.results.matches import Result, apart, as_document, in_order, results
+from broker.results.matches import (
+    Result,
+    apart,
+    as_document,
+    derived,
+    in_order,
+    results,
+    without_cut,
+)
 from broker.results.publisher import Plans
 from broker.results.undelivered import restored
 from broker.retention import Retained, Retention
+from broker.shared_match import SharedMatch
 from broker.state.outbox import Outbox
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
@@ -225,9 +233,9 @@ class Engine:
 
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
-    ) -> list[Match]:
+    ) -> list[SharedMatch]:
         """Apply a batch in one transaction; returns the matches that it completes, in order of
-        their end.
+        their end, each for all subscribers that share it.
 
         How documents are cut into batches changes no match. On an exception the transaction is
         rolled back. A document dated after `now` is admitted, but does not move the watermark
@@ -259,7 +267,7 @@ class Engine:
         self.clock.lap("commit")
         return matches
 
-    def history(self, documents: Sequence[StoredDocument], rows: pa.Table) -> list[Match]:
+    def history(self, documents: Sequence[StoredDocument], rows: pa.Table) -> list[SharedMatch]:
         """The matches that stored documents of another engine complete, given with their witness
         rows; the documents keep their numbers. Results of matches do not become documents here."""
         self.joiner.refresh()
@@ -295,11 +303,12 @@ class Engine:
         while found:
             complete += [f for f in found if not f.hidden]
             read = self.catalog.read
-            derived = [f for f in found if f.match.stream is not None and read[f.match.stream]]
-            derived.sort(key=Result.order)
-            published = witnessed(self.matcher, [as_document(f.match) for f in derived])
+            flowing = derived(
+                f for f in found if f.match.stream is not None and read[f.match.stream]
+            )
+            published = witnessed(self.matcher, [as_document(f.match) for f in flowing])
             run: list[Admitted] = []
-            for position, (f, row) in enumerate(zip(derived, published.documents, strict=True)):
+            for position, (f, row) in enumerate(zip(flowing, published.documents, strict=True)):
                 doc = self.admission.allocate_number()
                 if row.error is not None:
                     self.letter_table.add([(row, row.error)], now)
@@ -312,7 +321,8 @@ class Engine:
         if self.limits.cuts:
             # Matches of derived documents count towards the limit of the document that caused them,
             # so only now is it known which results are beyond a limit.
-            complete = [f for f in complete if self.limits.receives(f.number, f.docs)]
+            left = [without_cut(f, self.limits) for f in complete]
+            complete = [f for f in left if f is not None]
         return complete
 
     def _process(self, run: list[Admitted], arrivals: Arrivals, now: int | None) -> list[Result]:
@@ -350,11 +360,11 @@ class Engine:
             found = results(
                 self.contents, self._plans, templates.shapes, limits, documents, candidates
             )
-        limits.count(len(documents), searched, [f.number for f in found])
+        limits.count(len(documents), searched, [n for f in found for n in f.numbers])
         self.clock.lap("publish")
         return found
 
-    def post(self, matches: Sequence[Match]) -> None:
+    def post(self, matches: Sequence[SharedMatch]) -> None:
         """Add matches to the outbox, in the current transaction."""
         self.outbox.post(matches)
 
@@ -424,14 +434,19 @@ class Engine:
 
     # -- delivery ----------------------------------------------------------------------------
 
-    def undelivered(self, limit: int = 1_000) -> list[Match]:
-        """Matches that are not acknowledged, oldest first."""
+    def undelivered(self, limit: int = 1_000) -> list[SharedMatch]:
+        """Matches that are not acknowledged, oldest first: as few as have `limit` subscribers."""
         return restored(self.outbox.undelivered(limit))
 
-    def acknowledge(self, ids: Iterable[str]) -> None:
-        """Delete matches from the outbox, by their ids."""
+    def acknowledge(self, matches: Iterable[SharedMatch]) -> None:
+        """Delete matches that `apply` or `undelivered` has returned from the outbox."""
         self._ready()
-        self.outbox.acknowledge(ids)
+        self.outbox.acknowledge(matches)
+
+    def acknowledge_ids(self, ids: Iterable[str]) -> None:
+        """Delete the matches of these ids from the outbox, each of one subscriber."""
+        self._ready()
+        self.outbox.acknowledge_ids(ids)
 
     # -- dead letters --------------------------------------------------------------------------
 

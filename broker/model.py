@@ -138,16 +138,9 @@ class DocumentRef:
 class Rendering(Protocol):
     """From what the parts of a match are derived that are made when somebody reads them."""
 
-    docs: tuple[int, ...]
-    """The numbers of its documents in the state."""
-
     def derive_documents(self) -> tuple[DocumentRef, ...]: ...
     def derive_values(self) -> dict[str, list[str]]: ...
     def derive_result(self, match: Match) -> str: ...
-
-    def dumps(self, match: Match) -> str:
-        """The match without its id and the contents of its documents, as JSON."""
-        ...
 
 
 class _Derived:
@@ -220,47 +213,12 @@ class Match(_Derived):
             return value
 
     @property
-    def rendering(self) -> Rendering | None:
-        """From what it is derived; None if it was made whole."""
-        return getattr(self, "_rendering", None)
-
-    @property
     def start(self) -> datetime:
         return to_datetime(self.start_us)
 
     @property
     def end(self) -> datetime:
         return to_datetime(self.end_us)
-
-    def dumps(self) -> tuple[str, bytes]:
-        """The match as two parts, from which `loads` restores it: JSON without the result, and the
-        result, which is long and need not be escaped."""
-        plain = {
-            "id": self.id,
-            "query": self.query,
-            "stream": self.stream,
-            "start": self.start_us,
-            "end": self.end_us,
-            "documents": [
-                (d.id, d.stream, d.timestamp_us, d.title, d.link, d.feed) for d in self.documents
-            ],
-            "values": self.values,
-            "nodes": self.nodes,
-            "joined": self.joined,
-        }
-        return compact_json(plain), self.result.encode("utf-8", "surrogatepass")
-
-    @classmethod
-    def loads(cls, text: str, result: bytes) -> Match:
-        plain = json.loads(text) | {"result": result.decode("utf-8", "surrogatepass")}
-        return cls(
-            start_us=plain.pop("start"),
-            end_us=plain.pop("end"),
-            documents=tuple(DocumentRef(*d) for d in plain.pop("documents")),
-            nodes=tuple(plain.pop("nodes")),
-            joined=tuple(map(tuple, plain.pop("joined", ()))),
-            **plain,
-        )
 
     def to_json(self) -> dict[str, Any]:
         """The public form, for JSON lines."""

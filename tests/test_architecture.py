@@ -39,12 +39,13 @@ MAY_IMPORT = {
     "feeds": (),
     "broker.errors": (),
     "broker.model": ("broker.errors",),
+    "broker.shared_match": ("broker.text", "broker.model"),
     "broker.stopwatch": (),
     "broker.text": ("broker.model", "xscl"),
     "broker.settings": ("broker.text", "xscl"),
-    "broker.state": ("broker.errors", "broker.model"),
+    "broker.state": ("broker.shared_match", "broker.errors", "broker.model"),
     "broker.documents": ("broker.state", "broker.model", "feeds", "xscl"),
-    "broker.query": ("broker.model", "xscl"),
+    "broker.query": ("broker.shared_match", "broker.model", "xscl"),
     "broker.join": ("broker.query", "broker.model", "xscl"),
     "broker.explain": ("broker.join", "broker.query", "broker.model", "xscl"),
     "broker.subscriptions": (
@@ -56,35 +57,42 @@ MAY_IMPORT = {
     ),
     "broker.results": (
         *("broker.subscriptions", "broker.join", "broker.query", "broker.state"),
-        *("broker.model", "feeds", "xscl"),
+        *("broker.shared_match", "broker.text", "broker.model", "feeds", "xscl"),
     ),
     "broker.engine": (
         *("broker.results", "broker.retention", "broker.subscriptions", "broker.join"),
         *("broker.query", "broker.documents", "broker.state", "broker.model"),
-        "broker.stopwatch",
+        *("broker.shared_match", "broker.stopwatch"),
     ),
     "broker.figures": ("broker.engine", "broker.model"),
     "broker.backfill": (
         *("broker.engine", "broker.query", "broker.documents", "broker.state", "broker.model"),
-        "xscl",
+        *("broker.shared_match", "xscl"),
     ),
     "broker.broker": (
         *("broker.backfill", "broker.engine", "broker.join", "broker.query"),
         *("broker.documents", "broker.state", "broker.errors", "broker.model", "feeds", "xscl"),
+        "broker.shared_match",
     ),
     "broker": (
         *("broker.broker", "broker.backfill", "broker.state", "broker.errors", "broker.model"),
         "xscl",
     ),
-    "broker.spark": ("broker.documents", "broker.stopwatch", "broker.model", "feeds", "xscl"),
-    "broker.delivery": ("broker.state", "broker.text", "broker.model", "feeds"),
+    "broker.spark": (
+        *("broker.documents", "broker.shared_match", "broker.stopwatch", "broker.model", "feeds"),
+        "xscl",
+    ),
+    "broker.delivery": (
+        *("broker.state", "broker.shared_match", "broker.text", "broker.model", "feeds"),
+    ),
     "broker.service.core": (
         *("broker.delivery", "broker.figures", "broker.engine", "broker.documents"),
         *("broker.settings", "broker.state", "broker.model", "feeds", "xscl"),
+        "broker.shared_match",
     ),
     "broker.service.pipeline": (
         *("broker.service.core", "broker.spark", "broker.delivery", "broker.documents"),
-        *("broker.state", "broker.model", "feeds"),
+        *("broker.state", "broker.shared_match", "feeds"),
     ),
     "broker.service": (
         *("broker.service.pipeline", "broker.service.core", "broker.spark", "broker.delivery"),
@@ -100,6 +108,7 @@ MAY_IMPORT = {
         *("broker.service.api", "broker.service", "broker.broker", "broker.explain"),
         *("broker.spark", "broker.delivery", "broker.documents", "broker.query"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
+        "broker.shared_match",
     ),
     "broker.cli.feeds": (
         *("broker.cli", "broker.service", "broker.text", "broker.model", "feeds"),

@@ -24,6 +24,7 @@ from broker.cli.shared import (
     state_option,
 )
 from broker.model import Revisions
+from broker.shared_match import each_match
 
 if TYPE_CHECKING:
     from broker.documents.arrow import Arrivals
@@ -81,7 +82,7 @@ def replay(
         )
         try:
             for arrivals, now in batches(rows, broker.engine.matcher):
-                matches = broker.engine.apply(arrivals, now)
+                matches = each_match(broker.engine.apply(arrivals, now))
                 with work.aside():
                     delivery(matches)
                 items += len(arrivals.documents)

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from broker.delivery import places
 from broker.delivery.model import Channel, Disabled, Done, EventsSent, Failed, Report, Status
 from broker.delivery.tables import count
 from broker.delivery.targets import FileTarget, check_name, prepared, target
@@ -18,6 +19,9 @@ _COLUMNS = (
     "last_success, failing_since, reason, delivered, draining, number, "
     "generation, version, state"
 )
+
+_MARKS = 500
+"""Parameters of one statement."""
 
 
 def load(db: sqlite3.Connection, condition: str = "TRUE", *parameters: Any) -> list[Channel]:
@@ -181,31 +185,43 @@ def move(db: sqlite3.Connection, channel: Channel, cursor: int) -> None:
 def pending(db: sqlite3.Connection, channel: Channel, upto: int, limit: int = -1) -> int:
     """How many matches after its cursor and up to number `upto` a channel has to deliver; counted
     up to `limit`."""
-    source, wanted = _behind(db, channel)
-    found = db.execute(
-        f"SELECT count(*) FROM (SELECT 1 {source} AND n <= ? LIMIT ?)", (*wanted, upto, limit)
-    ).fetchone()
-    return int(found[0])
+    if channel.subscription is None:
+        sql = f"SELECT count(*) FROM (SELECT 1 {places.OF_ALL} LIMIT ?3)"
+        return int(db.execute(sql, (channel.cursor, upto, limit)).fetchone()[0])
+    numbers = subscription_numbers(db, [channel.subscription])
+    return places.count_of(db, numbers, channel.cursor, upto, limit)
+
+
+def ahead(
+    db: sqlite3.Connection, channel: Channel, limit: int, upto: int = places.LAST
+) -> list[places.Place]:
+    """The places of the next matches after its cursor and up to number `upto` that a channel has to
+    deliver."""
+    if channel.subscription is None:
+        return places.of_all(db, channel.cursor, limit, upto)
+    numbers = subscription_numbers(db, [channel.subscription])
+    return places.of_subscriptions(db, numbers, channel.cursor, limit, upto)
 
 
 def oldest(db: sqlite3.Connection, channel: Channel) -> int | None:
     """When the first match that a channel has to deliver entered the log (microseconds)."""
-    source, wanted = _behind(db, channel)
-    found = db.execute(f"SELECT taken {source} ORDER BY n LIMIT 1", wanted).fetchone()
-    return None if found is None else int(found[0])
+    found = ahead(db, channel, 1)
+    if not found:
+        return None
+    ((row, _),) = found
+    (taken,) = db.execute("SELECT taken FROM match WHERE n = ?", (row,)).fetchone()
+    return int(taken)
 
 
-def _behind(db: sqlite3.Connection, channel: Channel) -> tuple[str, list[int]]:
-    """FROM and WHERE, with parameters, for the matches after a channel's cursor."""
-    if channel.subscription is None:
-        return "FROM match WHERE n > ?", [channel.cursor]
-    rows = db.execute("SELECT number FROM subscription WHERE name = ?", (channel.subscription,))
-    numbers = [number for (number,) in rows]
-    marks = ",".join("?" * len(numbers))
-    return (
-        f"FROM match INDEXED BY match_subscription WHERE n > ? AND subscription IN ({marks})",
-        [channel.cursor, *numbers],
-    )
+def subscription_numbers(db: sqlite3.Connection, names: Sequence[str]) -> list[int]:
+    """The numbers of the subscriptions of these names, also of dropped ones."""
+    found: list[int] = []
+    for start in range(0, len(names), _MARKS):
+        part = names[start : start + _MARKS]
+        marks = ",".join("?" * len(part))
+        rows = db.execute(f"SELECT number FROM subscription WHERE name IN ({marks})", part)
+        found += [number for (number,) in rows]
+    return found
 
 
 def schedule_retry(db: sqlite3.Connection, channel: Channel, n: int) -> None:

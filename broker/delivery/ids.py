@@ -15,15 +15,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from broker.shared_match import ID as _ID
+from broker.shared_match import SharedMatch
 from broker.state.known_keys import KnownKeys
 
 REMEMBERED = 2_000_000
 """How many ids are remembered; each takes eight bytes of memory and twenty of the file."""
 
-_ID = 16
 _SIZE = 20
 _SPREAD = 0x9E3779B97F4A7C15
-_MASK = 2**64 - 1
 _HEX = 32
 
 
@@ -37,23 +37,36 @@ def packed(match_id: str) -> bytes:
     return hashlib.blake2b(match_id.encode("utf-8", "surrogatepass"), digest_size=_ID).digest()
 
 
-def entry(match_id: str, subscription: int) -> bytes:
-    """The bytes that identify a match: its id, and the number of its subscription.
+def entries(match: SharedMatch, subscriptions: Sequence[int]) -> bytes:
+    """The bytes that identify matches, one after another: the id of each, and the number of its
+    subscription.
 
     A subscription that is dropped and made again has another number: what it finds is new.
     """
-    return packed(match_id) + subscription.to_bytes(_SIZE - _ID, "big")
+    ids = match.ids if match.named is None else packed(match.named)
+    if len(subscriptions) == 1:
+        return ids + subscriptions[0].to_bytes(_SIZE - _ID, "big")
+    table = np.empty((len(subscriptions), _SIZE), np.uint8)
+    table[:, :_ID] = np.frombuffer(ids, np.uint8).reshape(-1, _ID)
+    numbers = np.array(subscriptions, ">u4")
+    table[:, _ID:] = numbers.view(np.uint8).reshape(-1, _SIZE - _ID)
+    return table.tobytes()
 
 
-def _key(entry: bytes) -> int:
-    number = int.from_bytes(entry[_ID:], "big")
-    return int.from_bytes(entry[:8], "big") ^ (number * _SPREAD & _MASK)
+def count(entries: bytes) -> int:
+    """How many entries these are."""
+    return len(entries) // _SIZE
 
 
-def _keys(blob: bytes) -> npt.NDArray[np.uint64]:
-    entries = np.frombuffer(blob, np.uint8).reshape(-1, _SIZE)
-    starts = np.ascontiguousarray(entries[:, :8]).view(">u8").ravel().astype(np.uint64)
-    numbers = np.ascontiguousarray(entries[:, _ID:]).view(">u4").ravel().astype(np.uint64)
+def each(entries: bytes) -> list[bytes]:
+    """Entries one by one."""
+    return [entries[at : at + _SIZE] for at in range(0, len(entries), _SIZE)]
+
+
+def _keys(entries: bytes) -> npt.NDArray[np.uint64]:
+    table = np.frombuffer(entries, np.uint8).reshape(-1, _SIZE)
+    starts = np.ascontiguousarray(table[:, :8]).view(">u8").ravel().astype(np.uint64)
+    numbers = np.ascontiguousarray(table[:, _ID:]).view(">u4").ravel().astype(np.uint64)
     return starts ^ (numbers * np.uint64(_SPREAD))
 
 
@@ -78,30 +91,27 @@ class Ids:
         self._memory = KnownKeys(_keys(b"".join(blobs)))
         self.size = size
 
-    def known(self, db: sqlite3.Connection, entries: Sequence[bytes]) -> set[bytes]:
-        """The given entries that were stored before."""
-        by_key = {_key(entry): entry for entry in entries}
-        suspects = {by_key[key] for key in self._memory.intersection(list(by_key))}
-        if len(by_key) < len(set(entries)):  # two of one key: ask for both
-            suspects.update(entries)
+    def known(self, db: sqlite3.Connection, entries: bytes) -> set[bytes] | None:
+        """Those of the given entries that were stored before; None if none was, and none is given
+        twice."""
+        keys: list[int] = _keys(entries).tolist()
+        hits = set(self._memory.intersection(keys))
+        if not hits:
+            return None if len(set(keys)) == len(keys) else set()
+        suspects = {e for e, key in zip(each(entries), keys, strict=True) if key in hits}
         found: set[bytes] = set()
-        if suspects:
-            # Usually the newest batch, come again after a crash.
-            for blobs in db.execute("SELECT ids, left_out FROM taken ORDER BY batch DESC"):
-                for blob in blobs:
-                    found.update(
-                        suspects.intersection(
-                            blob[at : at + _SIZE] for at in range(0, len(blob), _SIZE)
-                        )
-                    )
-                if len(found) == len(suspects):
-                    break
+        # Usually the newest batch, come again after a crash.
+        for blobs in db.execute("SELECT ids, left_out FROM taken ORDER BY batch DESC"):
+            for blob in blobs:
+                found.update(suspects.intersection(each(blob)))
+            if len(found) == len(suspects):
+                break
         return found
 
-    def add(self, entries: Sequence[bytes]) -> None:
+    def add(self, entries: bytes) -> None:
         """Add entries to the memory; to be called after the commit that stored them."""
-        self._memory.add([_key(entry) for entry in entries])
-        self.size += len(entries)
+        self._memory.add(_keys(entries).tolist())
+        self.size += len(entries) // _SIZE
 
     def trim(self, db: sqlite3.Connection, oldest: int) -> None:
         """Forget the batches in the file beyond the newest ids that hold nothing from `oldest` on,
@@ -125,14 +135,13 @@ class Ids:
             self.load(db)
 
 
-def store(
-    db: sqlite3.Connection, at: int, first: int, ids: Sequence[bytes], left_out: Sequence[bytes]
-) -> None:
-    """Remember a batch: the ids of the matches numbered from `first` on, and of those left out."""
+def store(db: sqlite3.Connection, at: int, first: int, ids: bytes, left_out: bytes) -> None:
+    """Remember a batch: the entries of the matches numbered from `first` on, and of those left
+    out."""
     if ids or left_out:
         db.execute(
             "INSERT INTO taken (at, first, ids, left_out) VALUES (?, ?, ?, ?)",
-            (at, first, b"".join(ids), b"".join(left_out)),
+            (at, first, ids, left_out),
         )
 
 

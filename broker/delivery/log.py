@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from broker.delivery import ids
+from broker.delivery import ids, places
+from broker.delivery.audiences import Audiences
+from broker.delivery.channels import subscription_numbers
 from broker.delivery.model import Delivered
 from broker.delivery.tables import Database, count
 from broker.delivery.throttle import MOST, Throttles
 from broker.model import MICROSECONDS, Match
+from broker.shared_match import SharedMatch
 
 Changed = Callable[[Collection[str] | None], None]
 """Called with the subscriptions that have new matches, or None if something else changed."""
 
-_MATCH = "n, taken, head, result, left_out"
+_Piece = tuple[SharedMatch, Sequence[int], bytes, int]
+"""A row to be: the match, the numbers of its subscriptions, its entries (see `ids`), and how many
+matches were left out before it."""
 
 
 class Log:
@@ -46,6 +52,7 @@ class Log:
         with self.db.transaction() as db:
             self._ids = ids.Ids(db, remembered)
             self._throttles = Throttles(db, throttled)
+            self._audiences = Audiences()
             self._numbers: dict[str, int] = dict(
                 db.execute("SELECT name, max(number) FROM subscription GROUP BY name")
             )
@@ -60,56 +67,102 @@ class Log:
 
     # -- the log -----------------------------------------------------------------------------------
 
-    def take(self, matches: Sequence[Match], now: int | None = None) -> int:
+    def take(self, matches: Sequence[Match | SharedMatch], now: int | None = None) -> int:
         """Append matches, in order, in one transaction; those that were appended before are
         skipped.
 
-        Returns how many were appended. A match that a throttle leaves out is counted by the
-        throttle, but not appended.
+        Returns how many were appended, each subscriber's counted. A match that a throttle leaves
+        out is counted by the throttle, but not appended.
         """
         if not matches:
             return 0
         now = self.now() if now is None else now
-        with self.db.transaction() as db:
-            numbers = self._number(db, {match.query for match in matches})
-            entries = [ids.entry(match.id, numbers[match.query]) for match in matches]
-            known = self._ids.known(db, entries)
-            throttled = self._throttles
-            rows: list[tuple[int, int, int, int, bytes, bytes]] = []
-            logged: list[bytes] = []
-            left_out: list[bytes] = []
-            first = n = self._last + 1
-            for match, entry in zip(matches, entries, strict=True):
+        given = [m if isinstance(m, SharedMatch) else SharedMatch.of(m) for m in matches]
+        names = set[str]().union(*[match.queries for match in given])
+        with self._audiences.changing(self.db) as db:
+            new = self._number(db, names)
+            numbers = ChainMap(new, self._numbers) if new else self._numbers
+            logged, left_out = self._append(db, given, numbers, now)
+        self._numbers.update(new)
+        self._ids.add(logged + left_out)
+        taken = ids.count(logged)
+        self._last += taken
+        if taken:
+            self._notify(names)
+        return taken
+
+    def _append(
+        self,
+        db: sqlite3.Connection,
+        matches: Sequence[SharedMatch],
+        numbers: Mapping[str, int],
+        now: int,
+    ) -> tuple[bytes, bytes]:
+        """Append matches of numbered subscriptions; returns the entries of those that are in the
+        log now, and of those that were left out."""
+        subscriptions = [[numbers[name] for name in match.queries] for match in matches]
+        entries = [*map(ids.entries, matches, subscriptions)]
+        known = self._ids.known(db, b"".join(entries))
+        rows: list[tuple[int, int, int, int, str | bytes, bytes, bytes | None]] = []
+        logged: list[bytes] = []
+        left_out: list[bytes] = []
+        n = self._last
+        for match, own, blob in zip(matches, subscriptions, entries, strict=True):
+            pieces: Iterable[_Piece] = ((match, own, blob, 0),)
+            if known is not None or not self._throttles.isdisjoint(match.queries):
+                pieces = self._admitted(db, match, own, blob, known, left_out)
+            for piece, members, taken, before in pieces:
+                n += len(members)
+                head, result = piece.dumps()
+                audience = self._audiences.of(db, members)
+                encoded = head.encode("utf-8", "surrogatepass")
+                rows.append((n, audience, now, before, encoded, result, piece.ids or None))
+                logged.append(taken)
+        db.executemany(
+            "INSERT INTO match (n, audience, taken, left_out, head, result, ids) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+        inside, outside = b"".join(logged), b"".join(left_out)
+        ids.store(db, now, self._last + 1, inside, outside)
+        new, left = ids.count(inside), ids.count(outside)
+        count(db, "taken", "", new)
+        count(db, "left_out", "", left)
+        count(db, "repeated", "", sum(map(len, matches)) - new - left)
+        return inside, outside
+
+    def _admitted(
+        self,
+        db: sqlite3.Connection,
+        match: SharedMatch,
+        subscriptions: Sequence[int],
+        entries: bytes,
+        known: set[bytes] | None,
+        left_out: list[bytes],
+    ) -> list[_Piece]:
+        """A match for those of its subscribers that do not have it yet, and are not throttled; one
+        with a throttle has it apart, since its matches are others the next time."""
+        found: list[_Piece] = []
+        common: list[int] = []
+        each = ids.each(entries)
+        for place, entry in enumerate(each):
+            if known is not None:
                 if entry in known:
                     continue
                 known.add(entry)
-                before = 0
-                if match.query in throttled:
-                    admitted = throttled.admit(db, match)
-                    if admitted is None:
-                        left_out.append(entry)
-                        continue
-                    before = admitted
-                head, result = match.dumps()
-                number = numbers[match.query]
-                rows.append((n, number, now, before, head.encode("utf-8", "surrogatepass"), result))
-                logged.append(entry)
-                n += 1
-            db.executemany(
-                "INSERT INTO match (n, subscription, taken, left_out, head, result) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                rows,
-            )
-            ids.store(db, now, first, logged, left_out)
-            count(db, "taken", "", len(logged))
-            count(db, "left_out", "", len(left_out))
-            count(db, "repeated", "", len(matches) - len(logged) - len(left_out))
-        self._last = n - 1
-        self._numbers.update(numbers)
-        self._ids.add(logged + left_out)
-        if rows:
-            self._notify({match.query for match in matches})
-        return len(rows)
+            if match.queries[place] not in self._throttles:
+                common.append(place)
+                continue
+            before = self._throttles.admit(db, match[place])
+            if before is None:
+                left_out.append(entry)
+            else:
+                found.append((match.only([place]), [subscriptions[place]], entry, before))
+        if common:
+            members = [subscriptions[place] for place in common]
+            blob = b"".join([each[place] for place in common])
+            found.insert(0, (match.only(common), members, blob, 0))
+        return found
 
     def begin_behind(self, n: int) -> int | None:
         """In a new file, number matches and events above n; returns n, or None if the file has
@@ -137,13 +190,10 @@ class Log:
         ((last,),) = self.db.rows("SELECT max(seq) FROM sqlite_sequence WHERE name = 'match'")
         return last or 0
 
-    def _number(self, db: sqlite3.Connection, names: Iterable[str]) -> dict[str, int]:
-        """The numbers of subscriptions; those without one get one."""
-        numbers = {}
-        for name in names:
-            number = self._numbers.get(name)
-            numbers[name] = self._new_number(db, name) if number is None else number
-        return numbers
+    def _number(self, db: sqlite3.Connection, names: Collection[str]) -> dict[str, int]:
+        """Numbers for those subscriptions that have none."""
+        missing = [name for name in names if name not in self._numbers]
+        return {name: self._new_number(db, name) for name in missing}
 
     def _new_number(self, db: sqlite3.Connection, name: str) -> int:
         number = db.execute("INSERT INTO subscription (name) VALUES (?)", (name,)).lastrowid
@@ -152,9 +202,8 @@ class Log:
 
     def at(self, numbers: Sequence[int]) -> list[Delivered]:
         """The matches of these numbers that are still stored."""
-        marks = ",".join("?" * len(numbers))
-        rows = self.db.rows(f"SELECT {_MATCH} FROM match WHERE n IN ({marks})", *numbers)
-        return [_delivered(row) for row in rows]
+        with self.db.snapshot() as db:
+            return places.load(db, places.at(db, numbers))
 
     def last(self) -> int:
         """The highest number in the log so far, 0 if none."""
@@ -165,40 +214,27 @@ class Log:
     ) -> list[Delivered]:
         """The matches with n > after of one subscription, of several, or (None) of all; oldest
         first."""
-        if subscription is None:
-            sql = f"SELECT {_MATCH} FROM match WHERE n > ? ORDER BY n LIMIT ?"
-            return [_delivered(row) for row in self.db.rows(sql, after, limit)]
-        names = [subscription] if isinstance(subscription, str) else subscription
-        return self._of(names, "AND n > ? ORDER BY n", after, limit)
+        with self.db.snapshot() as db:
+            if subscription is None:
+                return places.load(db, places.of_all(db, after, limit))
+            names = [subscription] if isinstance(subscription, str) else subscription
+            numbers = subscription_numbers(db, names)
+            return places.load(db, places.of_subscriptions(db, numbers, after, limit))
 
     def latest(self, subscription: str, limit: int) -> list[Delivered]:
         """The newest matches of a subscription, newest first."""
-        return self._of([subscription], "ORDER BY n DESC", limit)
-
-    def _of(self, names: Sequence[str], which: str, *parameters: int) -> list[Delivered]:
-        """Matches of subscriptions; the last parameter is the limit."""
-        wanted = self._all_numbers(names)
-        if not wanted:
-            return []
-        # Their places first, in the index: left alone, SQLite may walk through the whole log, or
-        # sort whole rows.
-        order = which[which.index("ORDER") :]
-        rows = self.db.rows(
-            f"SELECT {_MATCH} FROM match WHERE n IN ("
-            "SELECT n FROM match INDEXED BY match_subscription "
-            f"WHERE subscription IN ({','.join('?' * len(wanted))}) {which} LIMIT ?) {order}",
-            *wanted,
-            *parameters,
-        )
-        return [_delivered(row) for row in rows]
+        with self.db.snapshot() as db:
+            numbers = subscription_numbers(db, [subscription])
+            found = places.of_subscriptions(db, numbers, 0, limit, newest=True)
+            return places.load(db, found)
 
     def find(self, match_id: str) -> Delivered | None:
         """A match of the log by its id."""
-        with self.db.reading() as db:
+        with self.db.snapshot() as db:
             for n in ids.find(db, match_id):
-                row = db.execute(f"SELECT {_MATCH} FROM match WHERE n = ?", (n,)).fetchone()
-                if row is not None and (found := _delivered(row)).match.id == match_id:
-                    return found
+                for found in places.load(db, places.at(db, [n])):
+                    if found.match.id == match_id:
+                        return found
         return None
 
     def holds(self, subscription: str) -> bool:
@@ -206,22 +242,12 @@ class Log:
         dropped before."""
         number = self._numbers.get(subscription)
         return number is not None and bool(
-            self.db.rows("SELECT 1 FROM match WHERE subscription = ? LIMIT 1", number)
-        )
-
-    def _all_numbers(self, names: Sequence[str]) -> list[int]:
-        """The numbers of the subscriptions of these names, also of dropped ones."""
-        found: list[int] = []
-        for start in range(0, len(names), 500):
-            part = names[start : start + 500]
-            found += (
-                number
-                for (number,) in self.db.rows(
-                    f"SELECT number FROM subscription WHERE name IN ({','.join('?' * len(part))})",
-                    *part,
-                )
+            self.db.rows(
+                "SELECT 1 FROM member CROSS JOIN match USING (audience)"
+                " WHERE subscription = ? LIMIT 1",
+                number,
             )
-        return found
+        )
 
     def watch(self, callback: Changed) -> Callable[[], None]:
         """Register a function to call after each change, in any thread; returns the function that
@@ -232,8 +258,3 @@ class Log:
     def _notify(self, names: Collection[str] | None) -> None:
         for listener in list(self._listeners):
             listener(names)
-
-
-def _delivered(row: tuple[int, int, bytes, bytes, int]) -> Delivered:
-    n, taken, head, result, left_out = row
-    return Delivered(n, taken, Match.loads(head.decode("utf-8", "surrogatepass"), result), left_out)

@@ -383,14 +383,15 @@ class Mailbox(Log):
                         id = channel.subscription or ""
                         upto = upkeep.last_before(db, id, numbers.get(id))
                     channels.drain(db, channel, upto)
-                left = [*numbers.values()] if pending == "drop" else []
-                left = [number for number in left if upkeep.remove_some_of(db, number)]
+                gone = [*numbers.values()] if pending == "drop" else []
+                left = [empty for number in gone for empty in upkeep.remove_member(db, number)]
+                left = [audience for audience in left if upkeep.remove_some_of(db, audience)]
                 renewed = {id: self._new_number(db, id) for id in numbers}
             self._numbers.update(renewed)
         self._changed()
         while left:
             with self.db.transaction() as db:
-                left = [number for number in left if upkeep.remove_some_of(db, number)]
+                left = [audience for audience in left if upkeep.remove_some_of(db, audience)]
         self._finish_draining()
 
     def left_of(self, prefix: str) -> set[str]:
@@ -401,7 +402,8 @@ class Mailbox(Log):
                 " = ? UNION SELECT subscription FROM throttle WHERE substr(subscription, 1, ?) = ?"
                 " UNION SELECT name FROM (SELECT name, max(number) AS latest FROM subscription"
                 " WHERE substr(name, 1, ?) = ? GROUP BY name)"
-                " WHERE EXISTS (SELECT 1 FROM match WHERE subscription = latest)",
+                " WHERE EXISTS (SELECT 1 FROM member CROSS JOIN match USING (audience)"
+                " WHERE member.subscription = latest)",
                 (len(prefix), prefix) * 3,
             )
             return {id for (id,) in found}
@@ -425,10 +427,8 @@ class Mailbox(Log):
         removed = upkeep.retain(
             self.db,
             self._ids,
-            delivered,
-            undelivered,
-            max_bytes,
-            dead,
+            self._audiences,
+            upkeep.Keep(delivered, undelivered, max_bytes, dead),
             self.now() if now is None else now,
         )
         self._finish_draining()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x58424D42
 """The application id in the file's header ("XBMB"), by which `file` and this program recognise a
 mailbox."""
@@ -73,7 +73,21 @@ CREATE TABLE event (
 CREATE TABLE counter (
     name TEXT NOT NULL, kind TEXT NOT NULL, value INTEGER NOT NULL,
     PRIMARY KEY (name, kind)) WITHOUT ROWID;
-"""
+""",
+    # Until then a row was the match of one subscription, with its id in the head.
+    2: """
+CREATE TABLE audience (number INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL UNIQUE);
+CREATE TABLE member (
+    subscription INTEGER NOT NULL, audience INTEGER NOT NULL, back INTEGER NOT NULL,
+    PRIMARY KEY (subscription, audience)) WITHOUT ROWID;
+CREATE UNIQUE INDEX member_place ON member (audience, back);
+INSERT INTO audience SELECT DISTINCT subscription, subscription FROM match;
+INSERT INTO member SELECT number, number, 0 FROM audience;
+DROP INDEX match_subscription;
+ALTER TABLE match RENAME COLUMN subscription TO audience;
+ALTER TABLE match ADD COLUMN ids BLOB;
+CREATE INDEX match_audience ON match (audience)
+""",
 }
 """The migration to each version from the one before; version 0 is an empty file."""
 
@@ -178,6 +192,16 @@ class Database:
                     reader.close()
                 else:
                     self._readers.put(reader)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """`reading`, with the same state for all its queries."""
+        with self.reading() as db:
+            db.execute("BEGIN")
+            try:
+                yield db
+            finally:
+                db.execute("COMMIT")
 
     def rows(self, sql: str, *parameters: Any) -> list[Any]:
         with self.reading() as db:

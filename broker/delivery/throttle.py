@@ -17,7 +17,7 @@ import hashlib
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from broker.delivery.model import Throttle
 from broker.model import Match
@@ -44,6 +44,10 @@ class Throttles:
 
     def __contains__(self, subscription: str) -> bool:
         return subscription in self._by_subscription
+
+    def isdisjoint(self, subscriptions: Iterable[str]) -> bool:
+        """Whether none of these has a throttle."""
+        return not self._by_subscription or self._by_subscription.keys().isdisjoint(subscriptions)
 
     def get(self, db: sqlite3.Connection, subscription: str) -> Throttle | None:
         found = db.execute(

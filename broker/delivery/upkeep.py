@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
-from broker.delivery import channels
+from broker.delivery import channels, places
+from broker.delivery.audiences import Audiences
 from broker.delivery.ids import Ids
 from broker.delivery.model import Channel, Event, Figures
 from broker.delivery.tables import Database, MailboxError
-from broker.model import Match
+from broker.shared_match import MOST
 from broker.state.disk import sync
 
 _CHUNK = 1_000
@@ -30,15 +33,29 @@ _SKIPPED = 10**9
 
 EVENTS_KEPT = 10_000
 
-_WAITED_FOR = """
-(match.n > (SELECT coalesce(min(cursor), 9223372036854775807)
-            FROM channel WHERE subscription IS NULL)
- OR EXISTS (SELECT 1 FROM retry WHERE retry.n = match.n)
- OR EXISTS (
-    SELECT 1 FROM subscription s JOIN channel c ON c.subscription = s.name
-    WHERE s.number = match.subscription AND c.cursor < match.n
-    AND (c.draining = 0 OR match.n <= c.draining)))
+
+class Keep(NamedTuple):
+    """The bounds of retention, see `Mailbox.retain`."""
+
+    delivered: int | None
+    undelivered: int | None
+    max_bytes: int | None
+    dead: int | None
+
+
+_NEEDED = """
+SELECT g.n, m.subscription, m.back FROM match g CROSS JOIN member m ON m.audience = g.audience
+WHERE g.n = ?1 AND (
+    g.n - m.back > (SELECT coalesce(min(cursor), 9223372036854775807)
+                    FROM channel WHERE subscription IS NULL)
+    OR EXISTS (SELECT 1 FROM retry WHERE retry.n = g.n - m.back)
+    OR EXISTS (
+        SELECT 1 FROM subscription s JOIN channel c ON c.subscription = s.name
+        WHERE s.number = m.subscription AND c.cursor < g.n - m.back
+        AND (c.draining = 0 OR g.n - m.back <= c.draining))
+    OR EXISTS (SELECT 1 FROM dead WHERE dead.n = g.n - m.back))
 """
+"""The members of a row whose match a channel has still to deliver, or a dead letter needs."""
 
 
 def event(db: sqlite3.Connection, at: int, kind: str, channel: Channel, text: str) -> Event:
@@ -68,11 +85,13 @@ def record_event(
 def resend(db: sqlite3.Connection, numbers: Sequence[int] | None, channel: str | None) -> int:
     rows = db.execute(
         "SELECT d.number, d.n, c.number FROM dead d JOIN channel c ON c.name = d.channel "
-        "JOIN match m ON m.n = d.n WHERE (? IS NULL OR d.channel = ?) AND c.kind != 'pull'",
+        "WHERE (? IS NULL OR d.channel = ?) AND c.kind != 'pull'",
         (channel, channel),
     ).fetchall()
     wanted = None if numbers is None else set(numbers)
-    chosen = [row for row in rows if wanted is None or row[0] in wanted]
+    chosen = [
+        row for row in rows if (wanted is None or row[0] in wanted) and places.at(db, [row[1]])
+    ]
     db.executemany(
         "INSERT INTO retry VALUES (?, ?, 0, 0) ON CONFLICT DO UPDATE SET next_try = 0",
         [(to, n) for _, n, to in chosen],
@@ -103,28 +122,29 @@ def forget_dead(
 def retain(
     db: Database,
     known: Ids,
-    delivered: int | None,
-    undelivered: int | None,
-    max_bytes: int | None,
-    dead: int | None,
+    audiences: Audiences,
+    keep: Keep,
     now: int,
 ) -> int:
     """See `Mailbox.retain`."""
     with db.transaction() as tx:
         # Retries of removed channels: they would never run, and would keep their matches.
         tx.execute("DELETE FROM retry WHERE channel NOT IN (SELECT number FROM channel)")
-    if dead is not None:
+    if keep.dead is not None:
         with db.transaction() as tx:
-            forget_dead(tx, None, now - dead, None)
-    if undelivered is not None:
-        _give_up(
-            db, _place(db, now - undelivered, now), now, "not delivered within the time for it"
-        )
+            forget_dead(tx, None, now - keep.dead, None)
+    if keep.undelivered is not None:
+        late = _place(db, now - keep.undelivered, now)
+        _give_up(db, late, now, "not delivered within the time for it")
     removed = 0
-    if delivered is not None:
-        removed += _remove(db, _place(db, now - delivered, now))
-    if max_bytes is not None:
-        removed += _shrink(db, max_bytes, now)
+    if keep.delivered is not None:
+        removed += _remove(db, audiences, _place(db, now - keep.delivered, now))
+    if keep.max_bytes is not None:
+        removed += _shrink(db, audiences, keep.max_bytes, now)
+    more = True
+    while more:
+        with audiences.changing(db) as tx:
+            more = audiences.forget_unused(tx, _CHUNK)
     with db.transaction() as tx:
         (oldest,) = tx.execute("SELECT coalesce(min(n), 9223372036854775807) FROM match").fetchone()
         known.trim(tx, oldest)
@@ -135,7 +155,7 @@ def retain(
         tx.execute(
             "DELETE FROM subscription WHERE number < (SELECT max(number) FROM subscription s "
             "WHERE s.name = subscription.name) AND NOT EXISTS "
-            "(SELECT 1 FROM match WHERE match.subscription = subscription.number)"
+            "(SELECT 1 FROM member WHERE member.subscription = subscription.number)"
         )
     return removed
 
@@ -151,24 +171,80 @@ def _place(db: Database, time: int, now: int) -> int:
     return int(found[0][0]) - 1 if found else 2**62
 
 
-def _remove(db: Database, upto: int, kept: str = f"{_WAITED_FOR} OR {{dead}}") -> int:
-    """Delete matches up to a number that no channel has still to deliver and no dead letter
-    needs."""
-    needed = kept.format(dead="EXISTS (SELECT 1 FROM dead WHERE dead.n = match.n)")
+def _remove(db: Database, audiences: Audiences, upto: int, needed: bool = True) -> int:
+    """Delete matches up to a number; those that are `needed` only if this is not set."""
     removed = last = 0
     while True:
-        with db.transaction() as tx:
-            (end,) = tx.execute(
-                "SELECT max(n) FROM (SELECT n FROM match WHERE n > ? AND n <= ? ORDER BY n LIMIT "
-                "?)",
-                (last, upto, _CHUNK),
-            ).fetchone()
-            if end is None:
+        with audiences.changing(db) as tx:
+            rows = _chunk(tx, last, upto)
+            if not rows:
                 return removed
-            removed += tx.execute(
-                f"DELETE FROM match WHERE n > ? AND n <= ? AND NOT ({needed})", (last, end)
-            ).rowcount
-            last = end
+            last = rows[-1].n
+            removed += _remove_rows(tx, audiences, rows, needed)
+
+
+class _Row(NamedTuple):
+    """A row of the log, its audience and how many members that has."""
+
+    n: int
+    audience: int
+    members: int
+
+
+def _chunk(db: sqlite3.Connection, after: int, upto: int) -> list[_Row]:
+    """The next rows up to a number, of about so many matches as one transaction should change."""
+    rows: list[_Row] = []
+    members = 0
+    for row in db.execute(
+        "SELECT n, audience, (SELECT count(*) FROM member WHERE audience = match.audience)"
+        " FROM match WHERE n > ? AND n <= ? ORDER BY n LIMIT ?",
+        (after, upto, _CHUNK),
+    ):
+        rows.append(_Row(*row))
+        members += rows[-1].members
+        if members >= _CHUNK:
+            break
+    return rows
+
+
+def _remove_rows(
+    db: sqlite3.Connection, audiences: Audiences, rows: Sequence[_Row], needed: bool
+) -> int:
+    """Delete the matches of some rows, of each row for those members that do not need theirs."""
+    some = _needed(db, rows) if needed else {}
+    removed = 0
+    gone: list[tuple[int]] = []
+    for row in rows:
+        members = some.get(row.n, [])
+        removed += row.members - len(members)
+        if not members:
+            gone.append((row.n,))
+        elif len(members) < row.members:
+            audience = audiences.among(db, members)
+            db.execute("UPDATE match SET audience = ? WHERE n = ?", (audience, row.n))
+    db.executemany("DELETE FROM match WHERE n = ?", gone)
+    return removed
+
+
+def _needed(db: sqlite3.Connection, rows: Sequence[_Row]) -> dict[int, list[tuple[int, int]]]:
+    """By row, the members whose match is still needed."""
+    (cursor,) = db.execute(
+        "SELECT coalesce(min(cursor), 9223372036854775807) FROM channel"
+    ).fetchone()
+    first, last = rows[0].n - MOST, rows[-1].n
+    single = db.execute(
+        "SELECT n FROM retry WHERE n BETWEEN ?1 AND ?2 UNION SELECT n FROM dead WHERE n BETWEEN ?1"
+        " AND ?2 ORDER BY 1",
+        (first, last),
+    )
+    wanted = [n for (n,) in single]
+    found: dict[int, list[tuple[int, int]]] = {}
+    for row in rows:
+        near = bisect_left(wanted, row.n - MOST + 1)
+        if row.n > cursor or (near < len(wanted) and wanted[near] <= row.n):
+            for n, subscription, back in db.execute(_NEEDED, (row.n,)):
+                found.setdefault(n, []).append((subscription, back))
+    return found
 
 
 def _give_up(db: Database, upto: int, now: int, reason: str) -> None:
@@ -193,45 +269,44 @@ def _give_up_some(db: Database, stale: Channel, upto: int, now: int, reason: str
             return False
         channel = found[0]
         upto = min(upto, channel.draining or upto)
-        condition = "n <= ? AND (n > ? OR n IN (SELECT n FROM retry WHERE channel = ?))"
-        parameters: list[object] = [upto, channel.cursor, channel.number]
-        if channel.subscription is not None:
-            condition += " AND subscription IN (SELECT number FROM subscription WHERE name = ?)"
-            parameters.append(channel.subscription)
-        rows = tx.execute(
-            f"SELECT n, head FROM match WHERE {condition} ORDER BY n LIMIT ?",
-            (*parameters, _CHUNK),
-        ).fetchall()
-        if not rows:
+        late = tx.execute(
+            "SELECT n FROM retry WHERE channel = ? AND n <= ? ORDER BY n LIMIT ?",
+            (channel.number, upto, _CHUNK),
+        )
+        ahead = channels.ahead(tx, channel, _CHUNK, upto)
+        chosen = sorted({*map(places.number, ahead), *[n for (n,) in late]})[:_CHUNK]
+        given_up = [
+            delivered
+            for delivered in places.load(tx, places.at(tx, chosen))
+            if channel.subscription in (None, delivered.match.query)
+        ]
+        if not given_up:
             return False
-        for n, head in rows:
-            match = Match.loads(head.decode("utf-8", "surrogatepass"), b"")
+        for n, match in [(delivered.n, delivered.match) for delivered in given_up]:
             channels.add_dead_letter(
                 tx, channel, n, match.id, match.query, reason, channel.attempts, now
             )
             tx.execute("DELETE FROM retry WHERE channel = ? AND n = ?", (channel.number, n))
-        end = upto if len(rows) < _CHUNK else rows[-1][0]
+        end = upto if len(chosen) < _CHUNK else chosen[-1]
         # The new generation makes reports of attempts that are under way void.
         tx.execute(
             "UPDATE channel SET cursor = max(cursor, ?), attempts = 0, next_try = 0, "
             "version = version + 1, generation = generation + 1 WHERE number = ?",
             (end, channel.number),
         )
-        text = f"given up, {len(rows)} matches: {reason}"
+        text = f"given up, {len(given_up)} matches: {reason}"
         record_event(tx, now, "delivery.dead", channel.name, channel.subscription, text)
-        return len(rows) == _CHUNK
+        return len(chosen) == _CHUNK
 
 
-def _shrink(db: Database, max_bytes: int, now: int) -> int:
+def _shrink(db: Database, audiences: Audiences, max_bytes: int, now: int) -> int:
     """Delete the oldest matches until the file's contents fit, delivered ones first."""
     removed = 0
     for delivered in (True, False):
         for start in _oldest(db, max_bytes):
-            if delivered:
-                removed += _remove(db, start)
-            else:
+            if not delivered:
                 _give_up(db, start, now, "the mailbox has reached its size limit: not kept")
-                removed += _remove(db, start, "FALSE")
+            removed += _remove(db, audiences, start, needed=delivered)
     return removed
 
 
@@ -239,13 +314,12 @@ def _oldest(db: Database, max_bytes: int) -> Iterator[int]:
     """Numbers up to which to delete, one chunk after another, while too much is in use."""
     last = 0
     while _used(db) > max_bytes:
-        ((end,),) = db.rows(
-            "SELECT max(n) FROM (SELECT n FROM match WHERE n > ? ORDER BY n LIMIT ?)", last, _CHUNK
-        )
-        if end is None:
+        with db.reading() as reader:
+            rows = _chunk(reader, last, places.LAST)
+        if not rows:
             return
-        last = end
-        yield end
+        last = rows[-1].n
+        yield last
 
 
 def _used(db: Database) -> int:
@@ -261,21 +335,37 @@ def _used(db: Database) -> int:
 def last_before(db: sqlite3.Connection, subscription: str, number: int | None) -> int:
     """The highest number in the log of matches of earlier subscriptions of a name, those below
     `number`; 0 if there are none."""
-    (last,) = db.execute(
-        "SELECT coalesce(max(n), 0) FROM match WHERE subscription IN "
-        "(SELECT number FROM subscription WHERE name = ? AND number < ?)",
-        (subscription, number),
-    ).fetchone()
-    return int(last)
+    rows = db.execute(
+        "SELECT number FROM subscription WHERE name = ? AND number < ?", (subscription, number)
+    )
+    earlier = [each for (each,) in rows]
+    found = places.of_subscriptions(db, earlier, 0, 1, newest=True)
+    return places.number(found[0]) if found else 0
 
 
-def remove_some_of(db: sqlite3.Connection, number: int) -> bool:
-    """Delete a chunk of matches of a dropped subscription, with their dead letters; returns whether
-    there are more."""
-    chosen = "SELECT n FROM match WHERE subscription = ? ORDER BY n LIMIT ?"
-    db.execute(f"DELETE FROM dead WHERE n IN ({chosen})", (number, _CHUNK))
-    db.execute(f"DELETE FROM retry WHERE n IN ({chosen})", (number, _CHUNK))
-    gone = db.execute(f"DELETE FROM match WHERE n IN ({chosen})", (number, _CHUNK)).rowcount
+def remove_member(db: sqlite3.Connection, number: int) -> list[int]:
+    """Delete the matches of a dropped subscription, with their dead letters; returns the audiences
+    that have no members now, whose rows are left (`remove_some_of`)."""
+    for table in ("dead", "retry"):
+        db.execute(
+            f"DELETE FROM {table} WHERE EXISTS (SELECT 1 FROM match g JOIN member m"
+            f" ON m.audience = g.audience AND m.back = g.n - {table}.n AND m.subscription = ?"
+            f" WHERE g.n = (SELECT min(n) FROM match WHERE n >= {table}.n))",
+            (number,),
+        )
+    rows = db.execute("SELECT audience FROM member WHERE subscription = ?", (number,))
+    own = [audience for (audience,) in rows]
+    db.execute("DELETE FROM member WHERE subscription = ?", (number,))
+    empty = "SELECT 1 FROM member WHERE audience = ? LIMIT 1"
+    return [audience for audience in own if not db.execute(empty, (audience,)).fetchone()]
+
+
+def remove_some_of(db: sqlite3.Connection, audience: int) -> bool:
+    """Delete a chunk of the rows of an audience; returns whether there are more."""
+    gone = db.execute(
+        "DELETE FROM match WHERE n IN (SELECT n FROM match WHERE audience = ? LIMIT ?)",
+        (audience, _CHUNK),
+    ).rowcount
     return gone == _CHUNK
 
 
@@ -339,9 +429,13 @@ def figures(db: sqlite3.Connection, last: int) -> Figures:
     for channel in channels.load(db):
         by_status[channel.kind, channel.status] += 1
         backlog[channel.name], oldest[channel.name] = _backlog(db, channel)
-    (matches,) = db.execute("SELECT coalesce(max(n) - min(n) + 1, 0) FROM match").fetchone()
+    first = places.of_all(db, 0, 1)
+    (newest,) = db.execute("SELECT coalesce(max(n), 0) FROM match").fetchone()
+    matches = newest - places.number(first[0]) + 1 if first else 0
     if matches <= _COUNTED:
-        (matches,) = db.execute("SELECT count(*) FROM match").fetchone()
+        (matches,) = db.execute(
+            "SELECT count(*) FROM match JOIN member USING (audience)"
+        ).fetchone()
     matches = min(matches, counters.get("taken", {}).get("", 0))  # numbers may have been left out
     size = 1
     for name in ("page_count", "page_size"):

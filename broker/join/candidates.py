@@ -61,6 +61,22 @@ def _below_each(tree: Tree) -> list[list[int]]:
     return [blocks_of(operator) for operator in operators_of(tree)] or [blocks_of(tree)]
 
 
+def admitted(
+    canonical: Canonical, base: int, lasting: list[int]
+) -> Sequence[Sequence[Subscription]]:
+    """The subscribers whose match a candidate is, in groups that share it; see `admits`."""
+    alone = canonical.alone
+    if alone is not None:
+        return ((alone,),) if admits(alone, base, lasting) else ()
+    found = []
+    for audience in canonical.audiences():
+        if all(map(le, lasting, audience.windows)):
+            group = audience.since(base)
+            if group:
+                found.append(group)
+    return found
+
+
 def admits(subscription: Subscription, base: int, lasting: list[int]) -> bool:
     """Whether a candidate is within this subscriber's own windows and after its registration. The
     search only checks the widest window and the earliest registration of all subscribers."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from broker.query.edges import Edges, Tie
 from broker.query.prepared import Compiled, Delivery, Shape
 from broker.query.variables import Variables
+from broker.shared_match import MOST
 from xscl.compact import OneOrMany
 from xscl.normal import ir
 from xscl.normal.bind import Literals
@@ -46,6 +47,8 @@ class Canonical:
     _asked: dict[tuple[int, ...], int] | None = None
     """How many subscribers have which windows; None until there are two subscribers."""
     _widest: tuple[int, ...] | None = None
+    _audiences: list[Audience] | None = None
+    """None until somebody asks, and again after a change."""
     _lowest: int | None = None
     """Not above the first document of any subscriber that counts from an earlier one on than some
     subscriber before it, because it asked for history or the other was paused."""
@@ -57,6 +60,25 @@ class Canonical:
         if isinstance(found, dict):
             return found
         return {} if found is None else {found.number: found}
+
+    @property
+    def alone(self) -> Subscription | None:
+        """Its subscriber, if there is one only."""
+        found = self._subscribers
+        if isinstance(found, dict):
+            return next(iter(found.values())) if len(found) == 1 else None
+        return found
+
+    def audiences(self) -> list[Audience]:
+        """Its subscribers in groups that share their matches."""
+        if self._audiences is None:
+            groups: dict[object, list[Subscription]] = {}
+            for number, each in sorted(self.subscribers.items()):
+                kind = (id(each.delivery), each.windows, each.publish, number < 0)
+                # In pieces by number, so that whoever comes or goes changes one of them.
+                groups.setdefault((*kind, number // MOST), []).append(each)
+            self._audiences = [*map(Audience, groups.values())]
+        return self._audiences
 
     @property
     def subscribed(self) -> bool:
@@ -84,6 +106,7 @@ class Canonical:
 
     def join(self, subscription: Subscription) -> None:
         before = self._subscribers
+        self._audiences = None
         if before is None:
             self._subscribers = subscription
             return
@@ -102,9 +125,11 @@ class Canonical:
 
     def begin(self, first_doc: int) -> None:
         """Note that a subscriber other than the first matches from this document on."""
+        self._audiences = None
         self._lowest = first_doc if self._lowest is None else min(self._lowest, first_doc)
 
     def leave(self, subscription: Subscription) -> None:
+        self._audiences = None
         if not isinstance(self._subscribers, dict):
             self._subscribers = None
             return
@@ -162,6 +187,24 @@ class Subscription:
     def reads(self) -> set[str]:
         """The streams that its results are derived from."""
         return set(self.delivery.streams)
+
+
+class Audience:
+    """Subscribers of one canonical query with the same windows, delivery and stream to publish to:
+    they differ in the document from which on they match."""
+
+    __slots__ = ("_latest", "_subscribers", "windows")
+
+    def __init__(self, subscribers: list[Subscription]) -> None:
+        self._subscribers = subscribers
+        self._latest = max([each.first_doc for each in subscribers])
+        self.windows = subscribers[0].windows
+
+    def since(self, base: int) -> list[Subscription]:
+        """Those for whom a match counts whose oldest document has this number."""
+        if base >= self._latest:
+            return self._subscribers
+        return [each for each in self._subscribers if base >= each.first_doc]
 
 
 class Catalog:

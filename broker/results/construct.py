@@ -7,11 +7,11 @@ rename its prefixes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from xml.sax.saxutils import escape, quoteattr
+from collections.abc import Mapping
 
 from lxml import etree
 
+from broker.text.markup import element, text_xml
 from xscl.normal import ir
 from xscl.stage1.filters import as_text, compile_value, text_of
 from xscl.stage1.tree import Node
@@ -19,35 +19,7 @@ from xscl.stage1.tree import Node
 Environment = Mapping[str, Node]
 """The node that each variable of SELECT stands for in a match."""
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_PLAIN = re.compile(r"[ !#-%'-;=?-~]*").fullmatch
-"""Text that stands for itself in content and in quotation marks."""
 _TAG_NAME = re.compile(r"<[^\s/>]+")
-
-
-def element(name: str, attributes: Iterable[tuple[str, str]], content: str) -> str:
-    """An element as text; `content` is XML already."""
-    start = name + "".join(f" {key}={quote(value)}" for key, value in attributes)
-    return f"<{start}>{content}</{name}>" if content else f"<{start}/>"
-
-
-def quote(value: str) -> str:
-    """An attribute value in quotation marks, blanks kept as they are."""
-    if _PLAIN(value):
-        return f'"{value}"'
-    return quoteattr(clean(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
-
-
-def text_xml(text: str) -> str:
-    """Text as XML; a carriage return would otherwise be read as a line feed."""
-    if _PLAIN(text):
-        return text
-    return escape(clean(text), {"\r": "&#13;"})
-
-
-def clean(text: str) -> str:
-    """The text without characters that XML cannot represent."""
-    return _NOT_XML.sub("", text)
 
 
 def node_xml(node: Node, default_namespace: str = "") -> str:

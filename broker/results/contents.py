@@ -12,9 +12,10 @@ from json.encoder import encode_basestring
 
 from lxml import etree
 
-from broker.results.construct import element, node_xml, text_xml
+from broker.results.construct import node_xml
 from broker.results.headline import Headline, headline
 from broker.state.relations import MatchRelations, StoredDocument
+from broker.text.markup import element, text_xml
 from xscl.stage1.document import (
     ELEMENT_BITS,
     ELEMENT_MASK,

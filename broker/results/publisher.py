@@ -7,18 +7,18 @@ constructs something, the text is made here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from broker.join.candidates import Candidate
-from broker.model import Match, iso_time
 from broker.query.catalog import Canonical, Subscription
 from broker.query.prepared import Delivery
-from broker.results.construct import construct, element, item_texts, item_xml, renamed
+from broker.results.construct import construct, item_texts, item_xml, renamed
 from broker.results.contents import Content, Matched
 from broker.results.joined import joined
-from broker.results.match_ids import id_suffix, match_id
+from broker.results.match_ids import id_suffix, match_ids
 from broker.results.rendering import Places, Rendering, places
+from broker.shared_match import Shared, SharedMatch, Whole
 from xscl.normal import ir
 from xscl.normal.template import Template
 from xscl.stage1.filters import as_text, compile_value, text_of
@@ -124,7 +124,7 @@ def confirmed(
     return True
 
 
-class _Shared(NamedTuple):
+class _Found(NamedTuple):
     """What the matches of a candidate have in common for subscribers of one delivery."""
 
     candidate: Candidate
@@ -132,7 +132,8 @@ class _Shared(NamedTuple):
     suffix: bytes
     start: int
     end: int
-    rendering: Rendering
+    nodes: tuple[int, ...]
+    shared: Shared
 
 
 class Publisher:
@@ -140,80 +141,84 @@ class Publisher:
 
     def __init__(self, plans: Plans) -> None:
         self._plans = plans
-        self._last: _Shared | None = None
+        self._last: _Found | None = None
 
     def match(
         self,
-        subscription: Subscription,
+        subscribers: Sequence[Subscription],
         shape: Template,
         candidate: Candidate,
         documents: list[Matched],
-    ) -> Match:
-        """The match that a candidate of these documents is for one subscriber; `shape` is its
-        template."""
-        shared = self._last
+    ) -> SharedMatch:
+        """The match that a candidate of these documents is for subscribers with one delivery and
+        one stream to publish to; `shape` is their template."""
+        first = subscribers[0]
+        found = self._last
         if (
-            shared is None
-            or shared.candidate is not candidate
-            or shared.plan.delivery is not subscription.delivery
+            found is None
+            or found.candidate is not candidate
+            or found.plan.delivery is not first.delivery
         ):
-            shared = self._last = self._shared(subscription.delivery, shape, candidate, documents)
-        else:
-            shared.rendering.shared = True
-        _, plan, suffix, start, end, rendering = shared
-        found, query = rendering.places, subscription.id
-        id = match_id(query, subscription.text, suffix)
-        if plan.pieces is not None:
-            return Match.derived(
-                id,
-                query,
-                subscription.publish,
-                start,
-                end,
-                found.nodes,
-                found.joined,
-                rendering,
-            )
-        env = {
-            name: documents[plan.blocks[p]].content.context(candidate.nodes[p] or 0)
-            for name, p in subscription.delivery.named.items()
-        }
-        values = rendering.derive_values()
-        for item in renamed(subscription.delivery.select):
-            if item.name not in values:
-                values[item.name or ""] = item_texts(item, env)
-        return Match(
-            id=id,
-            query=query,
-            stream=subscription.publish,
-            start_us=start,
-            end_us=end,
-            documents=rendering.derive_documents(),
-            values=values,
-            nodes=found.nodes,
-            result=_result(subscription, env, start, end),
-            joined=found.joined,
+            several = len(subscribers) > 1
+            found = self._found(first.delivery, shape, candidate, documents, several)
+            self._last = found
+        elif isinstance(found.shared, Rendering):
+            found.shared.several = True
+        _, plan, suffix, start, end, nodes, shared = found
+        return SharedMatch(
+            match_ids(subscribers, suffix),
+            [each.id for each in subscribers],
+            first.publish,
+            start,
+            end,
+            nodes,
+            plan.joined,
+            shared,
         )
 
-    def _shared(
+    def _found(
         self,
         delivery: Delivery,
         shape: Template,
         candidate: Candidate,
         documents: list[Matched],
-    ) -> _Shared:
+        several: bool,
+    ) -> _Found:
         plan = self._plans.of(delivery, shape)
         found = plan.places(candidate)
-        return _Shared(
+        contents = [d.content for d in documents]
+        said = [d.said for d in documents]
+        rendering = Rendering(candidate.docs, contents, said, found, several)
+        return _Found(
             candidate,
             plan,
             id_suffix([d.identity for d in documents], found.nodes_json),
             min([d.stored.start for d in documents]),
             max([d.stored.end for d in documents]),
-            Rendering(
-                candidate.docs, [d.content for d in documents], [d.said for d in documents], found
-            ),
+            found.nodes,
+            rendering if plan.pieces is not None else _made(plan, candidate, contents, rendering),
         )
+
+
+def _made(
+    plan: Plan, candidate: Candidate, contents: Sequence[Content], rendering: Rendering
+) -> Whole:
+    """A match with what SELECT makes of its nodes, as text."""
+    delivery = plan.delivery
+    select = delivery.select
+    env: dict[str, Node] = {
+        name: contents[plan.blocks[p]].context(candidate.nodes[p] or 0)
+        for name, p in delivery.named.items()
+    }
+    values = rendering.derive_values()
+    for item in renamed(select):
+        if item.name not in values:
+            values[item.name or ""] = item_texts(item, env)
+    if isinstance(select, ir.Element):
+        content, wrapped = construct(select, env, delivery.namespaces), False
+    else:
+        content, wrapped = "".join([item_xml(item, env) for item in select or ()]), True
+    return Whole(rendering.derive_documents(), values, content, wrapped)
 
 
 def _texts(expr: ir.Expr | None, content: Content, node: int) -> list[str]:
@@ -222,13 +227,3 @@ def _texts(expr: ir.Expr | None, content: Content, node: int) -> list[str]:
         return [content.text(node)]
     value = compile_value(expr)(content.context(node))
     return [*map(text_of, value)] if isinstance(value, list) else [as_text(value)]
-
-
-def _result(subscription: Subscription, env: Mapping[str, Node], start: int, end: int) -> str:
-    """What SELECT makes of the nodes of a match, as text."""
-    select, namespaces = subscription.delivery.select, subscription.delivery.namespaces
-    if isinstance(select, ir.Element):
-        return construct(select, env, namespaces)
-    content = "".join([item_xml(item, env) for item in select or ()])
-    times = (("start", iso_time(start)), ("end", iso_time(end)))
-    return element("result", (("query", subscription.id), *times), content)

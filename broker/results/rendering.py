@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from json.encoder import encode_basestring
 from typing import NamedTuple
 
-from broker.model import DocumentRef, Match, compact_json, iso_time
-from broker.results.construct import element
+from broker.model import DocumentRef, Match, compact_json
 from broker.results.contents import Content
+from broker.shared_match import SharedMatch, result_of
 
 Piece = tuple[int, int, bool]
 """A copy in a result: the place of the document in the match, the node, and whether it is an item
@@ -52,10 +52,12 @@ def places(
 
 class Rendering:
     """A match's documents, with the JSON of their ids, streams and times, and the places of its
-    parts in them. It is `shared` if several subscribers have the match; then what is derived is
+    parts in them. It is `several` if several subscribers have the match; then what is derived is
     made once for all of them."""
 
-    __slots__ = ("_content", "_documents", "_tail", "contents", "docs", "places", "said", "shared")
+    __slots__ = ("_content", "_documents", "contents", "docs", "places", "said", "several")
+
+    wrapped = True
 
     def __init__(
         self,
@@ -63,13 +65,13 @@ class Rendering:
         contents: Sequence[Content],
         said: Sequence[str],
         places: Places,
+        several: bool = False,
     ) -> None:
         self.docs = docs
         self.contents = contents
         self.said = said
         self.places = places
-        self.shared = False
-        self._tail: str | None = None
+        self.several = several
         self._documents: tuple[DocumentRef, ...] | None = None
         self._content: str | None = None
 
@@ -84,7 +86,7 @@ class Rendering:
                 )
             ]
         )
-        if self.shared:
+        if self.several:
             self._documents = documents
         return documents
 
@@ -95,31 +97,29 @@ class Rendering:
             for name, place, nodes in self.places.values
         }
 
-    def derive_result(self, match: Match) -> str:
+    def derive_content(self) -> str:
         content = self._content
         if content is None:
             contents, pieces = self.contents, self.places.pieces
             content = "".join([contents[place].copy(node, item) for place, node, item in pieces])
-            if self.shared:
+            if self.several:
                 self._content = content
-        times = (("start", iso_time(match.start_us)), ("end", iso_time(match.end_us)))
-        return element("result", (("query", match.query), *times), content)
+        return content
 
-    def dumps(self, match: Match) -> str:
-        """The match without its id and the contents of its documents, as JSON; `loads` restores
-        it."""
-        tail = self._tail
-        if tail is None:
-            # The same for all its subscribers.
-            tail = self._tail = (
-                f'"start":{match.start_us},"end":{match.end_us},'
-                f'"documents":[{",".join(self.said)}],{self.places.tail}'
-            )
-        stream = "" if match.stream is None else f'"stream":{encode_basestring(match.stream)},'
-        return f'{{"query":{encode_basestring(match.query)},{stream}{tail}'
+    def derive_result(self, match: Match) -> str:
+        return result_of(match, self.derive_content())
+
+    def dumps(self, shared: SharedMatch) -> str:
+        stream = "" if shared.stream is None else f'"stream":{encode_basestring(shared.stream)},'
+        return (
+            f'{{{stream}"start":{shared.start_us},"end":{shared.end_us},'
+            f'"documents":[{",".join(self.said)}],{self.places.tail}'
+        )
 
 
-def loads(id: str, text: str, docs: Sequence[int], contents: Sequence[Content]) -> Match:
+def loads(
+    ids: bytes, queries: Sequence[str], text: str, docs: Sequence[int], contents: Sequence[Content]
+) -> SharedMatch:
     """A match of the outbox, of these documents."""
     plain = json.loads(text)
     found = places(
@@ -128,13 +128,14 @@ def loads(id: str, text: str, docs: Sequence[int], contents: Sequence[Content]) 
         tuple([(place, node, item) for place, node, item in plain["pieces"]]),
         tuple(map(tuple, plain["joined"])),
     )
-    return Match.derived(
-        id,
-        plain["query"],
+    said = [*map(compact_json, plain["documents"])]
+    return SharedMatch(
+        ids,
+        queries,
         plain.get("stream"),
         plain["start"],
         plain["end"],
         found.nodes,
         found.joined,
-        Rendering(tuple(docs), contents, [*map(compact_json, plain["documents"])], found),
+        Rendering(tuple(docs), contents, said, found, len(queries) > 1),
     )

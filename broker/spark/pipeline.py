@@ -36,6 +36,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from broker.documents.arrow import WITNESSED, Arrivals, arrivals_from_table
 from broker.documents.witnessing import matcher_for, stage1
 from broker.model import Match
+from broker.shared_match import SharedMatch, count_matches, each_match
 from broker.spark.arrow import ArrowMap
 from broker.spark.documents import ORDER
 from broker.spark.failure import PipelineError, reason
@@ -63,7 +64,7 @@ class Engine(Protocol):
 
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
-    ) -> list[Match]:
+    ) -> list[SharedMatch]:
         """Apply a batch in one transaction; `now` in microseconds. `position` is the highest number
         in it, where its rows are of a log that numbers them."""
 
@@ -114,7 +115,7 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     checkpoint_dir: Path,
     *,
     once: bool,
-    on_matches: Callable[[list[Match]], None],
+    on_matches: Callable[[list[Match]], object] | None,
     on_progress: Callable[[Progress], None] | None = None,
     trigger_interval: float | None = None,
     stop: threading.Event | None = None,
@@ -192,7 +193,7 @@ def stop_on_signals() -> Iterator[Stop]:
 class _Run:
     session: SparkSession
     engine: Engine
-    on_matches: Callable[[list[Match]], None]
+    on_matches: Callable[[list[Match]], object] | None
     on_progress: Callable[[Progress], None] | None
     stop: threading.Event
     lock: AbstractContextManager[object]
@@ -268,16 +269,17 @@ class _Run:
     def _process(self, frame: DataFrame, number: int) -> None:
         self.batches += 1
         clock = Stopwatch()
-        table, matches = self._match(frame, clock)
-        if matches:
-            self.on_matches(matches)
+        table, found = self._match(frame, clock)
+        if found and self.on_matches is not None:
+            self.on_matches(each_match(found))
             clock.lap("deliver")
         self.documents += table.num_rows
         self.undated.update(_undated(table))
-        self.matches += len(matches)
-        self._done[number] = Progress(number, table.num_rows, len(matches), dict(clock.seconds))
+        matches = count_matches(found)
+        self.matches += matches
+        self._done[number] = Progress(number, table.num_rows, matches, dict(clock.seconds))
 
-    def _match(self, frame: DataFrame, clock: Stopwatch) -> tuple[pa.Table, list[Match]]:
+    def _match(self, frame: DataFrame, clock: Stopwatch) -> tuple[pa.Table, list[SharedMatch]]:
         with self.lock:
             spec = self.engine.spec()
         table = self._stage1(frame, spec)
@@ -293,12 +295,12 @@ class _Run:
             clock.lap("stage1")
             return table, self._apply(arrivals_from_table(in_order(table)), clock)
 
-    def _apply(self, arrivals: Arrivals, clock: Stopwatch) -> list[Match]:
+    def _apply(self, arrivals: Arrivals, clock: Stopwatch) -> list[SharedMatch]:
         numbers = [a.seq for a in arrivals.documents if a.seq is not None]
         position = max(numbers, default=None)
-        matches = self.engine.apply(arrivals, now=time.time_ns() // 1000, position=position)
+        found = self.engine.apply(arrivals, now=time.time_ns() // 1000, position=position)
         clock.lap("stage2")
-        return matches
+        return found
 
     def _stage1(self, frame: DataFrame, spec: bytes) -> pa.Table:
         if self._stage is None or spec is not self._spec:

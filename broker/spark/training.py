@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import compile_changes
-from broker.model import Match
+from broker.shared_match import SharedMatch
 from broker.spark import java_cache
 from broker.spark.failure import PipelineError
 from broker.spark.gateway import JavaError
@@ -40,7 +40,7 @@ class _Nothing:
 
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
-    ) -> list[Match]:
+    ) -> list[SharedMatch]:
         return []
 
 
@@ -86,7 +86,7 @@ def _work(session: SparkSession, scratch: Path) -> None:
             sources,
             scratch / f"checkpoint-{once}",
             once=once,
-            on_matches=lambda matches: None,
+            on_matches=None,
             on_progress=None if once else on_progress,
             stop=stop,
         )

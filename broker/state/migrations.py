@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-VERSION = 5
+VERSION = 6
 
 META = "CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT)"
 
@@ -34,18 +34,19 @@ CREATE TABLE IF NOT EXISTS rl (
     node1 BIGINT, node2 BIGINT, value UBIGINT, text VARCHAR, num DOUBLE);
 CREATE TABLE IF NOT EXISTS applied (source VARCHAR PRIMARY KEY, seq BIGINT);
 CREATE TABLE IF NOT EXISTS outbox (
-    n BIGINT, id VARCHAR, match VARCHAR, result BLOB USING COMPRESSION uncompressed,
-    docs BIGINT[]);
+    n BIGINT, ids BLOB, queries VARCHAR[], match VARCHAR,
+    result BLOB USING COMPRESSION uncompressed, docs BIGINT[]);
 CREATE TABLE IF NOT EXISTS kept (doc BIGINT, before BIGINT, xml BLOB);
 CREATE TABLE IF NOT EXISTS dead_letters (
     n BIGINT, kept BIGINT, source VARCHAR, id VARCHAR, streams VARCHAR[], place VARCHAR,
     reason VARCHAR, "timestamp" BIGINT, xml BLOB);
 """
 """The tables of this version. `versions` counts the revisions that flow as documents of
-their own; a state written before there were any has none. A match in the outbox has a `result`, or
-refers to `docs`; `kept` holds the bytes that these had for the matches with numbers below `before`,
-where the documents have changed or expired since. Every time is in microseconds; `since`,
-`from_time`, `to_time` and `kept` are of the wall clock, and NULL where it is unknown."""
+their own; a state written before there were any has none. A match in the outbox is that of all
+`queries` that share it, whose own have the `ids`; it has a `result`, or refers to `docs`. `kept`
+holds the bytes that these had for the matches with numbers below `before`, where the documents
+have changed or expired since. Every time is in microseconds; `since`, `from_time`, `to_time` and
+`kept` are of the wall clock, and NULL where it is unknown."""
 
 
 class Connection(Protocol):
@@ -145,6 +146,14 @@ INSERT INTO meta SELECT 'next_letter', count(*) + 1 FROM dead_letters;
 """,
     4: _store_compiled,
     5: "ALTER TABLE outbox ADD COLUMN IF NOT EXISTS docs BIGINT[]",
+    6: """
+ALTER TABLE outbox RENAME TO outbox_5;
+CREATE TABLE outbox (
+    n BIGINT, ids BLOB, queries VARCHAR[], match VARCHAR,
+    result BLOB USING COMPRESSION uncompressed, docs BIGINT[]);
+INSERT INTO outbox SELECT n, unhex(id), [match ->> '$.query'], match, result, docs FROM outbox_5;
+DROP TABLE outbox_5;
+""",
 }
 """The migration to each version from the one before. Before version 3 dead letters had neither
 streams nor a date; their retention counts from the day of the migration."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from broker.model import Match
+from broker.shared_match import ID, SharedMatch
 from broker.state.relations import MatchRelations
 from broker.state.store import Store
 
 
 class Posted(NamedTuple):
-    """A match as the outbox holds it: whole, in two parts (`Match.dumps`), or without a result,
-    derived from the bytes of its documents (`Rendering.dumps`), which have these numbers."""
+    """A match as the outbox holds it, with the ids and the subscriptions of all that share it (see
+    `SharedMatch`): whole, in two parts (`SharedMatch.dumps`), or without a result, derived from the
+    bytes of its documents (`Shared.dumps`), which have these numbers. `n` is its number."""
 
-    id: str
+    n: int
+    ids: bytes
+    queries: Sequence[str]
     match: str
     result: bytes | None
     docs: tuple[int, ...] = ()
@@ -42,7 +44,7 @@ class Outbox:
             " FROM outbox"
         )
 
-    def post(self, matches: Sequence[Match], changed: AbstractSet[int] = frozenset()) -> None:
+    def post(self, matches: Sequence[SharedMatch], changed: Collection[int] = ()) -> None:
         """Add matches. Those of documents that have `changed` since they were found are stored
         whole, the others refer to their documents if they are derived from them."""
         if not matches or not self.store.durable:
@@ -53,23 +55,25 @@ class Outbox:
         heads: list[str] = []
         results: list[bytes | None] = []
         docs: list[tuple[int, ...] | None] = []
-        for match in matches:
-            rendering = match.rendering
-            if rendering is None or not changed.isdisjoint(rendering.docs):
+        for n, match in enumerate(matches, first):
+            match.posted = n
+            shared = match.shared
+            if not shared.docs or (changed and not set(changed).isdisjoint(shared.docs)):
                 head, result = match.dumps()
                 heads.append(head)
                 results.append(result)
                 docs.append(None)
             else:
-                heads.append(rendering.dumps(match))
+                heads.append(shared.dumps(match))
                 results.append(None)
-                docs.append(rendering.docs)
+                docs.append(shared.docs)
         self.store.insert(
             "outbox",
             pa.table(
                 {
                     "n": pa.array(range(first, self.next), pa.int64()),
-                    "id": pa.array([m.id for m in matches], pa.string()),
+                    "ids": pa.array([m.ids for m in matches], pa.binary()),
+                    "queries": pa.array([m.queries for m in matches], pa.list_(pa.string())),
                     "match": pa.array(heads, pa.string()),
                     "result": pa.array(results, pa.binary()),
                     "docs": pa.array(docs, pa.list_(pa.int64())),
@@ -79,27 +83,66 @@ class Outbox:
 
     def count(self) -> int:
         """How many matches are not acknowledged."""
-        return self.store.count("SELECT count(*) FROM outbox")
+        return self.store.count("SELECT coalesce(sum(len(queries)), 0) FROM outbox")
 
     def undelivered(self, limit: int) -> list[Posted]:
-        """At most `limit` matches that are not acknowledged, oldest first."""
+        """The oldest matches that are not acknowledged: as few as have `limit` subscribers."""
+        last = count = 0
+        sizes = self.store.rows("SELECT n, len(queries) FROM outbox ORDER BY n LIMIT ?", [limit])
+        for n, size in sizes:
+            if count >= limit:
+                break
+            last, count = n, count + size
         rows = self.store.rows(
-            "SELECT n, id, match, result, docs FROM outbox ORDER BY n LIMIT ?", [limit]
+            "SELECT n, ids, queries, match, result, docs FROM outbox WHERE n <= ? ORDER BY n",
+            [last],
         )
         wanted = {doc for *_, docs in rows for doc in docs or ()}
         xml = self._relations.contents(wanted) if wanted else None
         found: list[Posted] = []
-        for n, id, match, result, docs in rows:
+        for n, ids, queries, match, result, docs in rows:
             if xml is None or result is not None:
-                found.append(Posted(id, match, result))
+                found.append(Posted(n, ids, queries, match, result))
             else:
                 bytes_of = tuple([xml(doc, n) for doc in docs])
-                found.append(Posted(id, match, None, tuple(docs), bytes_of))
+                found.append(Posted(n, ids, queries, match, None, tuple(docs), bytes_of))
         return found
 
-    def acknowledge(self, ids: Iterable[str]) -> None:
+    def acknowledge(self, matches: Iterable[SharedMatch]) -> None:
+        """Delete matches that were posted or are undelivered, with all subscribers."""
+        numbers = [match.posted for match in matches if match.posted is not None]
+        with self.store.transaction():
+            self.store.delete("outbox", "n", numbers)
+            self._relations.release_kept()
+
+    def acknowledge_ids(self, ids: Iterable[str]) -> None:
+        """Delete the matches of these ids, each of one subscriber; others of theirs stay."""
+        wanted = {each for id in ids if (each := _packed(id)) is not None}
         with self.store.transaction():
             self.store.run(
-                "DELETE FROM outbox WHERE id IN (SELECT unnest(?::VARCHAR[]))", [list(ids)]
+                "DELETE FROM outbox WHERE octet_length(ids) = ?"
+                " AND ids IN (SELECT unnest(?::BLOB[]))",
+                [ID, list(wanted)],
             )
+            for n, packed, queries in self.store.rows(
+                "SELECT n, ids, queries FROM outbox WHERE octet_length(ids) > ?", [ID]
+            ):
+                own = [packed[at : at + ID] for at in range(0, len(packed), ID)]
+                left = [i for i, id in enumerate(own) if id not in wanted]
+                if not left:
+                    self.store.delete("outbox", "n", [n])
+                elif len(left) < len(own):
+                    self.store.run(
+                        "UPDATE outbox SET ids = ?, queries = ? WHERE n = ?",
+                        [b"".join([own[i] for i in left]), [queries[i] for i in left], n],
+                    )
             self._relations.release_kept()
+
+
+def _packed(id: str) -> bytes | None:
+    """The bytes of an id; None if it is none of ours."""
+    try:
+        found = bytes.fromhex(id)
+    except ValueError:
+        return None
+    return found if len(found) == ID else None

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from broker import Broker, Document, Match
+from broker.shared_match import SharedMatch
 from broker.text.people import as_text, because, headline, later, lines, link, others
 
 TIME = datetime(2026, 10, 5, 6, 40, tzinfo=UTC)
@@ -85,7 +86,8 @@ def test_values_have_the_names_of_select_too() -> None:
         "link": "https://c.example/1",
         "feed": "City",
     }
-    assert Match.loads(*match.dumps()) == match
+    shared = SharedMatch.of(match)
+    assert [*SharedMatch.loads(shared.ids, shared.queries, *shared.dumps())] == [match]
 
 
 def test_documents_that_are_no_items() -> None:

@@ -23,6 +23,7 @@ from broker import (
     Match,
     StateError,
 )
+from broker.shared_match import SharedMatch
 
 PAIR = "pair: S//a->x[./k->k] FOLLOWED BY {k = l, 1 h} S//b->y[./k->l]"
 
@@ -44,7 +45,8 @@ def test_matches_carry_datetimes() -> None:
     assert [d.timestamp for d in match.documents] == [noon, noon + timedelta(minutes=1)]
     assert match.end_us - match.start_us == 60_000_000
     assert match.to_json()["start"] == "2026-10-05T12:00:00Z"
-    assert Match.loads(*match.dumps()) == match
+    shared = SharedMatch.of(match)
+    assert [*SharedMatch.loads(shared.ids, shared.queries, *shared.dumps())] == [match]
 
 
 def test_a_time_beyond_the_calendar_is_its_last_moment() -> None:

@@ -15,6 +15,7 @@ from broker import Broker
 from broker.figures import figures
 from broker.model import Limit, Match, Suspension
 from broker.results.publisher import Publisher
+from broker.shared_match import SharedMatch
 from tests.engine.test_state import PAIR, item
 from tests.oracle.generate import Batch, Subscribe, steady
 from tests.properties.harness import _document
@@ -77,9 +78,9 @@ def test_no_result_is_built_of_what_is_not_published() -> None:
     built: list[str] = []
     match = Publisher.match
 
-    def counted(self: Publisher, subscription: Any, *rest: Any) -> Match:
-        built.append(subscription.id)
-        return match(self, subscription, *rest)
+    def counted(self: Publisher, subscribers: Any, *rest: Any) -> SharedMatch:
+        built.extend(each.id for each in subscribers)
+        return match(self, subscribers, *rest)
 
     broker = limited()
     both(broker)

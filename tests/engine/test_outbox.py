@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.shared_match import SharedMatch
 from broker.state.outbox import Outbox
 from broker.state.relations import MatchRelations
 from broker.state.store import Store
@@ -18,8 +19,8 @@ class Failed(Exception):
 
 def _fail(store: Store, outbox: Outbox) -> None:
     with store.transaction():
-        outbox.post([match(2)])
-        outbox.post([match(3), match(4)])
+        outbox.post([SharedMatch.of(match(2))])
+        outbox.post([SharedMatch.of(match(3)), SharedMatch.of(match(4))])
         raise Failed
 
 
@@ -27,14 +28,14 @@ def test_a_batch_that_failed_has_taken_no_number(tmp_path: Path) -> None:
     store = Store(tmp_path)
     outbox = Outbox(store, MatchRelations(store))
     with store.transaction():
-        outbox.post([match(0), match(1)])
+        outbox.post([SharedMatch.of(match(0)), SharedMatch.of(match(1))])
     with pytest.raises(Failed):
         _fail(store, outbox)
     assert outbox.next == 3
     with store.transaction():
-        outbox.post([match(5)])
+        outbox.post([SharedMatch.of(match(5))])
     assert store.rows("SELECT n FROM outbox ORDER BY n") == [(1,), (2,), (3,)]
-    assert [each.id for each in outbox.undelivered(10)] == [match(n).id for n in (0, 1, 5)]
+    assert [each.ids.hex() for each in outbox.undelivered(10)] == [match(n).id for n in (0, 1, 5)]
     store.close()
     again = Store(tmp_path)
     assert Outbox(again, MatchRelations(again)).next == 4
@@ -44,5 +45,5 @@ def test_a_batch_that_failed_has_taken_no_number(tmp_path: Path) -> None:
 def test_without_a_state_nothing_is_kept() -> None:
     store = Store(None)
     outbox = Outbox(store, MatchRelations(store))
-    outbox.post([match(0)])
+    outbox.post([SharedMatch.of(match(0))])
     assert (outbox.next, outbox.count()) == (1, 0)

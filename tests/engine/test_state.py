@@ -18,6 +18,7 @@ import pytest
 from broker import Broker, Document, Match, XsclError
 from broker.cli.output import Output
 from broker.documents.witnessing import arrivals
+from broker.shared_match import each_match
 from broker.state.store import StateError
 from feeds.rows import DocumentRow
 from xscl.stage1.document import encode_text
@@ -180,7 +181,7 @@ def test_a_date_in_the_future_does_not_make_the_others_late() -> None:
             xml = encode_text(str(d.xml))
             at = int(d.timestamp * 1e6)
             rows.append(DocumentRow("S", d.id, d.streams, at, True, None, False, xml))
-        return [*broker.engine.apply(arrivals(matcher, rows), now=int(now * 1e6))]
+        return each_match(broker.engine.apply(arrivals(matcher, rows), now=int(now * 1e6)))
 
     assert apply(item(1, at=far), item(2, at=1000.0), now=2000.0) == []
     assert pairs(apply(item(3, at=1500.0), now=2000.0)) == {("2", "3")}

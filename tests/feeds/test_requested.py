@@ -13,6 +13,7 @@ import pytest
 
 from broker import Broker, Match
 from broker.cli.replay import batches
+from broker.shared_match import each_match
 from feeds.requested import Requested
 from feeds.spool import Batch, Spool
 from tests.cli.serving import queries, serving
@@ -53,7 +54,7 @@ class Matching:
         found: list[Match] = []
         for row in list(self.spool.read(engine.position, self.spool.last_seq())):
             ((arrivals, _),) = batches(iter([row]), engine.matcher)
-            found += engine.apply(arrivals, NOON, row.seq)
+            found += each_match(engine.apply(arrivals, NOON, row.seq))
             engine.retain()
         self.spool.trim(engine.position)
         return found

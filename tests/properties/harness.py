@@ -22,6 +22,7 @@ from broker import Broker, Document, engine
 from broker.join import frequent as hot
 from broker.join import postings
 from broker.model import Match
+from broker.shared_match import each_match
 from tests.oracle.generate import Batch, Case, Event, Subscribe
 from tests.oracle.generate_hard import Restart
 from tests.oracle.matches import Found, derived_id
@@ -121,7 +122,7 @@ class Names:
 
         def listening(*args: Any) -> Any:
             found = process(*args)
-            for match in (each.match for each in found):
+            for match in each_match(each.match for each in found):
                 self.derived[match.id] = (self.name(match), match.stream)
             return found
 

@@ -7,19 +7,12 @@ from collections.abc import Sequence
 from broker.join.candidates import Candidate
 from broker.model import DocumentRef, Match, compact_json, iso_time
 from broker.query.catalog import Subscription
-from broker.results.construct import (
-    construct,
-    element,
-    item_texts,
-    item_xml,
-    node_xml,
-    renamed,
-    text_xml,
-)
+from broker.results.construct import construct, item_texts, item_xml, node_xml, renamed
 from broker.results.headline import headline
 from broker.results.joined import joined
-from broker.results.match_ids import id_suffix, match_id
+from broker.results.match_ids import id_suffix, match_ids
 from broker.state.relations import StoredDocument
+from broker.text.markup import element, text_xml
 from xscl.normal import ir
 from xscl.normal.template import Template
 from xscl.stage1.document import (
@@ -70,7 +63,7 @@ def match_of(
         result = element("result", times, "".join(item_xml(each, env) for each in delivery.select))
     identities = [compact_json(each.identity) for each in stored]
     return Match(
-        id=match_id(subscription.id, subscription.text, id_suffix(identities, compact_json(nodes))),
+        id=match_ids([subscription], id_suffix(identities, compact_json(nodes))).hex(),
         query=subscription.id,
         stream=subscription.publish,
         start_us=start,

@@ -13,6 +13,7 @@ import pytest
 from broker import Broker, Document
 from broker.model import Match
 from broker.results.publisher import Publisher
+from broker.shared_match import SharedMatch
 from tests.oracle.generate import Batch, Subscribe, case
 from tests.oracle.generate_documents import Level
 from tests.properties.harness import _document
@@ -28,12 +29,13 @@ def _both(seed: int, level: Level, state: Path) -> tuple[list[Match], list[Match
     made = Publisher.match
 
     def compared(
-        self: Publisher, subscription: Any, shape: Any, candidate: Any, documents: Any
-    ) -> Match:
-        match = made(self, subscription, shape, candidate, documents)
+        self: Publisher, subscribers: Any, shape: Any, candidate: Any, documents: Any
+    ) -> SharedMatch:
+        shared = made(self, subscribers, shape, candidate, documents)
         stored = [each.stored for each in documents]
-        plain[match.id] = match_of(subscription, shape, candidate, stored)
-        return match
+        for match, subscription in zip(shared, subscribers, strict=True):
+            plain[match.id] = match_of(subscription, shape, candidate, stored)
+        return shared
 
     with (
         patch.object(Publisher, "match", compared),

@@ -19,6 +19,7 @@ from broker.documents.witnessing import arrivals as witnessed
 from broker.engine import Engine
 from broker.model import Match
 from broker.query.prepared import compile_query
+from broker.shared_match import each_match
 from broker.state.store import Store
 from feeds.rows import DocumentRow
 from tests.oracle.generate import WEEK, Batch, Case, Subscribe, steady
@@ -58,7 +59,7 @@ class Running:
             source, id = a.key
             at = a.timestamp
             rows.append(DocumentRow(source, id, a.streams, at, True, None, False, xml, place=id))
-        return self.engine.apply(witnessed(self.engine.matcher, rows), now)
+        return each_match(self.engine.apply(witnessed(self.engine.matcher, rows), now))
 
 
 def in_order(case: Case) -> tuple[str, list[Arrival]]:

@@ -20,6 +20,7 @@ from broker.service.intake import Intake
 from broker.service.metrics import Metrics
 from broker.service.pipeline.driver import Driver, Watch
 from broker.service.pipeline.local import LocalPipeline
+from broker.shared_match import SharedMatch
 from tests.service.data import ORDERS, PAIR, order, receipt, settings
 from tests.waiting import until
 
@@ -45,7 +46,7 @@ class Running:
     def until_applied(self, number: int) -> None:
         until(lambda: self.core.position >= number and not self.outbox())
 
-    def outbox(self) -> list[Match]:
+    def outbox(self) -> list[SharedMatch]:
         with self.core.lock:
             return self.core.engine.undelivered(9)
 
@@ -64,7 +65,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
     running.close()
 
 
-Apply = Callable[..., list[Match]]
+Apply = Callable[..., list[SharedMatch]]
 
 
 def intercept(
@@ -74,7 +75,7 @@ def intercept(
     engine = running.core.engine
     apply: Apply = engine.apply
 
-    def applied(arrivals: Arrivals, *more: Any, **named: Any) -> list[Match]:
+    def applied(arrivals: Arrivals, *more: Any, **named: Any) -> list[SharedMatch]:
         before(arrivals)
         return apply(arrivals, *more, **named)
 

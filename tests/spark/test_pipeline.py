@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from broker import Broker, Document, Match
 from broker.documents.arrow import Arrivals
+from broker.shared_match import SharedMatch
 from broker.spark.failure import PipelineError
 from broker.spark.pipeline import STAGES, run_pipeline, stop_on_signals
 from broker.spark.sources import json_source, union, xml_source
@@ -161,7 +162,7 @@ def test_what_fails_on_an_executor_ends_the_run_with_its_reason(
 
         def apply(
             self, arrivals: Arrivals, now: int | None = None, position: int | None = None
-        ) -> list[Match]:
+        ) -> list[SharedMatch]:
             raise AssertionError("nothing to apply")
 
     with pytest.raises(PipelineError, match=r"batch 1: .*UnpicklingError") as caught:
@@ -251,7 +252,7 @@ def test_a_subscription_that_comes_during_a_batch_misses_no_document(
 
         def apply(
             self, arrivals: Arrivals, now: int | None = None, position: int | None = None
-        ) -> list[Match]:
+        ) -> list[SharedMatch]:
             assert lock.locked()
             return engine.apply(arrivals, now, position)
 
@@ -285,7 +286,7 @@ def test_who_subscribes_all_the_time_holds_up_nothing(running: Running, folder: 
 
         def apply(
             self, arrivals: Arrivals, now: int | None = None, position: int | None = None
-        ) -> list[Match]:
+        ) -> list[SharedMatch]:
             return engine.apply(arrivals, now, position)
 
     busy = Busy()

@@ -23,8 +23,9 @@ import structlog
 from broker.delivery import Mailbox
 from broker.documents.witnessing import arrivals
 from broker.engine import Engine, steady_time
-from broker.model import Limit, Match
+from broker.model import Limit
 from broker.settings.schema import Settings
+from broker.shared_match import SharedMatch, count_matches
 from broker.state.store import DatabaseError, StateError, Store
 from feeds.fair_lock import FairLock
 from feeds.requested import Requested
@@ -179,7 +180,7 @@ class Core:
             applied = time.perf_counter()
             self.hand_over(matches)
         stages |= {"stage1": matched - started, "deliver": time.perf_counter() - applied}
-        return Batch(len(rows), len(matches), stages)
+        return Batch(len(rows), count_matches(matches), stages)
 
     def committed(self) -> None:
         """Update the position after the engine has committed a batch."""
@@ -196,7 +197,7 @@ class Core:
         with self._keep:
             yield
 
-    def hand_over(self, matches: Sequence[Match]) -> None:
+    def hand_over(self, matches: Sequence[SharedMatch]) -> None:
         """Move matches from the outbox into the mailbox, and record suspensions as events.
 
         The caller must have held the lock since the matches were committed. Otherwise a
@@ -206,7 +207,7 @@ class Core:
         with self.lock:
             if matches:
                 self.mailbox.take(matches, self.now())
-                self.engine.acknowledge(match.id for match in matches)
+                self.engine.acknowledge(matches)
             # The call confirms the suspensions of the last call, which were recorded below.
             for suspension in self.engine.take_suspensions():
                 _log.warning("subscription.suspended", id=suspension.id, reason=suspension.reason)

@@ -11,10 +11,10 @@ from collections import deque
 from pathlib import Path
 
 from broker.documents.arrow import Arrivals
-from broker.model import Match
 from broker.service.core.core import Batch, Core
 from broker.service.pipeline.driver import Watch
 from broker.service.pipeline.local import ENVIRONMENT, LocalPipeline
+from broker.shared_match import SharedMatch
 from broker.spark.failure import PipelineError
 from broker.spark.pipeline import Progress, run_pipeline
 from broker.spark.session import start_session, stop_session
@@ -56,7 +56,7 @@ class SparkPipeline:
                 [Source(f"feeds {path}", frame)],
                 core.state / "checkpoint",
                 once=False,
-                on_matches=lambda matches: None,
+                on_matches=None,
                 on_progress=on_progress,
                 stop=stop,
                 lock=core.lock,
@@ -85,7 +85,7 @@ class _TimedEngine:
 
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
-    ) -> list[Match]:
+    ) -> list[SharedMatch]:
         core = self._core
         since = stored_at(self._path, core.position)
         matches = core.engine.apply(arrivals, now, position)

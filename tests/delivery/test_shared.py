@@ -1,0 +1,213 @@
+"""Matches that several subscriptions share: each has its own, as if it had been stored alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+import pytest
+
+from broker.delivery import Mailbox
+from broker.delivery.upkeep import EVENTS_KEPT
+from broker.model import Match
+from broker.shared_match import SharedMatch, Whole, each_match
+from tests.delivery.support import DAY, HOUR, START, match
+
+QUERIES = [f"q{n}" for n in range(6)]
+
+
+def shared(number: int, queries: list[str]) -> SharedMatch:
+    """A match of some queries, whose results differ in the query that they name."""
+    of_first = match(number, queries[0])
+    return SharedMatch(
+        b"".join(bytes.fromhex(match(number, query).id) for query in queries),
+        queries,
+        None,
+        of_first.start_us,
+        of_first.end_us,
+        of_first.nodes,
+        (("title", "title2"),),
+        Whole(of_first.documents, of_first.values, f"<item>{number}</item>", True),
+    )
+
+
+def rows(mailbox: Mailbox) -> int:
+    ((count,),) = mailbox.db.rows("SELECT count(*) FROM match")
+    return int(count)
+
+
+def test_it_is_stored_once_and_read_by_each(mailbox: Mailbox) -> None:
+    found = [shared(0, QUERIES), shared(1, ["q4", "q1"])]
+    assert mailbox.take(found, START) == 8
+    assert rows(mailbox) == 2
+    every = mailbox.matches(None, 0, 100)
+    assert [d.n for d in every] == [*range(1, 9)]
+    assert [d.match for d in every] == each_match(found)
+    assert every[4].match.id == match(0, "q4").id
+    assert every[4].match.result.startswith('<result query="q4" start="')
+    assert [d.n for d in mailbox.matches("q4", 0, 10)] == [5, 7]
+    assert [d.n for d in mailbox.matches(["q1", "q4"], 2, 10)] == [5, 7, 8]
+    assert [d.n for d in mailbox.matches(["q1", "q4"], 2, 2)] == [5, 7]
+    assert [d.n for d in mailbox.latest("q1", 1)] == [8]
+    assert [d.n for d in mailbox.matches(None, 3, 2)] == [4, 5]
+    assert [d.match.query for d in mailbox.at([8, 3, 99])] == ["q1", "q2"]
+    by_id = mailbox.find(match(1, "q1").id)
+    assert by_id is not None
+    assert (by_id.n, by_id.match.query) == (8, "q1")
+    assert mailbox.holds("q3")
+    assert mailbox.figures().matches == mailbox.figures().taken == 8
+
+
+def test_the_same_subscriptions_are_written_once(mailbox: Mailbox) -> None:
+    mailbox.take([shared(0, QUERIES)])
+    for n in range(1, 50):
+        mailbox.take([shared(n, QUERIES)])
+    assert mailbox.db.rows("SELECT count(*) FROM member") == [(6,)]
+    assert len(mailbox.matches("q2", 0, 100)) == 50
+
+
+@pytest.mark.parametrize("again", [[0, 1, 2, 3, 4, 5], [5, 3, 1]])
+def test_those_who_have_it_do_not_get_it_again(mailbox: Mailbox, again: list[int]) -> None:
+    """Also if it comes with others, after the engine was restored from an older backup."""
+    mailbox.take([shared(0, ["q1", "q3"])])
+    queries = [f"q{n}" for n in again]
+    new = [query for query in queries if query not in ("q1", "q3")]
+    assert mailbox.take([shared(0, queries), shared(0, queries)]) == len(new)
+    every = mailbox.matches(None, 0, 100)
+    assert [d.match.query for d in every] == ["q1", "q3", *new]
+    assert [d.match.id for d in every] == [match(0, d.match.query).id for d in every]
+    assert mailbox.figures().repeated == 2 * len(queries) - len(new)
+
+
+def test_a_throttle_is_that_of_one(mailbox: Mailbox) -> None:
+    mailbox.set_throttle("q2", None, HOUR)
+    mailbox.take([shared(0, QUERIES), shared(1, QUERIES)])
+    assert [len(mailbox.matches(query, 0, 10)) for query in QUERIES] == [2, 2, 1, 2, 2, 2]
+    mailbox.take([shared(7_200, QUERIES)])
+    assert [d.left_out for d in mailbox.matches("q2", 0, 10)] == [0, 1]
+    assert not any(d.left_out for d in mailbox.matches("q3", 0, 10))
+    assert [d.n for d in mailbox.matches(None, 0, 100)] == [*range(1, 18)]
+
+
+def test_a_dropped_subscription_takes_its_own_away(mailbox: Mailbox) -> None:
+    mailbox.put_channel("hook", "webhook", settings={"url": "http://tides.example/"}, after=0)
+    mailbox.take([shared(n, QUERIES) for n in range(3)], START)
+    mailbox.resend_match(match(1, "q2").id, "hook")
+    mailbox.resend_match(match(1, "q3").id, "hook")
+    mailbox.drop("q2", "drop")
+    assert mailbox.matches("q2", 0, 10) == []
+    assert not mailbox.holds("q2")
+    assert [d.n for d in mailbox.matches("q3", 0, 10)] == [4, 10, 16]
+    assert len(mailbox.matches(None, 0, 100)) == 15
+    assert mailbox.figures().retries == 1
+    assert mailbox.take([shared(0, QUERIES)]) == 1, "for its successor it is new"
+    for query in QUERIES:
+        mailbox.drop(query, "drop")
+    assert rows(mailbox) == 0
+
+
+def test_retention_leaves_it_to_those_who_wait(mailbox: Mailbox) -> None:
+    mailbox.put_channel("q4", "pull", subscription="q4")
+    mailbox.put_channel("q5", "pull", subscription="q5")
+    mailbox.take([shared(n, QUERIES) for n in range(3)], START)
+    mailbox.ack("q5", 6)
+    assert mailbox.retain(DAY, now=START + 2 * DAY) == 13
+    assert [d.n for d in mailbox.matches(None, 0, 100)] == [5, 11, 12, 17, 18]
+    assert [d.match.id for d in mailbox.pull("q4", 9)] == [match(n, "q4").id for n in range(3)]
+    mailbox.ack("q5", 18)
+    mailbox.ack("q4", 11)
+    assert mailbox.retain(DAY, now=START + 2 * DAY) == 4
+    assert [d.n for d in mailbox.matches(None, 0, 100)] == [17]
+    mailbox.ack("q4", 17)
+    assert mailbox.retain(DAY, now=START + 2 * DAY) == 1
+    assert mailbox.db.rows("SELECT count(*) FROM member") == [(0,)]
+    assert mailbox.take([shared(9, QUERIES)]) == 6, "the audience is made again"
+    assert [d.n for d in mailbox.matches("q5", 0, 9)] == [24]
+
+
+def test_what_fails_leaves_no_audience(mailbox: Mailbox) -> None:
+    trigger = "CREATE TRIGGER full BEFORE INSERT ON taken BEGIN SELECT RAISE(ABORT, 'full'); END"
+    mailbox.db.maintain(trigger)
+    with pytest.raises(RuntimeError, match="full"):
+        mailbox.take([shared(0, QUERIES)])
+    mailbox.db.maintain("DROP TRIGGER full")
+    mailbox.take([shared(1, ["q5", "q4"])])
+    mailbox.take([shared(0, QUERIES)])
+    assert [d.match.query for d in mailbox.matches(None, 0, 9)] == ["q5", "q4", *QUERIES]
+
+
+# -- any number of operations, beside a mailbox that stores each alone -------------------------
+
+
+@contextmanager
+def both(directory: Path) -> Iterator[list[Mailbox]]:
+    with Mailbox(directory / "shared.sqlite") as one, Mailbox(directory / "alone.sqlite") as other:
+        yield [one, other]
+
+
+def said(mailbox: Mailbox) -> dict[str, Any]:
+    figures = mailbox.figures()
+    return {
+        "log": [
+            (d.n, d.taken, d.left_out, d.match.to_json()) for d in mailbox.matches(None, 0, 999)
+        ],
+        "by query": {q: [d.n for d in mailbox.matches(q, 0, 999)] for q in QUERIES},
+        "newest": {q: [d.n for d in mailbox.latest(q, 3)] for q in QUERIES},
+        "dead": [(d.channel, d.n, d.match_id, d.subscription) for d in mailbox.dead()],
+        "figures": (
+            *(figures.last, figures.matches, figures.taken, figures.repeated, figures.left_out),
+            *(figures.dead, figures.retries, figures.backlog, figures.oldest),
+        ),
+        "events": [e.text for e in mailbox.events(0, EVENTS_KEPT)],
+    }
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_it_is_as_if_each_had_its_own(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    now, number = START, 0
+    with both(tmp_path) as mailboxes:
+        one, other = mailboxes
+        for name in ("q0", "q1", "q2", None):
+            for mailbox in mailboxes:
+                mailbox.put_channel(f"for {name}".replace(" ", "-"), "pull", subscription=name)
+        hook = {"url": "http://tides.example/"}
+        for mailbox in mailboxes:
+            mailbox.put_channel("hook", "webhook", subscription="q3", settings=hook)
+        for _ in range(40):
+            now += random.randrange(DAY)
+            what = random.random()
+            name = random.choice(QUERIES)
+            if what < 0.5:
+                found = []
+                for _ in range(random.randint(1, 3)):
+                    number += random.random() < 0.8
+                    some = [q for q in QUERIES if random.random() < 0.8] or QUERIES
+                    found.append(shared(number, some))
+                alone: list[Match] = each_match(found)
+                assert one.take(found, now) == other.take(alone, now)
+            elif what < 0.75:
+                channel = random.choice([c.name for c in one.channels() if c.kind == "pull"])
+                place = random.randint(0, one.last())
+                assert one.ack(channel, place) == other.ack(channel, place)
+            elif what < 0.85:
+                keep = random.choice([None, 0, DAY, 5 * DAY])
+                late = random.choice([None, 3 * DAY])
+                gone = {mailbox.retain(keep, late, now=now) for mailbox in mailboxes}
+                assert len(gone) == 1
+            elif what < 0.92:
+                pending: Literal["deliver", "drop"] = random.choice(["deliver", "drop"])
+                for mailbox in mailboxes:
+                    mailbox.drop(name, pending)
+                    mailbox.put_channel(f"for-{name}", "pull", subscription=name, after=0)
+            elif what < 0.96:
+                assert one.resend() == other.resend()
+            else:
+                for mailbox in mailboxes:
+                    mailbox.reset_channel("for-None", 0)
+            assert said(one) == said(other)
+        assert rows(one) < rows(other) or rows(other) < 20
+        one.check()
