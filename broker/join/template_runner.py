@@ -130,7 +130,10 @@ class Templates:
         parameters = {name: value for name, value in parameters.items() if f"${name}" in sql}
         blocks, size = shape.blocks, len(shape.nodes)
         listed = [p for p in range(size) if reported(shape, p)]
-        for row in self.relations.query(sql, parameters):
+        # For few rows DuckDB takes longer to choose an order than to join them in any. All of RL
+        # are many rows, and conditions on several nodes can be checked early.
+        in_order = stored == "slice" and not shape.residuals
+        for row in self.relations.query(sql, parameters, in_order=in_order):
             docs, nodes = row[1 : blocks + 1], row[blocks + 1 : blocks + 1 + size]
             lists = {p: tuple(x) for p, x in zip(listed, row[blocks + 1 + size :], strict=True)}
             yield row[0], Candidate(docs, nodes, lists)

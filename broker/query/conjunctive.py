@@ -75,34 +75,38 @@ def conjunctive_query(template: Template, number: int, pivot: int, stored: str =
     numbers of the batch's own documents; no row outside `$low` to `$high` is within the widest
     window of the batch. Columns: `cq`, a document per block, per position the node if it is
     selected, per joined position the list of its nodes.
+
+    The joins stand in an order in which they can be run, each with all conditions that can be
+    checked by then.
     """
     aliases = _Aliases(template)
-    sources = [f"{parameter_table(number)} t"]
-    conditions: list[str] = []
-    for block in range(template.blocks):
-        relation = "rr" if block == pivot else stored
+    order = _join_order(template, pivot)
+    on = {
+        position: _edge(template, aliases, position) for b in order for position in aliases.edges(b)
+    }
+    place = {position: i for i, position in enumerate(on)}
+    for i, block in enumerate(order):
+        top, *_ = edges = aliases.edges(block)
         document = aliases.document(block)
-        for position in aliases.edges(block):
-            parent = template.nodes[position][1]
-            alias = f"e{position}"
-            sources.append(f"{relation} {alias}")
-            above = "0" if parent is None else f"t.v{parent}"
-            conditions += [f"{alias}.var1 = {above}", f"{alias}.var2 = t.v{position}"]
-            if block != pivot:
-                # Implied by the windows; as constants they let DuckDB skip old rows.
-                conditions += [f'{alias}."end" >= $low', f'{alias}."start" <= $high']
-            if alias != document:
-                conditions.append(f"{alias}.doc = {document}.doc")
-            if parent is not None and aliases.node(parent) != f"{alias}.node1":
-                conditions.append(f"{alias}.node1 = {aliases.node(parent)}")
+        if block != pivot:
+            # Implied by the windows; as constants they let DuckDB skip old rows.
+            for position in edges:
+                on[position] += [f'e{position}."end" >= $low', f'e{position}."start" <= $high']
         if block < pivot:
-            conditions.append(f"({document}.doc < $first OR {document}.doc > $last)")
-        conditions.append(f"{document}.base >= t.first_doc")
-        conditions += [f"{document}.doc <> {aliases.document(b)}.doc" for b in range(block)]
-    conditions += [f"e{a}.value = e{b}.value" for a, b in template.joins]
-    conditions += _time(template, aliases)
+            on[top].append(f"({document}.doc < $first OR {document}.doc > $last)")
+        on[top].append(f"{document}.base >= t.first_doc")
+        on[top] += [f"{document}.doc <> {aliases.document(b)}.doc" for b in order[:i]]
+    for a, b in template.joins:
+        on[max(a, b, key=place.__getitem__)].append(f"e{a}.value = e{b}.value")
+    for blocks, condition in _time(template, aliases):
+        on[aliases.edges(max(blocks, key=order.index))[0]].append(condition)
     residual = ResidualSql(template, aliases.node, aliases.document, stored)
-    conditions += [residual.condition(part) for part in template.residuals]
+    residuals = [residual.condition(part) for part in template.residuals]
+    relations = {block: "rr" if block == pivot else stored for block in order}
+    joins = [
+        f"JOIN {relations[template.nodes[p][0]]} e{p} ON " + "\n  AND ".join(conditions)
+        for p, conditions in on.items()
+    ]
     columns = ["t.cq"]
     columns += [f"{aliases.document(b)}.doc AS d{b}" for b in range(template.blocks)]
     columns += [
@@ -113,24 +117,56 @@ def conjunctive_query(template: Template, number: int, pivot: int, stored: str =
         for p in range(len(template.nodes))
         if reported(template, p)
     ]
-    return (
-        f"SELECT {', '.join([*columns, *lists])}\n"
-        f"FROM {', '.join(sources)}\n"
-        "WHERE " + "\n  AND ".join(conditions) + "\nGROUP BY ALL"
-    )
+    lines = [
+        f"SELECT {', '.join([*columns, *lists])}",
+        f"FROM {parameter_table(number)} t",
+        *joins,
+    ]
+    if residuals:
+        lines.append("WHERE " + "\n  AND ".join(residuals))
+    return "\n".join([*lines, "GROUP BY ALL"])
 
 
-def _time(template: Template, aliases: _Aliases) -> list[str]:
-    """Order and windows: `FOLLOWED BY` is strict, windows include their edge."""
+def _join_order(template: Template, pivot: int) -> list[int]:
+    """The blocks in the order of their joins: from the pivot on, next the one with most value joins
+    to those before it."""
+    pairs = [{template.nodes[a][0], template.nodes[b][0]} for a, b in template.joins]
+    order = [pivot]
+    while left := [block for block in range(template.blocks) if block not in order]:
+        joins = {
+            block: sum(block in pair and not pair.isdisjoint(order) for pair in pairs)
+            for block in left
+        }
+        order.append(max(left, key=joins.__getitem__))
+    return order
+
+
+def _edge(template: Template, aliases: _Aliases, position: int) -> list[str]:
+    """The conditions that make a row of witnesses an edge of its block."""
+    block, parent = template.nodes[position]
+    alias, document = f"e{position}", aliases.document(block)
+    above = "0" if parent is None else f"t.v{parent}"
+    conditions = [f"{alias}.var1 = {above}", f"{alias}.var2 = t.v{position}"]
+    if alias != document:
+        conditions.append(f"{alias}.doc = {document}.doc")
+    if parent is not None and aliases.node(parent) != f"{alias}.node1":
+        conditions.append(f"{alias}.node1 = {aliases.node(parent)}")
+    return conditions
+
+
+def _time(template: Template, aliases: _Aliases) -> list[tuple[list[int], str]]:
+    """Order and windows, each with its blocks: `FOLLOWED BY` is strict, windows include their
+    edge."""
     conditions = []
     for i, operator in enumerate(operators_of(template.operators)):
+        blocks = blocks_of(operator)
         if isinstance(operator, FollowedBy):
             before = _extreme("greatest", "end", blocks_of(operator.left), aliases)
             after = _extreme("least", "start", blocks_of(operator.right), aliases)
-            conditions.append(f"{before} < {after}")
-        conditions.append(f"{_duration(blocks_of(operator), aliases)} <= t.w{i}")
-    every = _duration(blocks_of(template.operators), aliases)
-    conditions.append(f"{every} <= t.w{template.windows - 1}")
+            conditions.append((blocks, f"{before} < {after}"))
+        conditions.append((blocks, f"{_duration(blocks, aliases)} <= t.w{i}"))
+    every = blocks_of(template.operators)
+    conditions.append((every, f"{_duration(every, aliases)} <= t.w{template.windows - 1}"))
     return conditions
 
 

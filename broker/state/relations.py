@@ -355,12 +355,10 @@ class MatchRelations:
         if rows is not None:
             self._sql.insert(table, rows)
 
-    def load_batch(self, rows: pa.Table) -> None:
+    def load_batch(self, arrow_batch: pa.Table) -> None:
         """Make rr: the witness rows of the batch."""
-        connection = self._sql.connection
-        connection.register("arrow_batch", rows)
-        connection.execute("CREATE OR REPLACE TEMP TABLE rr AS SELECT * FROM arrow_batch")
-        connection.unregister("arrow_batch")
+        # DuckDB finds the variable by its name.
+        self._sql.connection.execute("CREATE OR REPLACE TEMP TABLE rr AS SELECT * FROM arrow_batch")
 
     def load_slice(self, docs: Sequence[int]) -> None:
         """Make slice: the rows of rl of these documents."""
@@ -368,9 +366,15 @@ class MatchRelations:
             f"CREATE OR REPLACE TEMP TABLE slice AS SELECT * FROM rl WHERE doc {_AMONG}", [docs]
         )
 
-    def query(self, query: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows of a query over rl, rr, slice and the parameter relations."""
-        return self._sql.rows(query, parameters)
+    def query(
+        self, query: str, parameters: dict[str, Any], *, in_order: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a query over rl, rr, slice and the parameter relations. With `in_order` the
+        joins are run as they stand."""
+        if not in_order:
+            return self._sql.rows(query, parameters)
+        with self._sql.unoptimized():
+            return self._sql.rows(query, parameters)
 
 
 def _document(row: tuple[Any, ...]) -> StoredDocument:

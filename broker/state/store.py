@@ -23,7 +23,7 @@ import duckdb
 
 from broker.errors import BrokerError
 from broker.state.migrations import META, SCHEMA, STEPS, VERSION
-from broker.state.statements import Snapshot, Statements
+from broker.state.statements import Statements
 
 DatabaseError = duckdb.Error
 """The base class of DuckDB's errors."""
@@ -68,7 +68,8 @@ def _let_go() -> None:
     """Close the stores that are still open when Python ends: a running thread may keep them alive,
     and DuckDB's binding would print its leaked objects to standard error."""
     for store in list(_open):
-        store.__dict__.pop("connection", None)
+        for name in ("connection", "_parsed", "_inserts"):
+            store.__dict__.pop(name, None)
 
 
 class StateError(BrokerError, RuntimeError):
@@ -100,9 +101,9 @@ class Store(Statements):
 
     def _open(self) -> None:
         if self.directory is None:
-            self.connection = duckdb.connect(":memory:", config=_CONFIG)
+            super().__init__(duckdb.connect(":memory:", config=_CONFIG))
         else:
-            self.connection = _connect(self.directory / _FILE)
+            super().__init__(_connect(self.directory / _FILE))
             # Strings make the default threshold checkpoint far too often.
             self.connection.execute("SET checkpoint_threshold = '256MB'")
         # Under `python -c` DuckDB takes the program for an interactive session and shows one.
@@ -182,8 +183,10 @@ class Store(Statements):
             self.connection.execute("COMMIT")
         except BaseException as error:
             self.broken |= isinstance(error, duckdb.FatalException)
-            with suppress(duckdb.Error):  # a commit that failed has ended the transaction
-                self.connection.execute("ROLLBACK")
+            # A commit that failed has ended the transaction. For the second see `unoptimized`.
+            for end in ("ROLLBACK", "PRAGMA enable_optimizer"):
+                with suppress(duckdb.Error):
+                    self.connection.execute(end)
             for undo in reversed(self._undo):
                 undo()
             raise
@@ -204,7 +207,7 @@ class Store(Statements):
         connection = self.connection.cursor()
         try:
             connection.execute("BEGIN READ ONLY")
-            yield Snapshot(connection)
+            yield Statements(connection)
         finally:
             with suppress(duckdb.Error):
                 connection.execute("ROLLBACK")
