@@ -121,7 +121,10 @@ class Standing:
     named: tuple[str, ...] | None = field(init=False)  # variables of SELECT; None: `*`
     reported: frozenset[str] = field(init=False)
     home: dict[str, int] = field(init=False)  # the block that binds a variable
+    due: list[list[ast.Expr]] = field(init=False)
+    """By block the predicates that can be checked once it is bound."""
     memory: dict[tuple[int, Tree], list[Embedding]] = field(default_factory=dict)
+    _read: dict[int, list[ast.Path]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         query = self.resolved.query
@@ -141,6 +144,18 @@ class Standing:
             ]
         )
         self.home = {v: i for i, b in enumerate(self.blocks) for v in queries.bound_in(b.steps)}
+        self.due = [[] for _ in self.blocks]
+        for predicate in self.predicates:
+            names = queries.variables(predicate)
+            self.due[max((self.home[name] for name in names), default=0)].append(predicate)
+
+    def read(self, predicate: ast.Expr) -> list[ast.Path]:
+        """The paths in one of the predicates or a part of it."""
+        known = self._read.get(id(predicate))
+        if known is None:
+            known = [path for path in queries.paths(predicate) if path.variable is not None]
+            self._read[id(predicate)] = known
+        return known
 
     def _block(self, term: ast.Block | ast.Nested) -> ast.Block:
         if isinstance(term, ast.Block):
@@ -176,16 +191,20 @@ def matches(query: Standing, stored: Iterable[Stored], new: Stored) -> Iterator[
 def _combinations(candidates: Sequence[Sequence[Stored]], new: Stored) -> Iterator[list[Stored]]:
     """One document per block, all different, `new` among them."""
 
-    def extend(chosen: list[Stored]) -> Iterator[list[Stored]]:
-        if len(chosen) == len(candidates):
-            if new in chosen:
-                yield chosen
-            return
-        for document in candidates[len(chosen)]:
-            if document not in chosen:
-                yield from extend([*chosen, document])
+    def extend(chosen: list[Stored], place: int) -> Iterator[list[Stored]]:
+        at = len(chosen)
+        if at == len(candidates):
+            yield chosen
+        elif at == place:
+            yield from extend([*chosen, new], place)
+        else:
+            for document in candidates[at]:
+                if document is not new and document not in chosen:
+                    yield from extend([*chosen, document], place)
 
-    return extend([])
+    for place, documents in enumerate(candidates):
+        if new in documents:
+            yield from extend([], place)
 
 
 def _interval(query: ast.Query, documents: Iterator[Stored]) -> tuple[int, int] | None:
@@ -285,9 +304,6 @@ def _assignments(
 ) -> Iterator[list[Embedding]]:
     """One embedding per block, all predicates satisfied; each is checked once it is bound."""
     home = query.home
-    due: list[list[ast.Expr]] = [[] for _ in query.blocks]
-    for predicate in query.predicates:
-        due[max((home[name] for name in queries.variables(predicate)), default=0)].append(predicate)
 
     def holds(predicate: ast.Expr, bound: Mapping[str, Node]) -> bool:
         match predicate:
@@ -298,13 +314,15 @@ def _assignments(
             case ast.Not(part=part):
                 return not holds(part, bound)
         # A path means "some such node", within functions too: each occurrence on its own.
-        read = [path for path in queries.paths(predicate) if path.variable is not None]
+        read = query.read(predicate)
         choices = product(*(texts(path, bound) for path in read))
         return any(truth(predicate, _picked(read, choice)) for choice in choices)
 
     def texts(path: ast.Path, bound: Mapping[str, Node]) -> list[str]:
         assert path.variable is not None
         tree, start = documents[home[path.variable]].tree, bound[path.variable]
+        if not path.steps:
+            return [start.text]
         nodes = path_nodes(tree, start, path.steps, query.resolved.namespaces)
         return [node.text for node in nodes]
 
@@ -315,7 +333,7 @@ def _assignments(
             return
         for embedding in choices[at]:
             bound = _bound([*chosen, embedding])
-            if all(holds(predicate, bound) for predicate in due[at]):
+            if all(holds(predicate, bound) for predicate in query.due[at]):
                 yield from extend([*chosen, embedding])
 
     return extend([])
