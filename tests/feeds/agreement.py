@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 from urllib.parse import urljoin
 
@@ -155,6 +156,7 @@ def judge(pair: Pair) -> str:
     return next((reason for reason, holds in reasons.items() if holds(pair)), "")
 
 
+@cache
 def report() -> tuple[list[str], list[Pair]]:
     """The lines of the report, and the differences that nothing explains."""
     counts: Counter[tuple[str, str]] = Counter()

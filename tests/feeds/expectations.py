@@ -146,6 +146,7 @@ def _is_cdf(case: Case) -> bool:
     return "cdf" in case.path.name or case.path.parent.name == "cdf"
 
 
+@cache
 def report() -> tuple[list[str], set[str]]:
     """The lines of the report, and the names of what fails and is not in it."""
     counts: Counter[str] = Counter()

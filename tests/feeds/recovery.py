@@ -57,6 +57,12 @@ def read(body: bytes) -> Channel:
     return parse_feed(body, "http://feeds.example/f", arrival=1)
 
 
+@cache
+def channel(path: Path) -> Channel:
+    """A feed as it was found."""
+    return read(path.read_bytes())
+
+
 def _in_the_middle(text: bytes, what: bytes, into: bytes = b"") -> bytes:
     """Put something before the title in the middle of a feed, or within it."""
     titles = list(re.finditer(rb"<title[^>]*>(?:<!\[CDATA\[)?", text))
@@ -98,9 +104,9 @@ def sound() -> tuple[tuple[bytes, Channel], ...]:
                 body.decode()
             except UnicodeDecodeError:
                 continue
-            channel = read(body)
-            if channel.error is None and not channel.malformed and len(channel.items) > 1:
-                found.append((body, channel))
+            whole = channel(path)
+            if whole.error is None and not whole.malformed and len(whole.items) > 1:
+                found.append((body, whole))
     return tuple(found)
 
 
@@ -138,27 +144,28 @@ def census() -> list[str]:
     reasons: Counter[str] = Counter()
     malformed = []
     for folder in FOLDERS:
-        channels = {path: read(path.read_bytes()) for path in files(folder)}
-        read_well = {path: channel for path, channel in channels.items() if channel.error is None}
-        items = [item for channel in read_well.values() for item in channel.items]
+        channels = {path: channel(path) for path in files(folder)}
+        read_well = {path: each for path, each in channels.items() if each.error is None}
+        items = [item for each in read_well.values() for item in each.items]
         dated = 100 * sum(item.dated for item in items) / len(items)
-        broken = {path: channel for path, channel in read_well.items() if channel.malformed}
-        remarks = sum(bool(channel.problems) for channel in read_well.values()) - len(broken)
+        broken = {path: each for path, each in read_well.items() if each.malformed}
+        remarks = sum(bool(each.problems) for each in read_well.values()) - len(broken)
         lines.append(
             f"{folder:24}{len(channels):6}{len(read_well):6}{len(items):7}{dated:7.1f}%"
             f"{remarks:9}{len(broken):11}"
         )
-        reasons.update((channel.error or "").partition(":")[0] for channel in channels.values())
-        for path, channel in broken.items():
+        reasons.update((each.error or "").partition(":")[0] for each in channels.values())
+        for path, each in broken.items():
             there = len(re.findall(rb"<(?:rss:)?(?:item|entry)[\s>]", path.read_bytes()))
-            why = channel.problems[0].removeprefix("not well-formed: ")
-            malformed.append(f"{len(channel.items):6} of {there:3}  {why}")
+            why = each.problems[0].removeprefix("not well-formed: ")
+            malformed.append(f"{len(each.items):6} of {there:3}  {why}")
     del reasons[""]
     lines += ["", "No feeds, and the reasons given:", ""]
     lines += [f"{count:6}  {reason}" for reason, count in sorted(reasons.items())]
     return [*lines, "", "Malformed as found, the items read and those there:", "", *malformed]
 
 
+@cache
 def both_parsers() -> list[str]:
     """For each field, the share of items in which the loose parser agrees with the strict one."""
     same: Counter[str] = Counter()
@@ -174,19 +181,3 @@ def both_parsers() -> list[str]:
     for name, count in same.items():
         shares.setdefault(100 * count / total, []).append(name)
     return [f"{share:6.1f}%  {', '.join(names)}" for share, names in sorted(shares.items())[::-1]]
-
-
-def found_malformed() -> list[str]:
-    """The feeds that are malformed as they were found, with the items they have and we read."""
-    lines = []
-    for folder in FOLDERS:
-        for path in files(folder):
-            body = path.read_bytes()
-            channel = read(body)
-            if channel.malformed and channel.error is None:
-                there = len(re.findall(rb"<(?:rss:)?(?:item|entry)[\s>]", body))
-                lines.append(
-                    f"{len(channel.items):6} of {there:3}  "
-                    f"{channel.problems[0].removeprefix('not well-formed: ')}"
-                )
-    return lines
