@@ -71,6 +71,10 @@ SETTINGS: Mapping[str, str] = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # Plans only hand rows on to Python. To compile code for them takes a sixth of the time of a
+    # start, and the code gives nothing back.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Adaptive execution re-plans stages after shuffles; there is none.
     "spark.sql.adaptive.enabled": "false",
     # Many small files: list them here instead of in a job, and put many into one task.
