@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def values(row: DocumentRow, now: int) -> Values:
     return (
         row.source,
         row.id,
-        json.dumps(row.streams, ensure_ascii=False),
+        _streams_text(row.streams),
         row.timestamp,
         row.dated,
         row.revision,
@@ -90,10 +91,21 @@ def values(row: DocumentRow, now: int) -> Values:
     )
 
 
+@lru_cache(maxsize=256)
+def _streams_text(streams: tuple[str, ...]) -> str:
+    return json.dumps(streams, ensure_ascii=False)
+
+
+@lru_cache(maxsize=256)
+def _streams(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
 def insert(db: sqlite3.Connection, rows: Sequence[Values]) -> range:
     """Append rows; returns their numbers."""
-    db.executemany(_INSERT, rows)
-    last = newest(db)
+    if len(rows) > 1:
+        db.executemany(_INSERT, rows[:-1])
+    last = (db.execute(_INSERT, rows[-1]).lastrowid if rows else None) or newest(db)
     return range(last - len(rows) + 1, last + 1)
 
 
@@ -143,7 +155,7 @@ def read_rows(path: str | Path, start_seq: int, end_seq: int) -> Iterator[Docume
             yield DocumentRow(
                 source,
                 id,
-                tuple(json.loads(streams)),
+                _streams(streams),
                 timestamp,
                 bool(dated),
                 seq,

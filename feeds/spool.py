@@ -179,9 +179,13 @@ class Spool(AbstractContextManager["Spool"]):
         groups = [self._waiting.popleft() for _ in range(len(self._waiting))]
         error: BaseException | None = None
         try:
-            with self._transaction():
-                for group in groups:
-                    group.numbers = row_log.insert(self._db, group.rows)
+            if len(groups) == 1 and len(groups[0].rows) == 1:
+                # A statement by itself is a transaction: one call of SQLite instead of three.
+                groups[0].numbers = row_log.insert(self._db, groups[0].rows)
+            else:
+                with self._transaction():
+                    for group in groups:
+                        group.numbers = row_log.insert(self._db, group.rows)
         except BaseException as raised:
             error = raised
             if not isinstance(raised, sqlite3.Error):

@@ -36,7 +36,8 @@ _IMPORTED = [
     "broker.service.service",
     "broker.service.api.app",
     "uvicorn",
-    "uvicorn.protocols.http.h11_impl",
+    "uvloop",
+    "broker.service.api.protocol",
     "uvicorn.lifespan.on",
     "tests.crash.launcher",
 ]

@@ -193,4 +193,36 @@ def test_garbage_on_the_wire_does_not_stop_the_server(shared: Running) -> None:
             wire.shutdown(socket.SHUT_WR)
             answer = b"".join(iter(lambda: wire.recv(4096), b""))
         assert not answer or answer.splitlines()[0].split()[1] in (b"400", b"421")
+        assert b"application/problem+json" in answer or not answer
     assert shared.http.get("/health/live").is_success
+
+
+def test_a_head_without_an_end_is_refused_before_it_fills_the_memory(shared: Running) -> None:
+    address = ("127.0.0.1", int(shared.url.rpartition(":")[2]))
+    begin = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"
+    chunked = b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    for endless in (b"GET /", begin, begin + b"A: ", chunked, chunked + b"A: "):
+        more = b"A: b\r\n" * 150 if endless.endswith(b"\n") else b"a" * 1_000
+        with (
+            socket.create_connection(address) as wire,
+            pytest.raises((BrokenPipeError, ConnectionResetError)),
+        ):
+            _send(wire, endless, more)
+    long = {"X-Long": "a" * 20_000}
+    assert shared.http.get("/health/live", headers=long).is_success
+
+
+def test_requests_at_once_over_one_connection_are_answered_in_order(shared: Running) -> None:
+    address = ("127.0.0.1", int(shared.url.rpartition(":")[2]))
+    request = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 5_000 + b"\r\n\r\n"
+    last = request.replace(b"X: ", b"Connection: close\r\nX: ")
+    with socket.create_connection(address) as wire:
+        wire.sendall(request * 40 + last)
+        answer = b"".join(iter(lambda: wire.recv(4096), b""))
+    assert answer.count(b"HTTP/1.1 200 OK") == 41
+
+
+def _send(wire: socket.socket, first: bytes, more: bytes) -> None:
+    wire.sendall(first)
+    for _ in range(10_000):
+        wire.sendall(more)

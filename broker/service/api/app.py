@@ -30,6 +30,7 @@ from broker.service.api import (
     subscriptions,
 )
 from broker.service.api.common import KEEP_ALIVE, Context
+from broker.service.api.direct import Direct
 from broker.service.api.docs import HEADERS, page
 from broker.service.api.guard import Guard, Rules, own_hosts
 from broker.service.api.replies import MatchReply
@@ -84,7 +85,8 @@ class Api:
         )
         context = Context(service, self.waiting, rules, keep_alive)
         service.metrics.read_from(service.figures, self.waiting.__len__)
-        self.app: ASGIApp = Guard(_application(context), rules, service.metrics.observe_request)
+        app = Direct(_application(context), context, documents.router.routes)
+        self.app: ASGIApp = Guard(app, rules, service.metrics.observe_request)
 
     def drain(self) -> None:
         """End all event streams and long polls, present and later ones. For any thread."""
@@ -99,6 +101,7 @@ def _application(context: Context) -> FastAPI:
             yield
         finally:
             context.waiting.stop()
+            context.publishers.shutdown(wait=False)
 
     app = FastAPI(
         title="Broker",

@@ -6,7 +6,9 @@ size, so that calls that wait for the engine do not delay publishing, reading or
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -58,7 +60,6 @@ def channel_spec(state: Path, body: ChannelBody | OwnChannelBody, name: str | No
 class Lanes:
     """How many calls of each kind run at once; the others wait."""
 
-    intake: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
     reading: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
     watching: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     changing: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
@@ -75,10 +76,11 @@ class Context:
     keep_alive: float = KEEP_ALIVE
     lanes: Lanes = field(default_factory=Lanes)
     known: Known = field(default_factory=Known)
+    publishers: Executor = field(default_factory=lambda: ThreadPoolExecutor(16, "intake"))
 
     async def publish(self, call: Callable[[], Result]) -> Result:
-        """Run a call that accepts documents."""
-        return await anyio.to_thread.run_sync(call, limiter=self.lanes.intake)
+        """Run a call that accepts documents, in a lane with less overhead than the others."""
+        return await asyncio.get_running_loop().run_in_executor(self.publishers, call)
 
     async def read(self, call: Callable[[], Result]) -> Result:
         """Run a call that reads matches or channels."""

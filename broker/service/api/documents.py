@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from email.message import Message
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Request
+from starlette.responses import Response
 
 from broker.service.api.common import ApiContext, Context, problems
 from broker.service.api.known import keys_of
@@ -22,6 +23,7 @@ from xscl.stage1.document import encode_text
 from xscl.syntax.lexer import NAME
 
 router = APIRouter(tags=["documents"])
+"""Its route is run by `direct.py`."""
 
 _LINES = {
     "application/x-ndjson",
@@ -32,6 +34,7 @@ _LINES = {
 _STREAM = re.compile(NAME)
 _TRUE = {"true", "1", "?1"}
 _FALSE = {"false", "0", "?0"}
+_LONGEST_STREAM = 200
 _LONGEST_ID = 2_000
 
 _BODY: dict[str, Any] = {
@@ -99,7 +102,12 @@ async def publish(
     request: Request,
     api: ApiContext,
     stream: Annotated[
-        str, Path(max_length=200, description="the stream that they flow through", examples=["S"])
+        str,
+        Path(
+            max_length=_LONGEST_STREAM,
+            description="the stream that they flow through",
+            examples=["S"],
+        ),
     ],
     content_type: Annotated[
         str | None, Header(description="`application/xml` or `application/x-ndjson`")
@@ -117,7 +125,7 @@ async def publish(
             description="makes ids of documents that have none, so that the request may be repeated"
         ),
     ] = None,
-) -> Accepted:
+) -> Response:
     """One XML document, or many as lines of JSON: all of them or none.
 
     The response is 202 once the documents are on disk; from then on they are processed whatever
@@ -125,13 +133,11 @@ async def publish(
     dropped, and `known` counts those. A document that is not well-formed is accepted too, and
     becomes a dead letter with the reason (see /v1/dead-letters).
     """
-    if not _STREAM.fullmatch(stream):
+    if len(stream) > _LONGEST_STREAM or not _STREAM.fullmatch(stream):
         raise Invalid(f"{stream!r} cannot be the name of a stream", "stream")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Problem("unsupported-media-type", "the body must not be compressed")
-    kind = Message()
-    kind["content-type"] = content_type or "none/none"
-    type_, charset = kind.get_content_type(), kind.get_param("charset")
+    type_, charset = _media_type(content_type)
     key = _text("Idempotency-Key", idempotency_key)
     if type_ in _LINES:
         body = await _body(request)
@@ -145,7 +151,8 @@ async def publish(
         call = partial(_publish, api, stream, [posted])
     else:
         raise wrong_type("application/xml or application/x-ndjson", request)
-    return await api.publish(call)
+    accepted = AcceptedReply.model_validate(await api.publish(call))
+    return Response(accepted.model_dump_json(), 202, media_type="application/json")
 
 
 def _publish_lines(api: Context, stream: str, body: bytes, key: str | None) -> Accepted:
@@ -158,6 +165,14 @@ def _publish(api: Context, stream: str, documents: list[Posted]) -> Accepted:
     accepted = api.service.intake.publish(stream, documents)
     api.known.accepted(keys, accepted.first)
     return replace(accepted, known=known)
+
+
+@lru_cache(maxsize=256)
+def _media_type(header: str | None) -> tuple[str, object]:
+    """The type in a header Content-Type, and its charset."""
+    kind = Message()
+    kind["content-type"] = header or "none/none"
+    return kind.get_content_type(), kind.get_param("charset")
 
 
 async def _body(request: Request) -> bytes:

@@ -52,8 +52,12 @@ def answering(
     """
     import uvicorn
 
+    from broker.service.api.protocol import BoundedProtocol
+
     config = uvicorn.Config(
         api.app,
+        loop="uvloop",
+        http=BoundedProtocol,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -73,7 +77,8 @@ def answering(
 
     def loop() -> None:
         try:
-            asyncio.run(run())
+            with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+                runner.run(run())
         except BaseException as error:
             failures.append(error)
         finally:
