@@ -6,9 +6,9 @@ is its source and id, and the number of a revision that flows by itself.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from json.encoder import encode_basestring
 from typing import Protocol
 
@@ -25,20 +25,27 @@ def id_suffix(documents: Sequence[str], nodes: str) -> bytes:
     return f",[{','.join(documents)}],{nodes}]".encode("utf-8", "surrogatepass")
 
 
-def match_ids(queries: Iterable[_Query], suffix: bytes) -> bytes:
+def match_ids(queries: Sequence[_Query], suffix: bytes) -> bytes:
     """The ids of the matches of queries, one after another, given the `id_suffix` of their
     documents and nodes."""
-    # Most of the cost is encoding, so `[query,text` is encoded once a query.
-    digests = [_digest_of_query(query.id, query.text).copy() for query in queries]
-    for digest in digests:
+    if len(queries) == 1:
+        # Most of the cost is encoding, so `[query,text` is encoded once a query.
+        digest = _digest_of_query(queries[0].id, queries[0].text).copy()
         digest.update(suffix)
-    return b"".join([digest.digest() for digest in digests])
+        return digest.digest()
+    # Of very many queries none would be remembered, but most have the same text.
+    end = suffix.decode("utf-8", "surrogatepass")
+    tails = {text: f",{_quoted(text)}{end}" for text in {query.text for query in queries}}
+    keys = [f"[{encode_basestring(query.id)}{tails[query.text]}" for query in queries]
+    return b"".join(
+        [blake2b(key.encode("utf-8", "surrogatepass"), digest_size=ID).digest() for key in keys]
+    )
 
 
 @lru_cache(maxsize=10_000)
-def _digest_of_query(query: str, text: str) -> hashlib.blake2b:
+def _digest_of_query(query: str, text: str) -> blake2b:
     key = f"[{encode_basestring(query)},{_quoted(text)}"
-    return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=ID)
+    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=ID)
 
 
 @lru_cache(maxsize=100)

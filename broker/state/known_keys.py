@@ -38,7 +38,8 @@ class KnownKeys:
         recent, known = self._recent, self._sorted
         found = [key for key in keys if key in recent]
         if len(known):
-            wanted = np.array(keys, np.uint64)
+            # In order, since very many in any order would be searched in cold memory.
+            wanted = np.sort(np.array(keys, np.uint64))
             places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
             found += wanted[known[places] == wanted].tolist()
         return found
