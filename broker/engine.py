@@ -53,6 +53,7 @@ from broker.results.undelivered import restored
 from broker.retention import Retained, Retention
 from broker.shared_match import SharedMatch
 from broker.state.outbox import Outbox
+from broker.state.progress import Progress
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
 from broker.stopwatch import Stopwatch
@@ -116,7 +117,8 @@ class Engine:
         store = self.store
         self.relations = relations = MatchRelations(store)
         lateness, lateness_of, idle, steady = self._settings
-        highest = store.number("highest_timestamp", -UNBOUNDED)
+        progress = Progress(store)
+        highest = progress.read().highest
         self.watermark = Watermark(highest, lateness, lateness_of, idle, steady)
         self.limits = Limits(store, self._limit)
         self.registry = Registry(store, self.limits.remove)
@@ -129,7 +131,7 @@ class Engine:
         self.contents = Contents(relations)
         self._plans = Plans()
         self.admission = Admission(
-            store, relations, self.watermark, self.letter_table, flow=self._flow
+            store, relations, progress, self.watermark, self.letter_table, flow=self._flow
         )
         self.admission.requested = self._requested
         self.retention = Retention(store, relations, self.catalog, self.joiner, self.admission)

@@ -10,6 +10,7 @@ from broker.documents.admitted import Admitted, document_key, numbered
 from broker.documents.dead_letters import DeadLetters
 from broker.documents.watermark import Watermark
 from broker.state.known_keys import KnownKeys
+from broker.state.progress import Progress, Reached
 from broker.state.relations import Identity, MatchRelations, Newest
 from broker.state.store import Store
 from feeds.rows import DocumentRow
@@ -47,6 +48,7 @@ class Admission:
         self,
         store: Store,
         relations: MatchRelations,
+        progress: Progress,
         watermark: Watermark,
         letters: DeadLetters,
         *,
@@ -55,12 +57,14 @@ class Admission:
         self.flow = flow
         self.store = store
         self.relations = relations
+        self.progress = progress
         self.watermark = watermark
         self.letters = letters
-        self.next_doc = store.number("next_doc", 1)
+        reached = progress.read()
+        self.next_doc = reached.next_doc
         self._applied: dict[str, int] = dict(store.rows("SELECT source, seq FROM applied"))
         self._stored_applied = dict(self._applied)
-        self.position = store.number("position", 0)
+        self.position = reached.position
         """The highest number applied of the log that holds the documents of many sources."""
         self.keys = KnownKeys(relations.keys())
 
@@ -189,11 +193,7 @@ class Admission:
 
     def write(self) -> None:
         """Store the document number, the highest time, and the numbers applied."""
-        self.store.set_numbers(
-            next_doc=self.next_doc,
-            highest_timestamp=self.watermark.highest,
-            position=self.position,
-        )
+        self.progress.write(Reached(self.next_doc, self.watermark.highest, self.position))
         moved = [(s, n) for s, n in self._applied.items() if self._stored_applied.get(s) != n]
         if moved:
             # One statement for all: each costs milliseconds.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-VERSION = 6
+VERSION = 7
 
 META = "CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT)"
 
@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS versions (doc BIGINT, version BIGINT);
 CREATE TABLE IF NOT EXISTS rl (
     doc BIGINT, base BIGINT, "start" BIGINT, "end" BIGINT, var1 INTEGER, var2 INTEGER,
     node1 BIGINT, node2 BIGINT, value UBIGINT, text VARCHAR, num DOUBLE);
+CREATE TABLE IF NOT EXISTS progress (next_doc BIGINT, highest BIGINT, position BIGINT);
 CREATE TABLE IF NOT EXISTS applied (source VARCHAR PRIMARY KEY, seq BIGINT);
 CREATE TABLE IF NOT EXISTS outbox (
     n BIGINT, ids BLOB, queries VARCHAR[], match VARCHAR,
@@ -153,6 +154,14 @@ CREATE TABLE outbox (
     result BLOB USING COMPRESSION uncompressed, docs BIGINT[]);
 INSERT INTO outbox SELECT n, unhex(id), [match ->> '$.query'], match, result, docs FROM outbox_5;
 DROP TABLE outbox_5;
+""",
+    7: """
+CREATE TABLE progress (next_doc BIGINT, highest BIGINT, position BIGINT);
+INSERT INTO progress
+    SELECT max(value) FILTER (key = 'next_doc'), max(value) FILTER (key = 'highest_timestamp'),
+        max(value) FILTER (key = 'position')
+    FROM meta;
+DELETE FROM meta WHERE key IN ('next_doc', 'highest_timestamp', 'position');
 """,
 }
 """The migration to each version from the one before. Before version 3 dead letters had neither

@@ -11,12 +11,12 @@ import pytest
 from broker.state.store import DatabaseError, Store
 
 
-def letters(*numbers: int) -> pa.Table:
-    return pa.table({"n": pa.array(numbers, pa.int64())})
+def of_documents(*numbers: int) -> pa.Table:
+    return pa.table({"doc": pa.array(numbers, pa.int64())})
 
 
 def kept(store: Store) -> list[int]:
-    return [n for (n,) in store.rows("SELECT n FROM outbox ORDER BY n")]
+    return [doc for (doc,) in store.rows("SELECT doc FROM rl ORDER BY doc")]
 
 
 def test_a_planned_insert_is_repeated_after_a_rollback(tmp_path: Path) -> None:
@@ -24,37 +24,37 @@ def test_a_planned_insert_is_repeated_after_a_rollback(tmp_path: Path) -> None:
 
     def insert_and_fail() -> None:
         with store.transaction():
-            store.insert("outbox", letters(1))
+            store.insert("rl", of_documents(1))
             store.rows("SELECT error('no')")
 
     with pytest.raises(DatabaseError):
         insert_and_fail()
     assert kept(store) == []
-    store.insert("outbox", letters(2))
+    store.insert("rl", of_documents(2))
     with store.transaction():
-        store.insert("outbox", letters(3, 4))
-        store.insert("outbox", letters())
+        store.insert("rl", of_documents(3, 4))
+        store.insert("rl", of_documents())
     assert kept(store) == [2, 3, 4]
     store.close()
 
 
 def test_a_planned_insert_is_repeated_after_the_file_was_reopened(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.insert("outbox", letters(1))
+    store.insert("rl", of_documents(1))
     store.reopen()
-    store.insert("outbox", letters(2))
+    store.insert("rl", of_documents(2))
     assert kept(store) == [1, 2]
     store.close()
 
 
 def test_a_planned_insert_follows_the_columns_and_the_tables() -> None:
     store = Store(None)
-    store.insert("outbox", letters(1))
-    store.insert("outbox", pa.table({"id": ["b"], "n": pa.array([2], pa.int64())}))
+    store.insert("rl", of_documents(1))
+    store.insert("rl", pa.table({"text": ["b"], "doc": pa.array([2], pa.int64())}))
     store.run("CREATE TABLE other (n BIGINT)")
-    store.run("ALTER TABLE outbox ADD COLUMN more BIGINT")
-    store.insert("outbox", pa.table({"id": ["c"], "n": pa.array([3], pa.int64())}))
-    assert store.rows("SELECT n, id, more FROM outbox ORDER BY n") == [
+    store.run("ALTER TABLE rl ADD COLUMN more BIGINT")
+    store.insert("rl", pa.table({"text": ["c"], "doc": pa.array([3], pa.int64())}))
+    assert store.rows("SELECT doc, text, more FROM rl ORDER BY doc") == [
         (1, None, None),
         (2, "b", None),
         (3, "c", None),
@@ -65,17 +65,17 @@ def test_a_planned_insert_follows_the_columns_and_the_tables() -> None:
 def test_a_planned_insert_that_fails_inserts_nothing_and_keeps_no_rows() -> None:
     store = Store(None)
     with pytest.raises(DatabaseError):
-        store.insert("outbox", pa.table({"n": ["no number"]}))
+        store.insert("rl", pa.table({"doc": ["no number"]}))
     with pytest.raises(DatabaseError):
-        store.insert("outbox", pa.table({"unknown": [1]}))
-    store.insert("outbox", letters(1))
+        store.insert("rl", pa.table({"unknown": [1]}))
+    store.insert("rl", of_documents(1))
     assert kept(store) == [1]
     store.close()
 
 
 def optimized(store: Store) -> bool:
     """Whether DuckDB sees that no row can be found, and does not join."""
-    ((_, plan),) = store.rows("EXPLAIN SELECT n FROM outbox JOIN kept ON n = doc WHERE 1 = 2")
+    ((_, plan),) = store.rows("EXPLAIN SELECT doc FROM rl JOIN documents USING (doc) WHERE 1 = 2")
     return "EMPTY" in plan.upper()
 
 

@@ -234,7 +234,8 @@ class Core:
         with self.lock:
             engine = self.engine
             try:
-                same = engine.store.number("position", 0) == engine.position
+                stored = engine.admission.progress.read()
+                same = stored.position == engine.position
             except DatabaseError:
                 same = False
             if not same:
