@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, overload
 
 from broker.model import DocumentRef, Match, compact_json, iso_time
@@ -160,6 +160,10 @@ class SharedMatch(Sequence[Match]):
             self.joined,
             self.shared,
         )
+
+    def __iter__(self) -> Iterator[Match]:
+        # `Sequence` would ask for one match more, to see that there is none.
+        return map(self.__getitem__, range(len(self.queries)))
 
     def id(self, place: int) -> str:
         """The id of the match of one subscriber."""

@@ -27,7 +27,7 @@ from xscl.stage1.tree import Node
 _PLACES = 50
 """Places of a plan that are remembered."""
 
-_PLANS = 2_000
+_PLANS = 10_000
 
 
 class Plan:
