@@ -222,6 +222,14 @@ def test_requests_at_once_over_one_connection_are_answered_in_order(shared: Runn
     assert answer.count(b"HTTP/1.1 200 OK") == 41
 
 
+def test_a_small_response_comes_in_one_piece(shared: Running) -> None:
+    address = ("127.0.0.1", int(shared.url.rpartition(":")[2]))
+    with socket.create_connection(address) as wire:
+        for _ in range(100):
+            wire.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert wire.recv(65_536).endswith(b"}")
+
+
 def _send(wire: socket.socket, first: bytes, more: bytes) -> None:
     wire.sendall(first)
     for _ in range(10_000):

@@ -7,8 +7,10 @@ which a client without the token could fill the memory.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
+from typing import Any, cast
 
 from httptools import HttpParserInvalidMethodError
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -19,7 +21,42 @@ _LONGEST_HEAD = 1 << 16
 """Bytes of request line and headers, or of what follows a body, after which a request is refused.
 What has arrived at once may be longer, as the socket's buffer bounds it."""
 
+_GATHERED = 1 << 16
+"""Bytes that wait for the end of a turn at most, so that a client that reads slowly is noticed."""
+
 _REQUEST = re.compile(rb"([!#$%&'*+.^`|~\w-]+) [!-~]+ HTTP/1\.[01]\r\n")
+
+
+class _Gathering:
+    """A transport that writes at once what is written in one turn of the event loop. Head and body
+    of a response would be two packets, and a call of the system is the dearest part of a small
+    request."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > _GATHERED:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._parts and not self._transport.is_closing():
+            self._transport.writelines(self._parts)
+        self._parts, self._size = [], 0
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -30,6 +67,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     _data = b""
     """What came last."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(cast(asyncio.Transport, _Gathering(transport, self.loop)))
 
     def data_received(self, data: bytes) -> None:
         self._unread += len(data)
