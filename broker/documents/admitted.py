@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from broker.documents.arrow import ROWS
 from broker.state.relations import StoredDocument
 from feeds.rows import DocumentRow
 from xscl.stage1.document import value_code
+
+_ROWS = pa.schema(
+    [*(pa.field(name, pa.int64()) for name in ("doc", "base", "start", "end")), *list(ROWS)[1:]]
+)
 
 
 class Admitted(NamedTuple):
@@ -46,19 +50,15 @@ def stored_documents(run: Sequence[Admitted]) -> list[StoredDocument]:
 
 def witness_rows(run: Sequence[Admitted], rows: pa.Table) -> pa.Table:
     """The witness rows of a run, with document numbers and times: the columns of `rl`."""
-    size = max(a.position for a in run) + 1
-    of_document: dict[str, list[int | None]] = {
-        name: [None] * size for name in ("doc", "base", "start", "end")
-    }
-    last = {a.document.doc: a for a in run}
-    for place, document, _ in last.values():
-        for name, column in of_document.items():
-            column[place] = getattr(document, name)
-    chosen = rows.filter(pc.less(rows.column("position"), size))
-    position = chosen.column("position")
-    columns = {
-        name: pa.array(column, pa.int64()).take(position) for name, column in of_document.items()
-    }
-    columns |= {name: chosen.column(name) for name in ROWS.names if name != "position"}
-    table = pa.table(columns)
-    return table.filter(pc.is_valid(table.column("doc")))
+    last = {a.document.doc: a for a in run}.values()
+    of_document = np.array([(d.doc, d.base, d.start, d.end) for _, d, _ in last], np.int64)
+    places = [a.position for a in last]
+    behind = max(places) + 1
+    index = np.full(behind + 1, -1)
+    index[places] = np.arange(len(places))
+    of_row = index[np.minimum(rows.column("position").to_numpy(), behind)]
+    chosen = of_row >= 0
+    if not chosen.all():
+        rows, of_row = rows.filter(pa.array(chosen)), of_row[chosen]
+    numbers = [pa.array(column) for column in of_document.T[:, of_row]]
+    return pa.Table.from_arrays([*numbers, *rows.columns[1:]], schema=_ROWS)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from broker.model import UNBOUNDED
 from broker.state.store import Store
 
@@ -45,4 +47,5 @@ class Progress:
             self._store.run("DELETE FROM progress")
             self._rows = 0
         self._rows += 1
-        self._store.run("INSERT INTO progress VALUES (?, ?, ?)", reached)
+        columns = [pa.array([number], pa.int64()) for number in reached]
+        self._store.insert("progress", pa.RecordBatch.from_arrays(columns, Reached._fields))

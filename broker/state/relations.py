@@ -128,7 +128,7 @@ class MatchRelations:
                 pa.array(list(column), kind)
                 for column, kind in zip(columns, _COLUMNS.values(), strict=True)
             ]
-            self._sql.insert("documents", pa.table(arrays, names=list(_COLUMNS)))
+            self._sql.insert("documents", pa.RecordBatch.from_arrays(arrays, list(_COLUMNS)))
             if any(versions):
                 self._insert_versions([d for d in documents if d.version])
         self.insert_rows(rows)

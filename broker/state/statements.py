@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 _KNOWN = 1_000
 """Statements that are kept parsed."""
 
-_EACH_BATCH = frozenset({"documents", "rl", "outbox"})
+_EACH_BATCH = frozenset({"documents", "rl", "outbox", "progress"})
 """The tables into which nearly each batch inserts rows."""
 
 
 class _Insert:
     """An insert that is planned once, as planning takes two thirds of an insert of few rows. It
-    reads another Arrow table of the same schema each time. If the tables of the database change,
+    reads other Arrow rows of the same schema each time. If the tables of the database change,
     DuckDB plans it each time again.
     """
 
     def __init__(self, connection: Connection, table: str, schema: pa.Schema) -> None:
         self.schema = schema
-        self._rows: pa.Table | None = None
+        self._rows: pa.Table | pa.RecordBatch | None = None
         # DuckDB finds the variable `self` by its name, also when it plans again.
         connection.execute(
             f"PREPARE insert_{table} AS INSERT INTO {table} BY NAME SELECT * FROM self"
         )
         (self._statement,) = connection.extract_statements(f"EXECUTE insert_{table}")
 
-    def run(self, connection: Connection, rows: pa.Table) -> None:
+    def run(self, connection: Connection, rows: pa.Table | pa.RecordBatch) -> None:
         self._rows = rows
         try:
             connection.execute(self._statement)
@@ -124,8 +124,8 @@ class Statements:
         for number in numbers:
             self.run(f"DELETE FROM {table} WHERE {key} = ?", [number])
 
-    def insert(self, table: str, arrow_input: pa.Table) -> None:
-        """Append an Arrow table, by column name."""
+    def insert(self, table: str, arrow_input: pa.Table | pa.RecordBatch) -> None:
+        """Append Arrow rows, by column name."""
         if not arrow_input.num_rows:
             return
         if table in _EACH_BATCH:

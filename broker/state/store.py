@@ -178,9 +178,9 @@ class Store(Statements):
             return
         self._inside = True
         try:
-            self.connection.execute("BEGIN")
+            self.run("BEGIN")
             yield
-            self.connection.execute("COMMIT")
+            self.run("COMMIT")
         except BaseException as error:
             self.broken |= isinstance(error, duckdb.FatalException)
             # A commit that failed has ended the transaction. For the second see `unoptimized`.
