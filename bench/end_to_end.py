@@ -201,7 +201,9 @@ def library(every: list[Document], queries: str, count: int) -> tuple[list[str],
     """The library under so many subscriptions: a line for each size of batch, and one of
     latency."""
     warm, few = len(every) // 10, len(every) // 6
-    parts = ((1_000, every[warm:-few]), (100, every[-few : -few // 2]))
+    last = every[-few // 2 :]
+    single, paced = last[: few // 12], last[few // 12 :]
+    parts = ((1_000, every[warm:-few]), (100, every[-few : -few // 2]), (1, single))
     lines = []
     with tempfile.TemporaryDirectory() as state, Broker(state) as broker:
         broker.subscribe(queries)
@@ -209,7 +211,7 @@ def library(every: list[Document], queries: str, count: int) -> tuple[list[str],
         for size, part in parts:
             lines.append(shown(count, size, throughput(broker, part, size)))
             print(lines[-1], flush=True)
-        p50, p99 = np.percentile(latencies(broker, every[-few // 2 :], 1_000), (50, 99))
+        p50, p99 = np.percentile(latencies(broker, paced, 1_000), (50, 99))
     return lines, (
         f"{count:,} subscriptions, 1,000 documents/s: p50 {p50:.1f} ms, p99 {p99:.1f} ms"
     )
