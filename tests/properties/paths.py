@@ -138,9 +138,11 @@ def _loaded(counts: Counter[str], original: Original, *args: Any) -> Any:
 
 
 def _within(counts: Counter[str], original: Original, *args: Any) -> Any:
-    found = original(*args)
-    counts["a subscriber's own window refuses"] += not found
-    return found
+    groups = original(*args)
+    canonical, *_ = args
+    refused = len(canonical.subscribers) - sum(map(len, groups))
+    counts["a subscriber's own window refuses"] += refused
+    return groups
 
 
 _WATCHED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
@@ -157,7 +159,7 @@ _WATCHED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (Joiner, "replace", _replaced),
     (Joiner, "_load", _loaded),
     (History, "evict", _evicted),
-    (results, "admits", _within),
+    (results, "admitted", _within),
 )
 
 
