@@ -27,7 +27,7 @@ STYLE = {
 TYPES = ["mypy"]
 CACHE = "tests.java_cache"
 # A file's tests stay together, for what they share; the order is that of conftest.py. Tests wait
-# for servers and for Java much of the time, so there is one process more than there are cores.
+# for servers and for Java much of the time, so there are two processes more than there are cores.
 TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
@@ -54,7 +54,7 @@ def check(arguments: list[str]) -> int:
     cache = None if arguments else subprocess.Popen([sys.executable, "-m", CACHE], cwd=ROOT)
     with tempfile.TemporaryFile("w+") as said:
         types = subprocess.Popen([sys.executable, "-m", *TYPES], cwd=ROOT, stdout=said, stderr=said)
-        workers = ["-n", str((os.cpu_count() or 1) + 1)]
+        workers = ["-n", str((os.cpu_count() or 1) + 2)]
         if not _passes("tests", [*TESTS, *workers, *arguments]):
             failed.append("tests")
         print(f"== types: {' '.join(TYPES)}", flush=True)
