@@ -1,8 +1,9 @@
 """A few threads for many jobs, of which those of one host run one after the other.
 
-In: jobs, each with the name of its host. Out: their results, as they get done. Threads and not an
-event loop: a polite fetcher keeps few connections, so few threads are enough for any number of
-feeds; looking up a name blocks a thread either way; and each job can be bounded in time on its own.
+In: jobs, each with the name of its host. Out: their results, as they get done, those of one host in
+order. Threads and not an event loop: a polite fetcher keeps few connections, so few threads are
+enough for any number of feeds; looking up a name blocks a thread either way; and each job can be
+bounded in time on its own.
 """
 
 from __future__ import annotations
@@ -75,14 +76,14 @@ class HostPool(Generic[T]):
     def _work(self) -> None:
         while (host := self._next_host()) is not None:
             # The host's entry stays while its job runs, so that no other thread takes it up.
-            result = self._jobs[host].popleft()()
+            # Its result is there before the next job of the host begins, so that they are in order.
+            self._put_result(self._jobs[host].popleft()())
             with self._change:
                 if self._jobs[host]:
                     self._ready.append(host)
                     self._change.notify()
                 else:
                     del self._jobs[host]
-            self._put_result(result)
 
     def _next_host(self) -> str | None:
         with self._change:

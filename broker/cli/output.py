@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -16,6 +17,7 @@ import xscl
 from broker.cli.match_formats import HEADERS, MATCH_FORMATS, format_option_of
 from broker.cli.on_terminal import Screen, headings, is_terminal
 from broker.cli.shared import Failed
+from broker.cli.signals import held
 from broker.model import Match
 from broker.state.append import append, at_end
 from broker.text.formats import ReaderGone, output_is_closed
@@ -65,6 +67,10 @@ class Output:
             if self._path.exists() and self._path.stat().st_size:
                 self._header = None  # the file has one already
 
+    @property
+    def is_file(self) -> bool:
+        return self._stream is None or _is_regular(self._stream)
+
     def write(self, matches: Sequence[Match]) -> None:
         if not matches:
             return
@@ -105,14 +111,20 @@ class Delivery:
             self(matches)
 
     def __call__(self, matches: list[Match]) -> None:
-        try:
-            self.output.write(matches)
-        except OSError as error:
-            raise Failed(
-                f"{self.name}: {error.strerror}; with --state, what was found is delivered by the "
-                "next run"
-            ) from None
-        self.broker.acknowledge(matches)
+        with ExitStack() as stack:
+            # What is in a file is acknowledged, or a next run would write it again. A terminal or a
+            # pipe may take nothing for ever, so that a signal has to end the writing.
+            if self.output.is_file:
+                stack.enter_context(held())
+            try:
+                self.output.write(matches)
+            except OSError as error:
+                raise Failed(
+                    f"{self.name}: {error.strerror}; with --state, what was found is delivered by "
+                    "the next run"
+                ) from None
+            stack.enter_context(held())
+            self.broker.acknowledge(matches)
 
 
 def _write(stream: TextIO, lines: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,27 @@ def interruptible() -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) is _leave:
             signal.signal(number, _interrupt)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """A block that no signal interrupts: one that comes takes effect at its end. Other threads than
+    the main one are never interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    ours = [number for number in _SIGNALS if callable(before[number])]
+    for number in ours:
+        signal.signal(number, lambda number, _: waiting.append(number))
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, before[number])
+        if waiting:
+            signal.raise_signal(waiting[0])
 
 
 def received() -> int | None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from broker.cli.output import Output
+import pytest
+
+from broker import Broker, Document, Match
+from broker.cli.output import Delivery, Output
 from tests.delivery.support import match
 
 ROOT = Path(__file__).parent.parent.parent
@@ -83,3 +87,26 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     output.close()
     told, _ = reader.communicate()
     assert [json.loads(line)["id"] for line in told.splitlines()] == [match(0).id, match(1).id]
+
+
+def test_a_signal_between_writing_and_acknowledging_writes_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.jsonl"
+    with Broker(tmp_path / "state") as broker:
+        broker.subscribe("all: SELECT t FROM S//item[./title->t];")
+        matches = broker.process([Document("1", "S", 0.0, "<item><title>a</title></item>")])
+        delivery = Delivery(broker, str(out), "jsonl")
+        acknowledge = broker.acknowledge
+
+        def interrupted(found: list[Match]) -> None:
+            signal.raise_signal(signal.SIGINT)
+            acknowledge(found)
+
+        monkeypatch.setattr(broker, "acknowledge", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            delivery(matches)
+        assert broker.undelivered() == []
+        monkeypatch.undo()
+        delivery.pending()
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 1
