@@ -17,8 +17,6 @@ import numpy as np
 from broker.delivery.tables import Database
 
 _REMEMBERED = 100_000
-_SINGLE = 1
-"""Members of an audience that is known by its subscription's number, and not by a hash."""
 
 
 class Audiences:
@@ -40,7 +38,7 @@ class Audiences:
 
     def of(self, db: sqlite3.Connection, subscriptions: Sequence[int]) -> int:
         """The audience of subscriptions whose matches have consecutive numbers in this order."""
-        if len(subscriptions) == _SINGLE:
+        if len(subscriptions) == 1:  # known by its subscription's number, and not by a hash
             return self._number(db, subscriptions[0], subscriptions, (0,))
         backs = range(len(subscriptions) - 1, -1, -1)
         return self._number(db, _key(subscriptions, backs), subscriptions, backs)

@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.delivery import places
 from broker.delivery.model import Channel, Disabled, Done, EventsSent, Failed, Report, Status
-from broker.delivery.tables import count
+from broker.delivery.tables import count, marked
 from broker.delivery.targets import FileTarget, check_name, prepared, target
 
 _COLUMNS = (
@@ -19,9 +19,6 @@ _COLUMNS = (
     "last_success, failing_since, reason, delivered, draining, number, "
     "generation, version, state"
 )
-
-_MARKS = 500
-"""Parameters of one statement."""
 
 
 def load(db: sqlite3.Connection, condition: str = "TRUE", *parameters: Any) -> list[Channel]:
@@ -216,9 +213,7 @@ def oldest(db: sqlite3.Connection, channel: Channel) -> int | None:
 def subscription_numbers(db: sqlite3.Connection, names: Sequence[str]) -> list[int]:
     """The numbers of the subscriptions of these names, also of dropped ones."""
     found: list[int] = []
-    for start in range(0, len(names), _MARKS):
-        part = names[start : start + _MARKS]
-        marks = ",".join("?" * len(part))
+    for part, marks in marked(names):
         rows = db.execute(f"SELECT number FROM subscription WHERE name IN ({marks})", part)
         found += [number for (number,) in rows]
     return found

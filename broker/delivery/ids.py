@@ -111,7 +111,7 @@ class Ids:
     def add(self, entries: bytes) -> None:
         """Add entries to the memory; to be called after the commit that stored them."""
         self._memory.add(_keys(entries).tolist())
-        self.size += len(entries) // _SIZE
+        self.size += count(entries)
 
     def trim(self, db: sqlite3.Connection, oldest: int) -> None:
         """Forget the batches in the file beyond the newest ids that hold nothing from `oldest` on,

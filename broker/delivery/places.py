@@ -14,14 +14,13 @@ from itertools import groupby
 from operator import itemgetter
 
 from broker.delivery.model import Delivered
+from broker.delivery.tables import marked
 from broker.shared_match import ID, SharedMatch
 
 Place = tuple[int, int]
 
 LAST = 2**62
 """Above all numbers of the log."""
-
-_MARKS = 500
 
 OF_ALL = (
     "FROM match g CROSS JOIN member m ON m.audience = g.audience AND m.back < g.n - ?1"
@@ -53,9 +52,7 @@ def of_subscriptions(
     """The places of some subscriptions after a number, the oldest or the newest first."""
     found: list[Place] = []
     order = "DESC" if newest else "ASC"
-    for start in range(0, len(subscriptions), _MARKS):
-        part = subscriptions[start : start + _MARKS]
-        marks = ",".join("?" * len(part))
+    for part, marks in marked(subscriptions):
         audiences = f"SELECT audience, back FROM member WHERE subscription IN ({marks})"
         for audience, back in db.execute(audiences, part).fetchall():
             rows = db.execute(

@@ -10,10 +10,13 @@ import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+_MARKS = 500
+"""Parameters of one statement."""
 
 VERSION = 2
 APPLICATION = 0x58424D42
@@ -232,6 +235,13 @@ class Database:
             while not self._readers.empty():
                 self._readers.get().close()
             self._writer.close()
+
+
+def marked(values: Sequence[Any]) -> Iterator[tuple[Sequence[Any], str]]:
+    """Parameters in as many parts as one statement each may have, with the marks for `IN (…)`."""
+    for start in range(0, len(values), _MARKS):
+        part = values[start : start + _MARKS]
+        yield part, ",".join("?" * len(part))
 
 
 def count(db: sqlite3.Connection, name: str, kind: str, more: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import NamedTuple
 
@@ -44,7 +45,7 @@ class Outbox:
             " FROM outbox"
         )
 
-    def post(self, matches: Sequence[SharedMatch], changed: Collection[int] = ()) -> None:
+    def post(self, matches: Sequence[SharedMatch], changed: AbstractSet[int] = frozenset()) -> None:
         """Add matches. Those of documents that have `changed` since they were found are stored
         whole, the others refer to their documents if they are derived from them."""
         if not matches or not self.store.durable:
@@ -58,7 +59,7 @@ class Outbox:
         for n, match in enumerate(matches, first):
             match.posted = n
             shared = match.shared
-            if not shared.docs or (changed and not set(changed).isdisjoint(shared.docs)):
+            if not shared.docs or not changed.isdisjoint(shared.docs):
                 head, result = match.dumps()
                 heads.append(head)
                 results.append(result)
