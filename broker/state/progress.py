@@ -14,7 +14,7 @@ from broker.model import UNBOUNDED
 from broker.state.store import Store
 
 _MOST = 1_000
-"""Rows after which the older ones are deleted."""
+"""Rows before the older ones are deleted."""
 
 
 class Reached(NamedTuple):
@@ -28,10 +28,11 @@ class Reached(NamedTuple):
 
 
 class Progress:
-    """What is stored of how far a state is."""
+    """What is stored of how far a state is, in `most` rows at most."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, most: int = _MOST) -> None:
         self._store = store
+        self._most = most
         self._rows = store.count("SELECT count(*) FROM progress")
 
     def read(self) -> Reached:
@@ -43,7 +44,7 @@ class Progress:
 
     def write(self, reached: Reached) -> None:
         """Store the numbers, in the transaction of what brought them about."""
-        if self._rows >= _MOST:
+        if self._rows >= self._most:
             self._store.run("DELETE FROM progress")
             self._rows = 0
         self._rows += 1

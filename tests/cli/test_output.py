@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -89,24 +90,22 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert [json.loads(line)["id"] for line in told.splitlines()] == [match(0).id, match(1).id]
 
 
-def test_a_signal_between_writing_and_acknowledging_writes_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Interrupted(Broker):
+    """A broker whose matches are written, and then Ctrl-C comes."""
+
+    def acknowledge(self, matches: Iterable[Match | str]) -> None:
+        signal.raise_signal(signal.SIGINT)
+        super().acknowledge(matches)
+
+
+def test_a_signal_between_writing_and_acknowledging_writes_nothing_twice(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    with Broker(tmp_path / "state") as broker:
+    with Interrupted(tmp_path / "state") as broker:
         broker.subscribe("all: SELECT t FROM S//item[./title->t];")
         matches = broker.process([Document("1", "S", 0.0, "<item><title>a</title></item>")])
         delivery = Delivery(broker, str(out), "jsonl")
-        acknowledge = broker.acknowledge
-
-        def interrupted(found: list[Match]) -> None:
-            signal.raise_signal(signal.SIGINT)
-            acknowledge(found)
-
-        monkeypatch.setattr(broker, "acknowledge", interrupted)
         with pytest.raises(KeyboardInterrupt):
             delivery(matches)
         assert broker.undelivered() == []
-        monkeypatch.undo()
         delivery.pending()
     assert len(out.read_text(encoding="utf-8").splitlines()) == 1

@@ -8,7 +8,6 @@ import pytest
 
 from broker import Broker
 from broker.model import UNBOUNDED
-from broker.state import progress
 from broker.state.progress import Progress, Reached
 from broker.state.store import DatabaseError, Store
 from tests.engine.test_state import PAIR, item
@@ -31,10 +30,9 @@ def test_the_last_numbers_are_read_at_the_next_start(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_a_transaction_wrote_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_MOST", 2)
+def test_what_a_transaction_wrote_goes_with_it() -> None:
     store = Store(None)
-    written = Progress(store)
+    written = Progress(store, most=2)
 
     def write_and_fail() -> None:
         with store.transaction():
@@ -49,10 +47,10 @@ def test_what_a_transaction_wrote_goes_with_it(monkeypatch: pytest.MonkeyPatch) 
     store.close()
 
 
-def test_older_rows_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_MOST", 4)
+def test_older_rows_are_deleted(tmp_path: Path) -> None:
     for start in range(0, 30, 10):
         with Broker(tmp_path) as broker:
+            broker.engine.admission.progress = Progress(broker.engine.store, most=4)
             if not start:
                 broker.subscribe(PAIR)
             for number in range(start, start + 10):
