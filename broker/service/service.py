@@ -47,7 +47,7 @@ from broker.service.pipeline.driver import Driver, Pipeline, Watch
 from broker.service.pipeline.local import LocalPipeline
 from broker.service.subscriptions import Subscriptions
 from broker.settings.schema import Settings
-from broker.state.disk import free, write_private
+from broker.state.disk import free, size, write_private
 from broker.state.store import DatabaseError, StateError
 from feeds.fair_lock import FairLock
 from feeds.spool import Spool, SpoolError, stored_at
@@ -322,14 +322,10 @@ def _token(settings: Settings, state: Path) -> str:
 
 def _sizes(state: Path) -> dict[str, int]:
     """The size of each file in bytes, including write-ahead logs."""
-    sizes: dict[str, int] = {}
-    for name in ("broker.duckdb", "spool.sqlite", "mailbox.sqlite"):
-        sizes[name] = sum(
-            path.stat().st_size
-            for path in (state / f"{name}{suffix}" for suffix in ("", "-wal", ".wal"))
-            if path.exists()
-        )
-    return sizes
+    return {
+        name: sum(size(state / f"{name}{suffix}") for suffix in ("", "-wal", ".wal"))
+        for name in ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")
+    }
 
 
 def _log_event(event: Event) -> None:

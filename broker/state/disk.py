@@ -33,3 +33,12 @@ def free(directory: Path) -> int:
         return shutil.disk_usage(directory).free
     except OSError:
         return 0
+
+
+def size(path: Path) -> int:
+    """The size of a file in bytes; 0 if it is missing, as a log that its database has just
+    deleted."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

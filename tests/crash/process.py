@@ -205,7 +205,7 @@ class Served:
     def get(self, path: str, **params: Any) -> Any:
         """The JSON reply at an address."""
         answer = self.http.get(path, params=params)
-        assert answer.status_code == 200, answer.text
+        assert answer.status_code == 200, f"{answer.text}\n{self.tail()}"
         return answer.json()
 
     def matches(self) -> list[dict[str, Any]]:

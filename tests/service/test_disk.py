@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from broker.state import disk
+from tests.waiting import until
 
 
 def test_a_private_file_is_written_whole_or_not_at_all(
@@ -47,3 +50,22 @@ def test_names_and_contents_are_synced(tmp_path: Path, monkeypatch: pytest.Monke
 def test_where_nothing_is_no_room_is(tmp_path: Path) -> None:
     assert disk.free(tmp_path) > 0
     assert disk.free(tmp_path / "gone") == 0
+
+
+def test_a_file_may_vanish_while_its_size_is_asked_for(tmp_path: Path) -> None:
+    """As the log of a database does at a checkpoint."""
+    path, over = tmp_path / "log", threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            path.write_bytes(b"x")
+            path.unlink()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        found: Counter[int] = Counter()
+        until(lambda: found.update([disk.size(path)]) or (found[0] > 500 and found[1] > 500))
+    finally:
+        over.set()
+        thread.join()
