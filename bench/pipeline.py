@@ -11,7 +11,8 @@ from pathlib import Path
 
 from broker import Broker
 from broker.engine import LATENESS
-from broker.spark.pipeline import Summary, run_pipeline
+from broker.runs import Summary
+from broker.spark.pipeline import run_pipeline
 from broker.spark.session import start_session, stop_session
 from broker.spark.sources import json_source
 

@@ -22,8 +22,9 @@ from bench.measure import finish, parser
 from broker import Broker, Document
 from broker.documents.arrow import Arrivals
 from broker.engine import Engine
+from broker.runs import Progress
 from broker.shared_match import SharedMatch
-from broker.spark.pipeline import STAGES, Progress, run_pipeline
+from broker.spark.pipeline import STAGES, run_pipeline
 from broker.spark.session import start_session, stop_session
 from broker.spark.sources import json_source
 from xscl.growth import collect_rarely

@@ -28,6 +28,7 @@ from broker.cli.shared import (
     state_option,
 )
 from broker.model import Revisions
+from broker.runs import PipelineError, Progress, Summary, stop_on_signals
 from broker.text.formats import ReaderGone
 from xscl.growth import collect_rarely
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.cli.polling import Polling
     from broker.model import Match
-    from broker.spark.pipeline import Summary
     from broker.spark.session import Session
     from broker.spark.sources import Source
 
@@ -198,9 +198,8 @@ def pipe(
     `keep`: the directory stays, so that messages may refer to it; `brief`: no summary is printed.
     """
     # Spark takes a second to import, so commands that fail earlier do not wait for it.
-    from broker.spark.failure import PipelineError
     from broker.spark.gateway import JavaError
-    from broker.spark.pipeline import Progress, run_pipeline, stop_on_signals
+    from broker.spark.pipeline import run_pipeline
     from broker.spark.session import start_session, stop_session
     from broker.spark.sources import Source
     from feeds.requested import Requested

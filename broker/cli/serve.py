@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ import click
 
 from broker.cli.config import load_settings
 from broker.cli.shared import Failed, StateType
+from broker.runs import Stop
 from xscl.growth import collect_rarely
 
 if TYPE_CHECKING:
@@ -108,9 +108,9 @@ def serve(
 
 
 @contextmanager
-def _until_signalled() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; the second ends the process at once."""
-    stop = threading.Event()
+def _until_signalled() -> Iterator[Stop]:
+    """A `Stop` that the first SIGINT or SIGTERM sets; the second ends the process at once."""
+    stop = Stop()
 
     def on_signal(number: int, _: object) -> None:
         if stop.is_set():
@@ -164,7 +164,7 @@ def _start(settings: Settings, stack: ExitStack) -> Service:
 
 
 @contextmanager
-def _serving(service: Service, listening: socket.socket, stop: threading.Event) -> Iterator[None]:
+def _serving(service: Service, listening: socket.socket, stop: Stop) -> Iterator[None]:
     """Serve the HTTP API during the block. If it fails, the service stops."""
     from broker.service.api.app import Api
     from broker.service.api.server import ServerError, answering

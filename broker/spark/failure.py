@@ -12,10 +12,6 @@ _PYTHON_ERROR = re.compile(r"^\s*((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt
 _GONE = "the Java process ended unexpectedly"
 
 
-class PipelineError(RuntimeError):
-    """The pipeline stopped; the message is the reason. Spark's log has the trace."""
-
-
 def reason(error: BaseException) -> str:
     """One line for what Spark raised: the Python error of an executor where there is one."""
     text = str(error)

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,10 +35,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from broker.documents.arrow import WITNESSED, Arrivals, arrivals_from_table
 from broker.documents.witnessing import matcher_for, stage1
 from broker.model import Match
+from broker.runs import PipelineError, Progress, Stop, Stopping, Summary
 from broker.shared_match import SharedMatch, count_matches, each_match
 from broker.spark.arrow import ArrowMap
 from broker.spark.documents import ORDER
-from broker.spark.failure import PipelineError, reason
+from broker.spark.failure import reason
 from broker.spark.sources import Source, union
 from broker.spark.worker import keep, settle
 from broker.stopwatch import Stopwatch
@@ -69,31 +69,6 @@ class Engine(Protocol):
         in it, where its rows are of a log that numbers them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One micro-batch. `seconds` by stage, see `STAGES`."""
-
-    batch: int
-    documents: int
-    matches: int
-    seconds: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A run: its totals, `seconds` by stage (`STAGES`), `elapsed` from start to end.
-
-    `undated`: by source, the documents that have no date of their own.
-    """
-
-    documents: int
-    batches: int
-    matches: int
-    seconds: dict[str, float]
-    elapsed: float
-    undated: Mapping[str, int]
-
-
 STAGES = ("list", "log", "plan", "stage1", "stage2", "deliver", "other")
 """list: find what is new; log: Spark's checkpoint; plan: Spark's planning; stage1: read, parse,
 match and collect; stage2: order and apply; deliver: on_matches; other: the rest of the trigger."""
@@ -118,7 +93,7 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     on_matches: Callable[[list[Match]], object] | None,
     on_progress: Callable[[Progress], None] | None = None,
     trigger_interval: float | None = None,
-    stop: threading.Event | None = None,
+    stop: Stopping | None = None,
     lock: AbstractContextManager[object] | None = None,
 ) -> Summary:
     """Run until what is there now is processed (`once`), or until `stop` is set.
@@ -132,14 +107,12 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     time the lock is held throughout, so that frequent changes cannot delay a batch forever.
     Documents with a number are all of one log: the engine gets the log's position with each batch.
 
-    Raises `PipelineError` with the reason in one line, and the Python exception as its cause where
-    it is one.
+    Raises `PipelineError` with the reason, and the Python exception as its cause where it is one;
+    Spark's log has the trace.
     """
     keys = [source.key for source in documents]
     checkpoint = checkpoint_dir.absolute() / _digest(keys)
-    run = _Run(
-        session, engine, on_matches, on_progress, stop or threading.Event(), lock or nullcontext()
-    )
+    run = _Run(session, engine, on_matches, on_progress, stop or Stop(), lock or nullcontext())
     frame = union([source.frame for source in documents])
     interval = trigger_interval or max(source.poll for source in documents)
     started = time.monotonic()
@@ -157,45 +130,13 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     return run.summary(time.monotonic() - started)
 
 
-class Stop(threading.Event):
-    """An event; `signal` is the signal that set it, None before."""
-
-    signal: int | None = None
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[Stop]:
-    """A `Stop` that SIGINT and SIGTERM set, for `run_pipeline(stop=...)`. Main thread only.
-
-    A second signal has its usual effect, so that one can end the process during a long batch.
-    """
-    stop = Stop()
-    before: dict[signal.Signals, Any] = {}
-
-    def on_signal(number: int, _: object) -> None:
-        stop.signal = number
-        stop.set()
-        restore()
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, on_signal)
-    try:
-        yield stop
-    finally:
-        restore()
-
-
 @dataclass(slots=True)
 class _Run:
     session: SparkSession
     engine: Engine
     on_matches: Callable[[list[Match]], object] | None
     on_progress: Callable[[Progress], None] | None
-    stop: threading.Event
+    stop: Stopping
     lock: AbstractContextManager[object]
     batches: int = 0
     documents: int = 0

@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 
 from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import compile_changes
+from broker.runs import PipelineError, Progress
 from broker.shared_match import SharedMatch
 from broker.spark import java_cache
-from broker.spark.failure import PipelineError
 from broker.spark.gateway import JavaError
-from broker.spark.pipeline import Progress, run_pipeline
+from broker.spark.pipeline import run_pipeline
 from broker.spark.session import local_cache_key, start_session, stop_session
 from broker.spark.sources import json_source, xml_source
 

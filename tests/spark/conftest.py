@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker import Broker, Match
-from broker.spark.pipeline import Progress, Summary, run_pipeline
+from broker.runs import Progress, Summary
+from broker.spark.pipeline import run_pipeline
 from broker.spark.session import start_session, stop_session
 from broker.spark.sources import Source
 

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from broker import Broker, Document, Match
 from broker.documents.arrow import Arrivals
+from broker.runs import PipelineError, stop_on_signals
 from broker.shared_match import SharedMatch
-from broker.spark.failure import PipelineError
-from broker.spark.pipeline import STAGES, run_pipeline, stop_on_signals
+from broker.spark.pipeline import STAGES, run_pipeline
 from broker.spark.sources import json_source, union, xml_source
 from tests.spark.conftest import PAIR, Running, blog, book
 

@@ -32,7 +32,7 @@ import os, signal, sys
 from pathlib import Path
 from broker import Broker
 from broker.spark import session as sessions
-from broker.spark.failure import PipelineError
+from broker.runs import PipelineError
 from broker.spark.pipeline import run_pipeline
 from broker.spark.session import start_session
 from broker.spark.sources import xml_source

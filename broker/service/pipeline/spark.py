@@ -11,12 +11,12 @@ from collections import deque
 from pathlib import Path
 
 from broker.documents.arrow import Arrivals
+from broker.runs import PipelineError, Progress
 from broker.service.core.core import Batch, Core
 from broker.service.pipeline.driver import Watch
 from broker.service.pipeline.local import ENVIRONMENT, LocalPipeline
 from broker.shared_match import SharedMatch
-from broker.spark.failure import PipelineError
-from broker.spark.pipeline import Progress, run_pipeline
+from broker.spark.pipeline import run_pipeline
 from broker.spark.session import start_session, stop_session
 from broker.spark.sources import Source
 from feeds.source import FeedSpool

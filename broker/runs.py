@@ -1,0 +1,103 @@
+"""A run of a pipeline, whichever it is: how it is stopped, what it tells, and how it fails."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
+
+
+class PipelineError(RuntimeError):
+    """The pipeline stopped; the message is the reason in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One batch. `seconds` by stage, as the pipeline names them."""
+
+    batch: int
+    documents: int
+    matches: int
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run: its totals, `seconds` by stage, `elapsed` from start to end.
+
+    `undated`: by source, the documents that have no date of their own.
+    """
+
+    documents: int
+    batches: int
+    matches: int
+    seconds: Mapping[str, float]
+    elapsed: float
+    undated: Mapping[str, int]
+
+
+class Stopping(Protocol):
+    """What tells a run to end: a `Stop`, or an event of `threading`."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, for so many seconds at most; returns whether it is."""
+
+
+class Stop:
+    """An event that a signal handler may set; `signal` is the signal that did, None before.
+
+    An event of `threading` must not be set by a handler: where the signal comes while the same
+    thread is inside `wait`, `set` waits for a lock that only `wait` can release. The queue is one
+    of those that Python makes for handlers.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._is_set = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        self._bell.put(None)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, for so many seconds at most; returns whether it is."""
+        if not self._is_set:
+            with suppress(Empty):
+                self._bell.get(timeout=timeout)
+                self._bell.put(None)  # for the others that wait
+        return self._is_set
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Stop]:
+    """A `Stop` that SIGINT and SIGTERM set. Main thread only.
+
+    A second signal has its usual effect, so that one can end the process during a long batch.
+    """
+    stop = Stop()
+    before: dict[signal.Signals, Any] = {}
+
+    def on_signal(number: int, _: object) -> None:
+        stop.signal = number
+        stop.set()
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, on_signal)
+    try:
+        yield stop
+    finally:
+        restore()
