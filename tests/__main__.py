@@ -28,7 +28,8 @@ TYPES = ["mypy"]
 CACHE = "tests.java_cache"
 # A file's tests stay together, for what they share; the order is that of conftest.py. Tests wait
 # for servers and for Java much of the time, so there are two processes more than there are cores.
-TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder"]
+# A process that dies is not replaced: the next one would run the test at which it died again.
+TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0"]
 
 
 def main() -> int:
