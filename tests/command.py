@@ -11,6 +11,7 @@ it is to have one, files, an environment and a directory of its own.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import importlib
 import json
 import os
@@ -22,6 +23,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
@@ -250,6 +252,8 @@ def _become(order: dict[str, Any], descriptors: list[int]) -> NoReturn:
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    if order["session"] and os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C on this terminal is for this session
     own = {
         "stdin": os.fdopen(0, closefd=False),
         "stdout": os.fdopen(1, "w", closefd=False),

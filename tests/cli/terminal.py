@@ -17,7 +17,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from pathlib import Path
 import pyte
 
 from tests.cli.serving import environment
+from tests.command import Command
 
 CTRL_C = "\x03"
 CTRL_D = "\x04"
@@ -48,12 +49,12 @@ class Ended:
 
 
 class Terminal:
-    """A shell's command line on a terminal of its own. `raw` is all that was written to it so
-    far."""
+    """A command on a terminal of its own: a shell's command line, or the arguments of `broker`,
+    which is then forked (tests/command.py). `raw` is all that was written to it so far."""
 
     def __init__(
         self,
-        line: str,
+        line: str | Sequence[str],
         *,
         cwd: Path | None = None,
         columns: int = 100,
@@ -69,17 +70,29 @@ class Terminal:
         wanted = environment() | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
         for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
             wanted.pop(name, None)
-        self.process = subprocess.Popen(
-            ["bash", "-c", line],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=cwd,
-            env=wanted | variables,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
-        )
-        os.close(slave)
+        self.process: subprocess.Popen[bytes] | Command
+        with os.fdopen(slave, "rb") as own:
+            if isinstance(line, str):
+                self.process = subprocess.Popen(
+                    ["bash", "-c", line],
+                    stdin=own,
+                    stdout=own,
+                    stderr=own,
+                    cwd=cwd,
+                    env=wanted | variables,
+                    start_new_session=True,
+                    preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
+                )
+            else:
+                self.process = Command(
+                    line,
+                    stdin=own,
+                    stdout=own,
+                    stderr=own,
+                    cwd=cwd,
+                    env=wanted | variables,
+                    start_new_session=True,
+                )
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -153,9 +166,14 @@ class Terminal:
 
 @contextmanager
 def terminal(
-    line: str, *, cwd: Path | None = None, columns: int = 100, rows: int = 40, **variables: str
+    line: str | Sequence[str],
+    *,
+    cwd: Path | None = None,
+    columns: int = 100,
+    rows: int = 40,
+    **variables: str,
 ) -> Iterator[Terminal]:
-    """Start a command line on a terminal; however the block ends, nothing of it is left running."""
+    """Start a command on a terminal; however the block ends, nothing of it is left running."""
     started = Terminal(line, cwd=cwd, columns=columns, rows=rows, **variables)
     try:
         yield started
@@ -164,8 +182,13 @@ def terminal(
 
 
 def typed(
-    line: str, *, cwd: Path | None = None, columns: int = 100, rows: int = 40, **variables: str
+    line: str | Sequence[str],
+    *,
+    cwd: Path | None = None,
+    columns: int = 100,
+    rows: int = 40,
+    **variables: str,
 ) -> Ended:
-    """A command line on a terminal, to its end."""
+    """A command on a terminal, to its end."""
     with terminal(line, cwd=cwd, columns=columns, rows=rows, **variables) as started:
         return started.ended()

@@ -15,7 +15,7 @@ from feeds.identity import ALL
 from feeds.preferences import PreferenceTable
 from feeds.spool import Spool
 from tests.cli.feeding import NEWS, NO_NEWS, Broker, broker
-from tests.cli.terminal import BROKER, typed
+from tests.cli.terminal import typed
 from tests.cli.test_queries import broker as process
 from tests.feeds.data import SAMPLES, rss
 from tests.feeds.site import Site
@@ -298,7 +298,7 @@ def test_a_terminal_shows_addresses_whole_and_reasons_below(mine: Broker, site: 
     well, ill = site.url("/news.rss"), site.url("/nothing")
     mine("add", well, ill)
     mine.poll()
-    shown = typed(f"{BROKER} feeds list --state {mine.state}", columns=80)
+    shown = typed(["feeds", "list", "--state", str(mine.state)], columns=80)
     header, *rows = [re.split("  +", line) for line in shown.lines]
     assert header[:-1] == ["STATUS", "LAST SUCCESS", "NEXT FETCH", "ITEMS/DAY", "URL"]
     assert re.fullmatch(r"ok, \d+ s ago, in \d+ .*", ", ".join(rows[0])), rows

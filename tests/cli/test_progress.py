@@ -54,8 +54,8 @@ def test_a_replay_shows_which_share_is_done(queries: Path, tmp_path: Path) -> No
 def test_a_replay_that_is_stopped_says_how_to_go_on(queries: Path, tmp_path: Path) -> None:
     archive = archived(tmp_path, 3_000)
     state, out = tmp_path / "state", tmp_path / "out"
-    line = f"{BROKER} replay {archive} {queries} --state {state} --out {out}"
-    with terminal(f"exec {line}") as replay:
+    line = f"replay {archive} {queries} --state {state} --out {out}".split()
+    with terminal(line) as replay:
         replay.until("%", "500 items")
         replay.type(CTRL_C)
         ended = replay.ended()
@@ -73,20 +73,20 @@ def test_publishing_shows_which_share_of_the_files_is_sent(
     path = tmp_path / "many.jsonl"
     lines = (json.dumps({"id": f"share-{n}", "xml": f"<a>{n}</a>"}) for n in range(3_000))
     path.write_text("\n".join(lines))
-    ended = typed(f"{BROKER} publish Share {path}", BROKER_STATE=str(service.state))
+    ended = typed(["publish", "Share", str(path)], BROKER_STATE=str(service.state))
     assert (ended.code, ended.lines) == (0, ["3,000 documents accepted"])
     assert re.search(r"\d\d%", ended.raw)
-    ended = typed(f"{BROKER} publish -q Share {path}", BROKER_STATE=str(service.state))
+    ended = typed(["publish", "-q", "Share", str(path)], BROKER_STATE=str(service.state))
     assert ended.lines == ["3,000 documents accepted, known already"]
     assert "%" not in ended.raw
 
 
 def test_backup_and_restore_say_what_they_do(service: Serving, tmp_path: Path) -> None:
     copy, state = tmp_path / "copy", tmp_path / "restored"
-    ended = typed(f"{BROKER} backup {copy}", BROKER_STATE=str(service.state), columns=300)
+    ended = typed(["backup", str(copy)], BROKER_STATE=str(service.state), columns=300)
     assert (ended.code, len(ended.lines)) == (0, 1), ended.text
     assert "copying the state into" in ended.raw
-    ended = typed(f"{BROKER} restore {copy} --state {state}", columns=300)
+    ended = typed(["restore", str(copy), "--state", str(state)], columns=300)
     assert (ended.code, len(ended.lines)) == (0, 1), ended.text
     assert "%" in ended.raw
 
@@ -96,12 +96,12 @@ def test_importing_feeds_shows_how_far_it_is(tmp_path: Path) -> None:
     urls = (f"http://9.9.9.{n % 40}/{n}.xml" for n in range(2_000))
     path.write_text(f"<opml>{''.join(f'<outline xmlUrl={url!r}/>' for url in urls)}</opml>")
     done = f"{path}: 2,000 feeds, {{}} of them new"
-    line = f"{BROKER} feeds import {path} --since INFINITY --state {tmp_path / 'state'}"
-    ended = typed(line, columns=250)
+    line = f"feeds import {path} --since INFINITY --state {tmp_path / 'state'}"
+    ended = typed(line.split(), columns=250)
     assert (ended.code, ended.lines) == (0, [done.format("2,000")])
     for step in ("checked", "added"):
         assert re.search(f"100%.* 2,000 of 2,000 feeds, {step}", ended.raw), step
-    ended = typed(f"{line} --quiet", columns=250)
+    ended = typed(f"{line} --quiet".split(), columns=250)
     assert (ended.code, ended.lines, "%" in ended.raw) == (0, [done.format("0")], False)
 
 
@@ -148,7 +148,7 @@ def _many(folder: Path, count: int) -> Path:
 
 def test_registering_many_queries_shows_how_far_it_is(tmp_path: Path) -> None:
     path, archive = _many(tmp_path, 4_000), archived(tmp_path, 3)
-    ended = typed(f"{BROKER} replay {archive} {path}", columns=250)
+    ended = typed(["replay", str(archive), str(path)], columns=250)
     assert (ended.code, ended.lines) == (0, ["3 items, 0 matches"])
     assert "queries, read" in ended.raw
     assert re.search("[0-9],[0-9]{3} of 4,000 queries, checked", ended.raw)

@@ -87,8 +87,8 @@ def test_the_demo(tmp_path: Path) -> None:
     ("variables", "columns"), [({}, 100), ({"TERM": "dumb"}, 100), ({"NO_COLOR": "1"}, 30)]
 )
 def test_a_replay(archive: Path, queries: Path, variables: dict[str, Any], columns: int) -> None:
-    line = f"{BROKER} replay {archive} {queries} --format text"
-    with terminal(line, columns=columns, **variables) as replay:
+    line = f"replay {archive} {queries} --format text"
+    with terminal(line.split(), columns=columns, **variables) as replay:
         ended = replay.ended()
         clean(replay)
     assert ended.code == 0, ended.text
@@ -172,8 +172,8 @@ def test_a_replay_that_is_interrupted(
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    line = f"exec {BROKER} replay {large} {queries} --format text"
-    with terminal(line, TMPDIR=str(scratch)) as replay:
+    line = f"replay {large} {queries} --format text"
+    with terminal(line.split(), TMPDIR=str(scratch)) as replay:
         replay.until("é0-0")  # and from here on nobody reads, so it cannot come to its end
         if number is None:
             replay.type(CTRL_C)
@@ -205,7 +205,7 @@ def test_commands_that_wait_are_interrupted(service: Serving) -> None:
         ("tail", "following all subscriptions; stop with Ctrl-C"),
         ("publish waits -", "waiting for documents"),
     ):
-        with terminal(f"{BROKER} {line}", BROKER_STATE=str(service.state)) as waiting:
+        with terminal(line.split(), BROKER_STATE=str(service.state)) as waiting:
             waiting.until(words)
             waiting.type(CTRL_C)
             ended = waiting.ended()
@@ -295,7 +295,7 @@ def test_many_queries_show_how_far_they_are(service: Serving, tmp_path: Path) ->
         f"many-{n}: SELECT t FROM Many//book[./title->t][./n = '{n}'];" for n in range(total)
     ]
     path.write_text("\n".join(queries))
-    with terminal(f"{BROKER} subscribe {path}", BROKER_STATE=state) as adding:
+    with terminal(["subscribe", str(path)], BROKER_STATE=state) as adding:
         adding.until("1,000 of 2,500 queries")
         adding.type(CTRL_C)
         ended = adding.ended()
@@ -303,7 +303,7 @@ def test_many_queries_show_how_far_they_are(service: Serving, tmp_path: Path) ->
     assert ended.code == 130, ended.text
     stopped = re.search(r"([\d,]+) of 2,500 queries were added: \1 new; given again", ended.text)
     assert stopped, ended.text
-    ended = typed(f"{BROKER} subscribe {path}", BROKER_STATE=state)
+    ended = typed(["subscribe", str(path)], BROKER_STATE=state)
     count = int(stopped[1].replace(",", ""))
     assert ended.code == 0, ended.text
     # What was under way when Ctrl-C came may have been added, which nobody could say any more.
@@ -332,7 +332,7 @@ def test_before_all_of_a_prefix_go_a_person_is_asked(service: Serving, tmp_path:
     path, state = tmp_path / "going.xscl", str(service.state)
     path.write_text("\n".join(f"going-{n}: SELECT t FROM Go//a[./t->t];" for n in range(60)))
     service.done("subscribe", path)
-    line = f"{BROKER} unsubscribe --prefix going-"
+    line = ["unsubscribe", "--prefix", "going-"]
     with terminal(line, BROKER_STATE=state) as asked:
         asked.until("Drop the 60 subscriptions whose ids begin with going-? [y/N]")
         asked.type("\n")
@@ -348,7 +348,7 @@ def test_before_all_of_a_prefix_go_a_person_is_asked(service: Serving, tmp_path:
         ended = asked.ended()
     assert (ended.code, ended.lines[-1]) == (0, "going-: 60 subscriptions unsubscribed")
     service.done("subscribe", path)
-    ended = typed(f"{line} --yes", BROKER_STATE=state)
+    ended = typed([*line, "--yes"], BROKER_STATE=state)
     assert (ended.code, ended.lines) == (0, ["going-: 60 subscriptions unsubscribed"])
 
 

@@ -186,7 +186,8 @@ Typed = Callable[[str, str], tuple[int, list[str]]]
 
 
 def on_terminal(line: str, place: Path) -> tuple[int, list[str]]:
-    with terminal(line, cwd=place, columns=300) as started:
+    state = "state-on_terminal"
+    with terminal(shlex.split(line)[1:], cwd=place, columns=300, BROKER_STATE=state) as started:
         ended = started.ended()
         assert not started.cursor_is_hidden
     return ended.code, ended.lines
@@ -259,7 +260,7 @@ def test_the_pages(way: Callable[[str, Path], tuple[int, list[str]]], place: Pat
             restored = f" --state again-{way.__name__}" if command.startswith("restore") else ""
             shown = here(line.replace(" --state broker-state", restored) if restored else line)
             code, last = ENDS[command]
-            found, output = way(f"{settings} {shown}" if way is on_terminal else shown, place)
+            found, output = way(shown, place)
             assert found == code, (shown, output)
             pattern = here(re.escape(last) if last.startswith("}") else last)
             assert re.fullmatch(pattern, (output or [""])[-1].rstrip()), (shown, output)
