@@ -28,8 +28,8 @@ TYPES = ["mypy"]
 CACHE = "tests.java_cache"
 # A file's tests stay together, for what they share; the order is that of conftest.py. Tests wait
 # for servers and for Java much of the time, so there are two processes more than there are cores.
-# A process that dies is not replaced: the next one would run the test at which it died again.
-TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0"]
+# A process that dies is replaced a few times only: the next one runs the test at which it died again.
+TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "3"]
 
 
 def main() -> int:

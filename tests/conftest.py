@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in the background of a script; the commands that are interrupted here would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 SLOW = (
     "bench/test_counts.py",
@@ -80,6 +82,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if place.startswith(places):
                 item.add_marker(name)
     items.sort(key=lambda item: -_weight(item))
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """A command that ends within a test leaves handlers that end the process; the next test has
+    those of before."""
+    before = {number: signal.getsignal(number) for number in _HANDLED}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
