@@ -34,8 +34,8 @@ The stages of a document:
     Match -- state.outbox.Outbox --> the caller, a sink, or the service's mailbox
 
 `engine.Engine.apply` runs these for a batch in one transaction. `broker.Broker` is the library,
-`spark` and `service.pipeline` supply documents, `delivery` delivers matches to receivers, and
-`service` and `cli` use all of these.
+`spark`, `local` and `service.pipeline` supply documents (`sources` reads their files), `delivery`
+delivers matches to receivers, and `service` and `cli` use all of these.
 """
 
 from __future__ import annotations

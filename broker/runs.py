@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
+
+from broker.model import Match
 
 
 class PipelineError(RuntimeError):
@@ -101,3 +103,16 @@ def stop_on_signals() -> Iterator[Stop]:
         yield stop
     finally:
         restore()
+
+
+class Run(Protocol):
+    """Runs a pipeline over its sources until it is done or stopped. Raises PipelineError."""
+
+    def __call__(
+        self,
+        *,
+        once: bool,
+        on_matches: Callable[[list[Match]], object],
+        on_progress: Callable[[Progress], object],
+        stop: Stop,
+    ) -> Summary: ...

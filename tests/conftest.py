@@ -55,6 +55,7 @@ SLOW = (
     "feeds/test_spool_publish.py",
     "feeds/test_websub.py",
     "feeds/test_websub_again.py",
+    "local/test_pipeline.py",
     "mutants/",
     "oracle/test_publish.py",
     "properties/",

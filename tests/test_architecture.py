@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "broker.model": ("broker.errors",),
     "broker.shared_match": ("broker.text", "broker.model"),
     "broker.stopwatch": (),
-    "broker.runs": (),
+    "broker.runs": ("broker.model",),
     "broker.text": ("broker.model", "xscl"),
     "broker.settings": ("broker.text", "xscl"),
     "broker.state": ("broker.shared_match", "broker.errors", "broker.model"),
@@ -80,9 +80,14 @@ MAY_IMPORT = {
         *("broker.broker", "broker.backfill", "broker.state", "broker.errors", "broker.model"),
         "xscl",
     ),
+    "broker.sources": ("feeds", "xscl"),
     "broker.spark": (
-        *("broker.documents", "broker.shared_match", "broker.stopwatch", "broker.model", "feeds"),
-        *("broker.runs", "xscl"),
+        *("broker.sources", "broker.documents", "broker.shared_match", "broker.stopwatch"),
+        *("broker.runs", "broker.model", "feeds"),
+    ),
+    "broker.local": (
+        *("broker.sources", "broker.engine", "broker.documents", "broker.shared_match"),
+        *("broker.stopwatch", "broker.runs", "broker.model", "feeds"),
     ),
     "broker.delivery": (
         *("broker.state", "broker.shared_match", "broker.text", "broker.model", "feeds"),
@@ -97,18 +102,19 @@ MAY_IMPORT = {
         *("broker.state", "broker.shared_match", "broker.runs", "feeds"),
     ),
     "broker.service": (
-        *("broker.service.pipeline", "broker.service.core", "broker.spark", "broker.delivery"),
+        *("broker.service.pipeline", "broker.service.core", "broker.sources", "broker.delivery"),
         *("broker.figures", "broker.backfill", "broker.engine", "broker.query"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
     ),
     "broker.service.api": (
-        *("broker.service", "broker.service.core", "broker.spark", "broker.delivery"),
+        *("broker.service", "broker.service.core", "broker.sources", "broker.delivery"),
         *("broker.documents", "broker.settings", "broker.state", "broker.text"),
         *("broker.model", "xscl"),
     ),
     "broker.cli": (
         *("broker.service.api", "broker.service", "broker.broker", "broker.explain"),
-        *("broker.spark", "broker.delivery", "broker.documents", "broker.query"),
+        *("broker.spark", "broker.local", "broker.sources", "broker.delivery"),
+        *("broker.documents", "broker.query", "broker.settings"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.shared_match", "broker.runs"),
     ),

@@ -20,7 +20,7 @@ from broker.cli.output import Delivery
 from broker.cli.progress import stage
 from broker.cli.query_files import read_queries
 from broker.cli.run import pipe
-from broker.cli.shared import StateType, console, plural
+from broker.cli.shared import StateType, console, pipeline_option, plural
 from broker.model import UNBOUNDED, Match
 from feeds.opml import read_opml
 from feeds.sample_server import FeedServer
@@ -34,7 +34,8 @@ SAMPLES = Path(feeds.__file__).parent / "samples"
     type=StateType(),
     help="Keep the state here; by default in a temporary directory, which goes at the end.",
 )
-def demo(state: Path | None) -> None:
+@pipeline_option
+def demo(state: Path | None, pipeline: str) -> None:
     """Watch subscriptions find items that belong together in the sample feeds.
 
     Serves the sample feeds from this machine, fetches them as any feed is fetched, runs them
@@ -43,12 +44,12 @@ def demo(state: Path | None) -> None:
     with ExitStack() as stack:
         if state is None:
             scratch = tempfile.TemporaryDirectory(prefix="broker-demo-")
-            _show(Path(stack.enter_context(scratch)), keep=False)
+            _show(Path(stack.enter_context(scratch)), pipeline, keep=False)
         else:
-            _show(state, keep=True)
+            _show(state, pipeline, keep=True)
 
 
-def _show(directory: Path, *, keep: bool) -> None:
+def _show(directory: Path, pipeline: str, *, keep: bool) -> None:
     from broker.cli.polling import Polling
 
     start = time.monotonic()
@@ -77,7 +78,12 @@ def _show(directory: Path, *, keep: bool) -> None:
                     Polling(directory, addresses, 60_000_000, allow_private=True)
                 )
             documents = pipe(
-                broker, directory, deliver, poll=poll, once=True, keep=keep, brief=True
+                *(broker, directory, deliver),
+                poll=poll,
+                once=True,
+                pipeline=pipeline,
+                keep=keep,
+                brief=True,
             )
     total = sum(counts.values())
     totals = f"{plural(documents, 'item')}, {plural(total, 'match', 'matches')}"

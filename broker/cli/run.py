@@ -1,54 +1,42 @@
-"""`broker run`: subscriptions over documents and feeds, through the Spark pipeline."""
+"""`broker run`: subscriptions over documents and feeds, through Spark or in this process."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.request import getproxies
 
 import click
 
 from broker.cli.opening import open_broker
 from broker.cli.output import Delivery, format_option, out_option
+from broker.cli.places import XmlOptions, check_xpath, places, report_places
 from broker.cli.progress import Work, interactive, quiet_option, stage
 from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import (
     DURATION,
-    Failed,
     Stopped,
     allow_private_option,
     console,
     lateness_option,
+    pipeline_option,
     plural,
     report_dead_letters,
     revisions_option,
     state_option,
 )
 from broker.model import Revisions
-from broker.runs import PipelineError, Progress, Summary, stop_on_signals
-from broker.text.formats import ReaderGone
+from broker.runs import Progress, Run, stop_on_signals
 from xscl.growth import collect_rarely
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from broker.cli.places import Place
     from broker.cli.polling import Polling
     from broker.model import Match
-    from broker.spark.session import Session
-    from broker.spark.sources import Source
-
-
-def _xpath(context: click.Context, _parameter: click.Parameter, xpath: str | None) -> str | None:
-    if xpath is not None:
-        from broker.spark.documents import timestamp_reader
-
-        try:
-            timestamp_reader(xpath)
-        except ValueError as error:
-            raise click.UsageError(f"--{error}", context) from None
-    return xpath
 
 
 @click.command()
@@ -76,7 +64,7 @@ def _xpath(context: click.Context, _parameter: click.Parameter, xpath: str | Non
 @click.option(
     "--timestamp",
     metavar="XPATH",
-    callback=_xpath,
+    callback=check_xpath,
     help="Where an .xml document holds its time (a date, or seconds); else the file's time counts.",
 )
 @click.option("--split", metavar="NAME", help="Make each element NAME of an .xml file a document.")
@@ -109,6 +97,7 @@ def _xpath(context: click.Context, _parameter: click.Parameter, xpath: str | Non
     help="Let subscriptions that are new to the state match what it has stored, that long before "
     "its newest document; INFINITY: all that is there.",
 )
+@pipeline_option
 @click.option("--master", help="Spark master; by default Spark runs in this process's machine.")
 @quiet_option
 def run(
@@ -129,6 +118,7 @@ def run(
     lateness: int,
     revisions: Revisions,
     backfill: int | None,
+    pipeline: str,
     master: str | None,
 ) -> None:
     """Run the subscriptions in QUERIES over documents and feeds.
@@ -143,6 +133,8 @@ def run(
             "nothing to read: give --documents or --feeds, or both,"
             " or a --state whose feeds were added with broker feeds add"
         )
+    if master is not None and pipeline == "local":
+        raise click.UsageError("--master is for Spark, so no --pipeline local")
     if websub and once:
         raise click.UsageError("--websub needs a broker that goes on running, so no --once")
     from broker.cli.polling import Polling, parse_push
@@ -171,9 +163,10 @@ def run(
             directory,
             delivery,
             documents=documents,
-            xml_options={"streams": (stream,), "timestamp": timestamp, "split": split},
+            xml=XmlOptions(stream, timestamp, split),
             poll=poll,
             once=once,
+            pipeline=pipeline,
             master=master,
             keep=state is not None,
         )
@@ -183,85 +176,85 @@ def run(
 def pipe(
     broker: Broker,
     directory: Path,
-    delivery: Callable[..., None],
+    delivery: Callable[[list[Match]], None],
     *,
     documents: Sequence[Path] = (),
-    xml_options: dict[str, Any] | None = None,
+    xml: XmlOptions | None = None,
     poll: Polling | None = None,
     once: bool,
+    pipeline: str,
     master: str | None = None,
     keep: bool = True,
     brief: bool = False,
 ) -> int:
     """Run the pipeline until it is done or stopped; returns the number of documents processed.
 
-    `keep`: the directory stays, so that messages may refer to it; `brief`: no summary is printed.
+    `pipeline`: "spark" or "local". `keep`: the directory stays, so that messages may refer to it;
+    `brief`: no summary is printed.
     """
-    # Spark takes a second to import, so commands that fail earlier do not wait for it.
-    from broker.spark.gateway import JavaError
-    from broker.spark.pipeline import run_pipeline
-    from broker.spark.session import start_session, stop_session
-    from broker.spark.sources import Source
     from feeds.requested import Requested
-    from feeds.source import FeedSpool
 
     collect_rarely()
-    if poll is not None and once:
-        _fetch(poll)
-    session = None
-    try:
-        with stage("starting Spark"):
-            session = start_session(master, state_dir=directory)
-        sources = [s for path in documents for s in _sources(session, path, xml_options or {})]
-        if poll is not None:
-            session.dataSource.register(FeedSpool)
-            broker.engine.expect(Requested(poll.spool.path))
-            spool = str(poll.spool.path.absolute())
-            frame = session.readStream.format("feed_spool").option("path", spool).load()
-            sources.append(Source(f"feeds {spool}", frame))
-            if not once:
-                poll.start()
+    xml = xml or XmlOptions()
+    if poll is not None:
+        if once:
+            _fetch(poll)
+        broker.engine.expect(Requested(poll.spool.path))
+    read = list(places(documents))
+    match_count = 0
+    with (
+        _prepared(pipeline, broker, directory, read, xml, poll, master, keep=keep) as run,
+        Work("document") as work,
+        stop_on_signals() as stop,
+    ):
+        if poll is not None and not once:
+            poll.start()
         _announce(once)
-        match_count = 0
-        with Work("document") as work, stop_on_signals() as stop:
 
-            def on_matches(matches: list[Match]) -> None:
-                with work.aside():
-                    delivery(matches)
+        def on_matches(matches: list[Match]) -> None:
+            with work.aside():
+                delivery(matches)
 
-            def on_progress(done: Progress) -> None:
-                nonlocal match_count
-                match_count += done.matches
-                work.advance(done.documents, note=plural(match_count, "match", "matches"))
-                if poll is not None and done.documents:
-                    # Spark never reads again what the engine has committed.
-                    poll.spool.trim(broker.engine.position)
+        def on_progress(done: Progress) -> None:
+            nonlocal match_count
+            match_count += done.matches
+            work.advance(done.documents, note=plural(match_count, "match", "matches"))
+            if poll is not None and done.documents:
+                # What the engine has committed is never read again.
+                poll.spool.trim(broker.engine.position)
 
-            summary = run_pipeline(
-                session,
-                broker.engine,
-                sources,
-                directory / "checkpoint",
-                once=once,
-                on_matches=on_matches,
-                on_progress=on_progress,
-                stop=stop,
-            )
-    except (ValueError, FileNotFoundError, JavaError) as error:
-        raise Failed(str(error)) from None
-    except PipelineError as error:
-        if isinstance(error.__cause__, ReaderGone | Failed):
-            raise error.__cause__ from None
-        log = f" (Spark's log: {directory / 'spark.log'})" if keep else ""
-        raise Failed(f"{error}{log}") from error.__cause__
-    finally:
-        if session is not None:
-            stop_session(session)
-    _report(summary, sources, documents, xml_options or {}, brief=brief)
+        summary = run(once=once, on_matches=on_matches, on_progress=on_progress, stop=stop)
+    if not brief:
+        totals = plural(summary.documents, "document"), plural(summary.matches, "match", "matches")
+        console.print(f"{', '.join(totals)} in {summary.elapsed:.1f} s")
+    report_places(read, xml, summary.undated)
     if once and stop.signal is not None:
         goes_on = "; the next run with this --state goes on" if keep else ""
         raise Stopped(f"stopped before all was read{goes_on}", stop.signal)
     return summary.documents
+
+
+def _prepared(
+    pipeline: str,
+    broker: Broker,
+    directory: Path,
+    read: Sequence[Place],
+    xml: XmlOptions,
+    poll: Polling | None,
+    master: str | None,
+    *,
+    keep: bool,
+) -> AbstractContextManager[Run]:
+    """The pipeline of that kind, over its sources. The other one is not imported: Spark takes a
+    second."""
+    spool = None if poll is None else poll.spool.path
+    if pipeline == "local":
+        from broker.cli.run_local import in_this_process
+
+        return in_this_process(broker, directory, read, xml, spool)
+    from broker.cli.run_spark import through_spark
+
+    return through_spark(broker, directory, read, xml, spool, master=master, keep=keep)
 
 
 def _fetch(poll: Polling) -> None:
@@ -272,48 +265,3 @@ def _fetch(poll: Polling) -> None:
 def _announce(once: bool) -> None:
     if not (once and interactive()):  # then the line of progress suffices
         console.print("running" if once else "running; stop with Ctrl-C")
-
-
-def _sources(session: Session, path: Path, xml_options: dict[str, Any]) -> Iterator[Source]:
-    """The sources for a path of --documents: XML files, JSON lines, or both in a directory."""
-    from broker.spark.sources import json_source, xml_source
-
-    lines, files = path.suffix == ".jsonl", path.suffix != ".jsonl"
-    if path.is_dir():
-        lines = next(path.glob("*.jsonl"), None) is not None
-        files = next(path.rglob("*.xml"), None) is not None
-        if not lines and not files:
-            console.print(f"{path}: no .xml or .jsonl file is there yet")
-            lines = files = True
-    if lines:
-        yield json_source(session, path)
-    if files:
-        yield xml_source(session, path, **xml_options)
-
-
-def _report(
-    summary: Summary,
-    sources: Sequence[Source],
-    documents: Sequence[Path],
-    xml: dict[str, Any],
-    *,
-    brief: bool,
-) -> None:
-    """Print the totals of a run, and unexpected properties of its documents."""
-    from broker.spark.jsonlines import SUFFIX, unfinished
-
-    documents_count = plural(summary.documents, "document")
-    matches_count = plural(summary.matches, "match", "matches")
-    if not brief:
-        console.print(f"{documents_count}, {matches_count} in {summary.elapsed:.1f} s")
-    xpath = xml.get("timestamp")
-    for name in dict.fromkeys(source.name for source in sources if source.name and xpath):
-        if undated := summary.undated.get(name, 0):
-            console.print(
-                f"{name}: --timestamp {xpath} finds no date in {plural(undated, 'document')}: "
-                "the time of the file counted instead",
-            )
-    for path in documents:
-        if path.is_dir() or path.suffix == SUFFIX:
-            for file in unfinished(path):
-                console.print(f"{file}: its last line is torn, and is read once it is whole")

@@ -153,6 +153,14 @@ allow_private_option = click.option(
     is_flag=True,
     help="Fetch feeds also from this machine and its network; else such addresses are refused.",
 )
+pipeline_option = click.option(
+    "--pipeline",
+    type=click.Choice(["spark", "local"]),
+    default="spark",
+    show_default=True,
+    help="Where documents are parsed and matched: by Spark, on all cores or a cluster, or in this "
+    "process, which needs no Java and begins at once.",
+)
 revisions_option = click.option(
     "--revisions",
     type=click.Choice(["replace", "flow"]),

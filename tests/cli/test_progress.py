@@ -177,7 +177,6 @@ def test_registering_that_is_stopped_says_how_far_it_got(
         assert len(broker.subscriptions) == 4_000
 
 
-@pytest.mark.spark
 def test_history_is_looked_at_with_its_share(tmp_path: Path) -> None:
     documents, queries, state = tmp_path / "d.jsonl", tmp_path / "q.xscl", tmp_path / "state"
     text = "first: S//a[./t->t] FOLLOWED BY {t = u, 1 day} S//a[./t->u];"
@@ -188,7 +187,7 @@ def test_history_is_looked_at_with_its_share(tmp_path: Path) -> None:
             Document(id=f"{n}", timestamp=float(n), xml=f"<a><t>{n}</t></a>") for n in range(1_500)
         )
     documents.write_text('{"id": "last", "xml": "<a><t>last</t></a>"}\n')
-    run = f"--documents {documents} --state {state} --once --out {tmp_path / 'out'}"
-    ended = typed(f"{BROKER} run {queries} {run} --backfill INFINITY")
+    line = f"run {queries} --documents {documents} --state {state} --once --out {tmp_path / 'out'}"
+    ended = typed(f"{line} --pipeline local --backfill INFINITY".split())
     assert "history: 1,500 documents, 1,500 matches" in ended.lines
     assert re.search(r"of 1,500 documents, of history", ended.raw)

@@ -63,8 +63,9 @@ def heard(started: subprocess.Popen[str], words: str) -> str:
     raise AssertionError(message)
 
 
+@pytest.mark.parametrize("pipeline", ["spark", "local"])
 def test_a_directory_of_both_kinds_is_read_and_what_is_odd_is_said(
-    tmp_path: Path, queries: Path
+    pipeline: str, tmp_path: Path, queries: Path
 ) -> None:
     folder = tmp_path / "a [b]"
     folder.mkdir()
@@ -73,7 +74,7 @@ def test_a_directory_of_both_kinds_is_read_and_what_is_odd_is_said(
         '{"id": "1", "xml": "<item><title>two</title></item>"}\n{"id": "2", "xml": "<item>'
     )
     done = process(
-        *("run", queries, "--documents", folder, "--once"),
+        *("run", queries, "--documents", folder, "--once", "--pipeline", pipeline),
         *("--timestamp", "//updated", "--format", "text"),
     )
     assert done.returncode == 0, done.stderr
@@ -123,11 +124,19 @@ def test_a_signal_while_feeds_are_fetched(
     assert list(temporary.iterdir()) == []
 
 
-def test_the_demo_leaves_nothing_behind(temporary: Path) -> None:
-    done = process("demo")
+def test_the_demo_in_one_process_finds_all_and_leaves_nothing_behind(temporary: Path) -> None:
+    done = process("demo", "--pipeline", "local")
     assert done.returncode == 0, done.stderr
     assert "same-story" in done.stdout
+    assert "132 items, 51 matches" in done.stderr
     assert list(temporary.iterdir()) == []
+
+
+def test_a_master_is_spark_s(queries: Path) -> None:
+    options = ("--documents", queries.parent, "--master", "local[2]", "--pipeline", "local")
+    done = process("run", queries, *options)
+    assert done.returncode == 2
+    assert "--master is for Spark, so no --pipeline local" in done.stderr
 
 
 def test_standard_output_that_is_closed_is_said_before_spark_starts(queries: Path) -> None:

@@ -187,11 +187,11 @@ def test_a_replay_that_is_interrupted(
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.spark
-def test_ctrl_c_ends_a_run_in_order(queries: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("pipeline", [pytest.param("spark", marks=pytest.mark.spark), "local"])
+def test_ctrl_c_ends_a_run_in_order(pipeline: str, queries: Path, tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text('{"id": "1", "xml": "<item><title>one</title></item>"}\n')
-    line = f"{BROKER} run {queries} --documents {tmp_path / 'd.jsonl'} --format text"
-    with terminal(line, TMPDIR=str(tmp_path)) as running:
+    line = f"run {queries} --documents {tmp_path / 'd.jsonl'} --format text --pipeline {pipeline}"
+    with terminal(line.split(), TMPDIR=str(tmp_path)) as running:
         running.until("one", "1 document, 1 match")
         running.type(CTRL_C)
         ended = running.ended()

@@ -18,7 +18,7 @@ from broker.service.api.replies import AcceptedReply
 from broker.service.core.answers import Accepted, Posted
 from broker.service.core.errors import Invalid
 from broker.service.intake import read_lines
-from broker.spark.documents import microseconds
+from broker.sources.documents import microseconds
 from xscl.stage1.document import encode_text
 from xscl.syntax.lexer import NAME
 

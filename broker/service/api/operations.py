@@ -27,7 +27,7 @@ from broker.service.api.schemas import (
 from broker.service.api.status import StatusReply, status_reply
 from broker.service.core.answers import Accepted, BackedUp
 from broker.service.core.errors import Invalid
-from broker.spark.documents import microseconds
+from broker.sources.documents import microseconds
 
 router = APIRouter(prefix="/v1")
 

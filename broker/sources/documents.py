@@ -1,9 +1,9 @@
-"""From what lies in files to rows of documents: what the sources run on the executors.
+"""From what lies in files to rows of documents.
 
-Pure functions of bytes, names and times, apart from `xml_batches`, which opens the files that a
-batch names. In: an XML file (whole, or cut into the elements of one name) or a line of JSON; out:
-rows of schema `SOURCED`, which is `feeds.rows.DOCUMENTS` and `ORDER`. What is no document becomes a
-row with `error` set and the raw bytes, never an exception.
+Pure functions of bytes, names and times, apart from `file_rows`, which opens the file it is given.
+In: an XML file (whole, or cut into the elements of one name) or a line of JSON; out: rows of schema
+`SOURCED`, which is `feeds.rows.DOCUMENTS` and `ORDER`. What is no document becomes a row with
+`error` set and the raw bytes, never an exception.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 from lxml import etree
 
-from broker.spark.worker import settle
 from feeds.rows import DOCUMENTS, DocumentRow, to_batch
 from xscl.functions.dates import date
 from xscl.stage1.document import DocumentError, parse_document, string_value
@@ -217,38 +216,26 @@ def order_key(modified: int, path: str, position: int) -> str:
     return f"{max(modified, 0):018d} {path} {position:09d}"
 
 
-def local_path(path: str) -> str | None:
-    """The path in this machine's file system of what Spark calls `file:/…`, None of other
-    schemes."""
-    if path.startswith("file:"):
-        return "/" + path.removeprefix("file:").lstrip("/")
-    return None
+def file_rows(
+    files: XmlFiles, path: str, modified: int, content: bytes | None = None
+) -> Iterator[DocumentRow]:
+    """The documents of the file at `path`, which is opened unless its content is given; a file that
+    cannot be read is a row with an error."""
+    try:
+        if content is None:
+            content = _read(path, files.max_bytes)
+        yield from xml_rows(files, path, modified, content)
+    except (OSError, DocumentError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        yield failed_file(files, path, modified, b"", f"cannot be read: {reason}")
 
 
-def xml_batches(files: XmlFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Listed files (columns path, modified in microseconds, content) to SOURCED.
-
-    `content` is null for files of this machine's file system, which are opened here: a file that
-    cannot be read is then a row with an error, where Spark would stop the stream or skip it.
-    """
-
-    def rows() -> Iterator[DocumentRow]:
-        for batch in batches:
-            paths = batch.column("path").to_pylist()
-            times = batch.column("modified").to_pylist()
-            for i, (uri, modified) in enumerate(zip(paths, times, strict=True)):
-                path = local_path(uri) or uri
-                try:
-                    content = batch.column("content")[i].as_py()
-                    if content is None:
-                        content = _read(path, files.max_bytes)
-                    yield from xml_rows(files, path, modified, content)
-                except (OSError, DocumentError) as error:
-                    reason = error.strerror if isinstance(error, OSError) else str(error)
-                    yield failed_file(files, path, modified, b"", f"cannot be read: {reason}")
-
-    settle()
-    yield from record_batches(rows())
+def existing(path: str | Path) -> Path:
+    """The absolute path of a file or directory. Raises FileNotFoundError where there is none."""
+    place = Path(str(path).removeprefix("file://")).absolute()
+    if not place.exists():
+        raise FileNotFoundError(f"{path}: no such file or directory")
+    return place
 
 
 def _read(path: str, most: int) -> bytes:

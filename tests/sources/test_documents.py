@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from broker.spark.documents import (
+from broker.sources.documents import (
     SOURCED,
     JsonLine,
     XmlFiles,
@@ -21,9 +21,9 @@ from broker.spark.documents import (
     record_batches,
     relative_name,
     timestamp_reader,
-    xml_batches,
     xml_rows,
 )
+from broker.spark.xml_files import xml_batches
 from feeds.rows import DocumentRow
 from xscl.stage1.document import parse_document
 

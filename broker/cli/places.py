@@ -1,0 +1,82 @@
+"""What the paths of `--documents` hold: XML files, JSON lines, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from broker.cli.shared import console, plural
+
+
+@dataclass(frozen=True, slots=True)
+class XmlOptions:
+    """How XML files become documents: their stream, where each holds its time, and the name of the
+    elements that are documents of their own."""
+
+    stream: str = "S"
+    timestamp: str | None = None
+    split: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path, and whether its JSON lines are read, or its XML files."""
+
+    path: Path
+    lines: bool
+
+    @property
+    def name(self) -> str:
+        """The source of all documents of XML files here."""
+        path = self.path.absolute()
+        return str(path if path.is_dir() else path.parent)
+
+
+def places(paths: Sequence[Path]) -> Iterator[Place]:
+    """What is read at the paths of --documents; it is said where nothing is there yet."""
+    for path in paths:
+        lines, files = path.suffix == ".jsonl", path.suffix != ".jsonl"
+        if path.is_dir():
+            lines = next(path.glob("*.jsonl"), None) is not None
+            files = next(path.rglob("*.xml"), None) is not None
+            if not lines and not files:
+                console.print(f"{path}: no .xml or .jsonl file is there yet")
+                lines = files = True
+        if lines:
+            yield Place(path, lines=True)
+        if files:
+            yield Place(path, lines=False)
+
+
+def check_xpath(
+    context: click.Context, _parameter: click.Parameter, xpath: str | None
+) -> str | None:
+    """The callback of --timestamp: a usage error for what is no XPath."""
+    if xpath is not None:
+        from broker.sources.documents import timestamp_reader
+
+        try:
+            timestamp_reader(xpath)
+        except ValueError as error:
+            raise click.UsageError(f"--{error}", context) from None
+    return xpath
+
+
+def report_places(read: Sequence[Place], xml: XmlOptions, undated: Mapping[str, int]) -> None:
+    """Print unexpected properties of what was read. `undated`: by source, the documents that have
+    no date of their own."""
+    from broker.sources.jsonlines import unfinished
+
+    if xml.timestamp:
+        for name in dict.fromkeys(place.name for place in read if not place.lines):
+            if undated.get(name):
+                console.print(
+                    f"{name}: --timestamp {xml.timestamp} finds no date in "
+                    f"{plural(undated[name], 'document')}: the time of the file counted instead",
+                )
+    for place in read:
+        for file in unfinished(place.path) if place.lines else ():
+            console.print(f"{file}: its last line is torn, and is read once it is whole")
