@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from broker.backfill import Backfilled
     from broker.broker import Broker
     from broker.errors import ArgumentError, BrokerError, ClosedError
-    from broker.model import DeadLetter, Document, DocumentRef, Limit, Match
+    from broker.model import Budgets, DeadLetter, Document, DocumentRef, Limit, Match
     from broker.state.store import StateError
     from xscl.errors import XsclError
 
@@ -56,6 +56,7 @@ _HOMES = {
     "Backfilled": "broker.backfill",
     "Broker": "broker.broker",
     "BrokerError": "broker.errors",
+    "Budgets": "broker.model",
     "ClosedError": "broker.errors",
     "DeadLetter": "broker.model",
     "Document": "broker.model",
@@ -79,6 +80,7 @@ __all__ = [
     "Backfilled",
     "Broker",
     "BrokerError",
+    "Budgets",
     "ClosedError",
     "DeadLetter",
     "Document",

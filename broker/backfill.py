@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from broker.documents.admitted import Admitted, witness_rows
+from broker.documents.dead_letters import as_row
 from broker.documents.witnessing import witness
 from broker.engine import Engine
 from broker.model import UNBOUNDED, Limit, Match
@@ -21,6 +22,7 @@ from broker.query.prepared import Compiled
 from broker.shared_match import SharedMatch, each_match
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
+from feeds.rows import DocumentRow
 from xscl.errors import Diagnostic, XsclError
 from xscl.stage1.matcher import Matcher
 
@@ -51,9 +53,9 @@ def backfill(
     looked at, and of how many.
 
     Queries that are registered already go on as they are. Matches in history of a query with
-    PUBLISH are returned, but do not become documents of its stream. A query that exceeds its limit
-    is suspended from that document of history on. Raises `XsclError`, registering none, also for a
-    query with another query in its FROM.
+    PUBLISH are returned, but do not become documents of its stream. A query that exceeds its
+    limit, or is set aside too often, is suspended from that document of history on. Raises
+    `XsclError`, registering none, also for a query with another query in its FROM.
     """
     fresh = engine.registry.fresh(compiled)
     _refuse_nested(fresh)
@@ -61,7 +63,7 @@ def backfill(
     if not fresh or first is None:
         engine.subscribe(compiled, now)
         return Backfilled(0, [])
-    past = _Past(fresh, limit or engine.limits.default, first)
+    past = _Past(engine, fresh, limit or engine.limits.default, first)
     try:
         with engine.store.transaction():
             engine.registry.subscribe(compiled, first, now)
@@ -76,6 +78,7 @@ def backfill(
                 past.see(documents)
                 on_documents(len(documents), total)
             engine.post(past.in_order())
+            engine.letter_table.add(past.letters(), now)
             for gone in past.suspended:
                 engine.registry.halt([gone.id], "suspended", gone.reason, gone.first_doc, now)
     finally:
@@ -101,7 +104,7 @@ def dry_run(
         if first is None:
             return Backfilled(0, [])
         limit = engine.limits.default if most is None else Limit.of(most, UNBOUNDED)
-        past = _Past(compiled, limit, first)
+        past = _Past(engine, compiled, limit, first)
         for documents in relations.history(first, _BATCH):
             past.see(documents)
     return past.result()
@@ -118,8 +121,11 @@ class _Past:
     """A temporary engine that holds only the new queries, and their matches in history, from
     document number `first` on. The documents keep their numbers."""
 
-    def __init__(self, queries: Sequence[Compiled], limit: Limit | None, first: int) -> None:
-        self.engine = Engine(Store(None), UNBOUNDED, limit=limit)
+    def __init__(
+        self, engine: Engine, queries: Sequence[Compiled], limit: Limit | None, first: int
+    ) -> None:
+        budgets = engine.budget.budgets
+        self.engine = Engine(Store(None), UNBOUNDED, limit=limit, budgets=budgets)
         self.engine.registry.subscribe(queries, first)
         self.documents = 0
         self._found: list[SharedMatch] = []
@@ -133,6 +139,10 @@ class _Past:
     def in_order(self) -> list[SharedMatch]:
         self._found.sort(key=lambda match: (match.end_us, match.start_us))
         return self._found
+
+    def letters(self) -> list[tuple[DocumentRow, str]]:
+        """The documents at which a query was set aside, with the reasons."""
+        return [(as_row(letter), letter.reason) for letter in self.engine.letters()]
 
     @property
     def suspended(self) -> list[_Stopped]:

@@ -17,10 +17,11 @@ import xscl
 from broker.backfill import Backfilled, backfill, dry_run
 from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import arrivals
-from broker.engine import LATENESS, Engine
+from broker.engine import DEFAULT_BUDGETS, LATENESS, Engine
 from broker.errors import ArgumentError, ClosedError
 from broker.join.joiner import MEMORY
 from broker.model import (
+    Budgets,
     DeadLetter,
     Document,
     Limit,
@@ -61,6 +62,7 @@ class Broker:
         *,
         lateness_of: Mapping[str, timedelta | float] | None = None,
         limit: Limit | None = None,
+        budgets: Budgets = DEFAULT_BUDGETS,
         revisions: Revisions = "replace",
     ) -> None:
         general = duration_microseconds(lateness)
@@ -72,7 +74,13 @@ class Broker:
         store = Store(state)
         try:
             self._engine = Engine(
-                store, general, memory, lateness_of=streams, limit=limit, revisions=revisions
+                store,
+                general,
+                memory,
+                lateness_of=streams,
+                limit=limit,
+                budgets=budgets,
+                revisions=revisions,
             )
             self._closed = False
         except BaseException:

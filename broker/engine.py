@@ -26,9 +26,11 @@ from broker.documents.arrow import Arrivals
 from broker.documents.dead_letters import DeadLetters
 from broker.documents.watermark import WallClock, Watermark
 from broker.documents.witnessing import arrivals as witnessed
+from broker.join.budget import Again, Budget
 from broker.join.joiner import MEMORY, Joiner
 from broker.model import (
     UNBOUNDED,
+    Budgets,
     DeadLetter,
     Limit,
     Registered,
@@ -40,13 +42,15 @@ from broker.model import (
 from broker.query.prepared import Compiled
 from broker.results.contents import Contents
 from broker.results.matches import (
+    Derived,
+    Making,
     Result,
     apart,
     as_document,
     derived,
     in_order,
     results,
-    without_cut,
+    uncut,
 )
 from broker.results.publisher import Plans
 from broker.results.undelivered import restored
@@ -60,6 +64,7 @@ from broker.stopwatch import Stopwatch
 from broker.subscriptions.limits import Limits
 from broker.subscriptions.listing import Listing
 from broker.subscriptions.registry import Registry
+from broker.subscriptions.set_aside import set_aside
 
 LATENESS = 7 * 86_400 * 1_000_000
 """Allowed lateness by default, in microseconds."""
@@ -67,6 +72,8 @@ LATENESS = 7 * 86_400 * 1_000_000
 IDLE = 60 * 1_000_000
 """Default time without documents after which the watermark moves with the clock, in
 microseconds."""
+
+DEFAULT_BUDGETS = Budgets()
 
 _EXPIRY_EVERY = 64
 """Batches between two runs of expiry."""
@@ -82,14 +89,15 @@ class Engine:
 
     `lateness`, `lateness_of` (by stream) and `idle` are in microseconds, see
     `broker/documents/watermark.py`; `memory` is the number of documents whose values are held in
-    memory; `limit` applies to each subscription that has no limit of its own. Times named `now` are
+    memory; `limit` applies to each subscription that has no limit of its own; `budgets` bound the
+    work of each query at each document, see `broker/join/budget.py`. Times named `now` are
     microseconds of the wall clock, None if it is unknown. `steady` is a monotonic clock in
     microseconds. `revisions` "replace" the stored document and complete no match, or "flow" as
     documents of their own, which never match other versions of themselves. Used by one thread at a
     time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each by its keyword
         self,
         store: Store,
         lateness: int = LATENESS,
@@ -97,6 +105,7 @@ class Engine:
         *,
         lateness_of: Mapping[str, int] | None = None,
         limit: Limit | None = None,
+        budgets: Budgets = DEFAULT_BUDGETS,
         idle: int = IDLE,
         steady: Callable[[], int] = steady_time,
         revisions: Revisions = "replace",
@@ -108,6 +117,7 @@ class Engine:
         self._settings = (lateness, dict(lateness_of or {}), idle, steady)
         self._memory = memory
         self._limit = limit
+        self._budgets = budgets
         self._requested: Requested | None = None
         with store.loading():
             self._load()
@@ -125,7 +135,8 @@ class Engine:
         self.listing = Listing(store)
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher
-        self.joiner = Joiner(relations, self.catalog, self._memory)
+        self.budget = Budget(self._budgets)
+        self.joiner = Joiner(relations, self.catalog, self.budget, self._memory)
         self.letter_table = DeadLetters(store)
         self.outbox = Outbox(store, relations)
         self.contents = Contents(relations)
@@ -249,24 +260,45 @@ class Engine:
         """
         self._ready()
         believed = self.wall.correct(now)
-        self.joiner.refresh()
+        again = False
+        while True:
+            self.joiner.refresh()
+            try:
+                matches = self._apply(arrivals, believed, now, position, again=again)
+                break
+            except Again:
+                again = True
+        self.limits.commit(now)
+        self.admission.committed()
+        self.clock.lap("commit")
+        return matches
+
+    def _apply(
+        self,
+        arrivals: Arrivals,
+        believed: int,
+        now: int | None,
+        position: int | None,
+        *,
+        again: bool,
+    ) -> list[SharedMatch]:
+        """One try to apply a batch. Raises Again; tried again, documents come one by one, so that
+        what each of them causes is known before the next one comes."""
         with self.store.transaction():
-            self._begin()
+            self._begin(again)
             self.clock.start()
             admitted = self.admission.admit(arrivals.documents, believed, now, position)
             self.clock.lap("admit")
             found: list[Result] = []
             for run in _runs(admitted):
-                for piece in self.limits.pieces(run):
+                pieces = [[each] for each in run] if again else self.limits.pieces(run)
+                for piece in pieces:
                     found += self._cascade(self._process(piece, arrivals, now), now)
                     self._halt(now)
             matches = in_order(found)
             self.outbox.post(matches, {a.document.doc for a in admitted if a.revision})
             self._advance()
             self.clock.lap("store")
-        self.limits.commit(now)
-        self.admission.committed()
-        self.clock.lap("commit")
         return matches
 
     def history(self, documents: Sequence[StoredDocument], rows: pa.Table) -> list[SharedMatch]:
@@ -281,14 +313,27 @@ class Engine:
         self.limits.commit(None)
         return matches
 
-    def _begin(self) -> None:
+    def _begin(self, again: bool = False) -> None:
         """Prepare for a batch, in its transaction."""
         self.limits.begin()
+        self.budget.begin(again)
         self.admission.begin()
         self.contents.release()
         self.store.on_rollback(self.contents.clear)
         self.store.on_rollback(self.joiner.reset)
         self.store.on_rollback(self.joiner.templates.reset)
+
+    def _set_aside(self, now: int | None) -> bool:
+        """Report the pairs of a query and a document that are set aside now; whether there are
+        any."""
+        news = self.budget.news()
+        if news:
+            docs = self.relations.documents(sorted({aside.pair[1] for aside in news}))
+            # Begun again, a batch knows of documents that are still to come.
+            self.budget.postpone(aside for aside in news if aside.pair[1] not in docs)
+            here = [aside for aside in news if aside.pair[1] in docs]
+            self.letter_table.add(set_aside(here, docs, self.catalog, self.limits), now)
+        return bool(news)
 
     def _halt(self, now: int | None) -> None:
         """Suspend the subscriptions that exceeded their limit; they see no more of this batch."""
@@ -304,10 +349,7 @@ class Engine:
         complete: list[Result] = []
         while found:
             complete += [f for f in found if not f.hidden]
-            read = self.catalog.read
-            flowing = derived(
-                f for f in found if f.match.stream is not None and read[f.match.stream]
-            )
+            flowing = self._flowing(found)
             published = witnessed(self.matcher, [as_document(f.match) for f in flowing])
             run: list[Admitted] = []
             for position, (f, row) in enumerate(zip(flowing, published.documents, strict=True)):
@@ -316,16 +358,24 @@ class Engine:
                     self.letter_table.add([(row, row.error)], now)
                     continue
                 self.limits.derive(doc, f.docs)
+                self.budget.derive(doc, f.docs)
                 key = document_key(row.source, row.id)
                 document = numbered(row, key, doc, f.base, f.match.start_us)
                 run.append(Admitted(position, document))
             found = self._process(run, published, now) if run else []
-        if self.limits.cuts:
-            # Matches of derived documents count towards the limit of the document that caused them,
-            # so only now is it known which results are beyond a limit.
-            left = [without_cut(f, self.limits) for f in complete]
-            complete = [f for f in left if f is not None]
-        return complete
+        # Matches of derived documents count towards the limit of the document that caused them, so
+        # only now is it known which results are beyond a limit.
+        return uncut(complete, self.limits)
+
+    def _flowing(self, found: list[Result]) -> list[Derived]:
+        """Those of the matches whose results become documents. Raises Again if one document would
+        become too many."""
+        read = self.catalog.read
+        flowing = [f for f in found if f.match.stream is not None and read[f.match.stream]]
+        for f in flowing:
+            self.budget.become(f.pair, len(f.numbers))
+        self.budget.check()
+        return derived(flowing)
 
     def _process(self, run: list[Admitted], arrivals: Arrivals, now: int | None) -> list[Result]:
         """Insert a run of new documents and find its matches, or replace a run of revised ones."""
@@ -349,19 +399,24 @@ class Engine:
         """The matches that new documents, whose witness rows these are, complete."""
         limits, templates = self.limits, self.joiner.templates
         candidates = self.joiner.candidates(rows)
+        self.budget.check()
         if candidates and self.relations.versioned:
             candidates = apart(self.relations, candidates)
         searched = len(candidates)
         self.clock.lap("join")
+        self._set_aside(now)
         if limits and candidates:
             limits.find_exceeded(candidates, templates.shapes, self.relations.intervals, now)
             limits.stop_outer_queries(self.catalog)
+        if limits.cuts:
             candidates = limits.wanted(candidates)
         found: list[Result] = []
         if candidates:
-            found = results(
-                self.contents, self._plans, templates.shapes, limits, documents, candidates
-            )
+            making = Making(self.contents, self._plans, templates.shapes, limits, self.budget)
+            found = results(making, documents, candidates)
+            self.budget.check()
+            if self._set_aside(now):
+                found = uncut(found, limits)
         limits.count(len(documents), searched, [n for f in found for n in f.numbers])
         self.clock.lap("publish")
         return found

@@ -245,10 +245,10 @@ _set_id, _set_query, _set_stream, _set_start, _set_end, _set_nodes, _set_joined,
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A document that was not admitted. `number` is that of the dead letter, `at` when it was
-    stored (wall clock, None if unknown), `place` where the document came from, `reason` why it was
-    not admitted. Times are in microseconds. `streams` is empty in states of older versions, which
-    did not store it."""
+    """A document that was not admitted, or at which a query was set aside. `number` is that of the
+    dead letter, `at` when it was stored (wall clock, None if unknown), `place` where the document
+    came from, `reason` why it is kept. Times are in microseconds. `streams` is empty in states of
+    older versions, which did not store it."""
 
     number: int
     at: int | None
@@ -295,6 +295,24 @@ class Limit:
     def microseconds(self) -> int:
         """The period in microseconds."""
         return duration_microseconds(self.period)
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """The most work of one query at one document, beyond which that pair is set aside.
+
+    `combinations` of documents and nodes that the document completes; `text`, characters of the
+    results that have to be made; `derived`, documents that results become, and results of those, by
+    one document in the end.
+    """
+
+    combinations: int = 10_000
+    text: int = 64_000_000
+    derived: int = 10_000
+
+    def __post_init__(self) -> None:
+        if min(self.combinations, self.text, self.derived) < 1:
+            raise ArgumentError("a budget is at least 1")
 
 
 @dataclass(frozen=True, slots=True)

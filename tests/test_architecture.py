@@ -44,15 +44,15 @@ MAY_IMPORT = {
     "broker.stopwatch": (),
     "broker.runs": ("broker.model",),
     "broker.text": ("broker.model", "xscl"),
-    "broker.settings": ("broker.text", "xscl"),
+    "broker.settings": ("broker.text", "broker.model", "xscl"),
     "broker.state": ("broker.shared_match", "broker.errors", "broker.model"),
     "broker.documents": ("broker.state", "broker.model", "feeds", "xscl"),
     "broker.query": ("broker.shared_match", "broker.model", "xscl"),
-    "broker.join": ("broker.query", "broker.model", "xscl"),
+    "broker.join": ("broker.query", "broker.text", "broker.model", "xscl"),
     "broker.explain": ("broker.join", "broker.query", "broker.model", "xscl"),
     "broker.subscriptions": (
         *("broker.join", "broker.query", "broker.documents", "broker.state", "broker.model"),
-        "xscl",
+        *("feeds", "xscl"),
     ),
     "broker.retention": (
         *("broker.join", "broker.query", "broker.documents", "broker.state", "broker.model"),
@@ -69,7 +69,7 @@ MAY_IMPORT = {
     "broker.figures": ("broker.engine", "broker.model"),
     "broker.backfill": (
         *("broker.engine", "broker.query", "broker.documents", "broker.state", "broker.model"),
-        *("broker.shared_match", "xscl"),
+        *("broker.shared_match", "feeds", "xscl"),
     ),
     "broker.broker": (
         *("broker.backfill", "broker.engine", "broker.join", "broker.query"),

@@ -14,6 +14,21 @@ from feeds.rows import DocumentRow
 _STREAMS = pa.list_(pa.string())
 
 
+def as_row(letter: DeadLetter) -> DocumentRow:
+    """The document of a dead letter."""
+    return DocumentRow(
+        source=letter.source,
+        id=letter.id,
+        streams=letter.streams,
+        timestamp=letter.timestamp,
+        dated=True,
+        seq=None,
+        revision=False,
+        xml=letter.xml,
+        place=letter.place,
+    )
+
+
 class DeadLetters:
     """The table of dead letters. Numbers grow and are never used twice."""
 
@@ -22,20 +37,20 @@ class DeadLetters:
         self._next = store.number("next_letter", 1)
 
     def add(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
-        """Store documents with the reasons why they were not admitted; one that is stored already,
-        after a replay, is not added again."""
+        """Store documents with the reasons why they were not admitted, or a query was set aside at
+        them; one that is stored already, after a replay, is not added again."""
         if not letters:
             return
         known = set(
             self.store.rows(
-                "SELECT source, id, xml FROM dead_letters"
+                "SELECT source, id, xml, reason FROM dead_letters"
                 " WHERE id IN (SELECT unnest(?::VARCHAR[]))",
                 [[a.id for a, _ in letters]],
             )
         )
-        fresh: dict[tuple[str, str, bytes], tuple[DocumentRow, str]] = {}
+        fresh: dict[tuple[str, str, bytes, str], tuple[DocumentRow, str]] = {}
         for letter, why in letters:
-            fresh.setdefault((letter.source, letter.id, letter.xml), (letter, why))
+            fresh.setdefault((letter.source, letter.id, letter.xml, why), (letter, why))
         kept = [letter for key, letter in fresh.items() if key not in known]
         if kept:
             self._insert(kept, at)

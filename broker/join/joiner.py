@@ -14,6 +14,7 @@ from itertools import islice
 
 import pyarrow as pa
 
+from broker.join.budget import Budget
 from broker.join.candidates import Found
 from broker.join.evicted import History
 from broker.join.pair_query import Plan, decider
@@ -40,12 +41,15 @@ class Joiner:
     the relations, and can be rebuilt from them at any time.
     """
 
-    def __init__(self, relations: Relations, catalog: Catalog, memory: int = MEMORY) -> None:
+    def __init__(
+        self, relations: Relations, catalog: Catalog, budget: Budget, memory: int = MEMORY
+    ) -> None:
         self.relations = relations
+        self._budget = budget
         self.memory = memory
         self.catalog = catalog
         self.signatures = Signatures()
-        self.templates = Templates(relations, catalog)
+        self.templates = Templates(relations, catalog, budget)
         self._postings: Postings | None = None
         self._reader = Reader()
         self._history = History(relations, self._reader)
@@ -161,25 +165,32 @@ class Joiner:
             self.postings.insert(record)
 
     def candidates(self, rows: pa.Table) -> list[Found]:
-        """The candidate matches that have a document of this batch, given by its witness rows."""
+        """The candidate matches that have a document of this batch, given by its witness rows.
+        Raises Again."""
         records = self._reader.read(rows)
         recalled = self._recall(records)
         needed = Needed()
         found: list[Found] = []
+        budget = self._budget
         for record in records:
-            found += self._of_one(record, needed)
-            found += self._of_two(record, needed)
+            own = self._of_one(record, needed) + self._of_two(record, needed)
+            if budget.is_derived(record.doc):
+                own = [each for each in own if budget.take(budget.pair(each), 1)]
+                budget.check()
+            found += own
             self.postings.insert(record)
         recalled += self._reach(needed)
         live = self.postings.records
-        for number, candidate in self.templates.candidates(records, rows, needed):
+        for number, candidate, count in self.templates.candidates(records, rows, needed):
             # Candidates of regular documents for queries that signatures decide were found above.
             decided = number in self._plans and all(live[d].layout.regular for d in candidate.docs)
-            if not decided:
-                found.append((self.catalog.canonical[number], candidate))
+            # Counted as they come, so that no more is searched for a query that has too many.
+            each = (self.catalog.canonical[number], candidate)
+            if not decided and budget.take(budget.pair(each), count):
+                found.append(each)
         self.postings.remove([record.doc for record in recalled])
         self._evict()
-        return found
+        return self._budget.left(found)
 
     def _of_one(self, record: Record, needed: Needed) -> list[Found]:
         """Candidates of queries of one block."""
@@ -201,12 +212,13 @@ class Joiner:
             if not layout.regular:
                 needed.templates.add(plan.canonical.template)
             elif plan.admits(record, record):
-                found += [(plan.canonical, c) for c in plan.candidates((record,))]
+                self._add_candidates(found, plan, (record,), record.doc)
         return found
 
     def _of_two(self, record: Record, needed: Needed) -> list[Found]:
         """Candidates of queries of two blocks: this document and an older one."""
         found: list[Found] = []
+        ceiling = self._budget.combinations
         done: set[tuple[int, int, bool]] = set()
         for verdict, right, olds in flatten(self.postings.probe(record)):
             for template in verdict.templates:
@@ -223,8 +235,26 @@ class Joiner:
                         key = (plan.canonical.number, old.doc, right)
                         if plan.admits(*pair) and key not in done:
                             done.add(key)
-                            found += [(plan.canonical, c) for c in plan.candidates(pair)]
-        return found
+                            self._add_candidates(found, plan, pair, record.doc)
+                            if len(found) > ceiling:
+                                found = self._budget.within(found)
+                                ceiling = 2 * max(len(found), self._budget.combinations)
+        # A query can only have too many where all of them together are too many.
+        return found if len(found) <= self._budget.combinations else self._budget.within(found)
+
+    def _add_candidates(
+        self, found: list[Found], plan: Plan, records: tuple[Record, ...], doc: int
+    ) -> None:
+        """Add the candidates of a plan that the document `doc` completes, unless that pair is set
+        aside, or is now."""
+        pair = (plan.canonical.number, self._budget.completing([doc]))
+        if self._budget.exceeded and self._budget.is_set_aside(pair):
+            return
+        made = plan.candidates(records, self._budget.combinations)
+        if made is None:
+            self._budget.too_many(pair)
+        else:
+            found += [(plan.canonical, c) for c in made]
 
     def _defer(self, needed: Needed, template: int, new: Record, olds: Iterable[Record]) -> None:
         """Leave pairs of documents to the template's query."""

@@ -24,6 +24,9 @@ _KNOWN = 1_000
 Single = tuple[tuple[int | None, ...], dict[int, tuple[int, ...]]]
 """Nodes by position, of those selected, and all nodes of the positions that are compared."""
 
+Alternative = dict[int, tuple[int | None, tuple[int, ...]]]
+"""By position, the node that is chosen, if one is, and all nodes if they are compared."""
+
 
 @lru_cache(maxsize=4_096)
 def decider(shape: Template) -> Literal["memory", "slice", "scan"]:
@@ -97,9 +100,10 @@ class Plan:
         variables = self.canonical.variables
         return [(variables[a], variables[b]) for a, b in self._shape.joins]
 
-    def candidates(self, records: Sequence[Record]) -> Iterable[Candidate]:
+    def candidates(self, records: Sequence[Record], most: int) -> Sequence[Candidate] | None:
         """The matches of regular documents with this signature: one for each distinct choice of
-        the selected nodes, none where a node that is not compared is missing."""
+        the selected nodes, none where a node that is not compared is missing. None if there are
+        more than `most`."""
         docs = tuple([record.doc for record in records])
         layouts = tuple([record.layout for record in records])
         known = self._known
@@ -110,7 +114,10 @@ class Plan:
         single = known[layouts]
         if single is not None:
             return [Candidate(docs, *single)]
-        return [Candidate(docs, nodes, lists) for nodes, lists in self._several(records)]
+        alternatives = self._alternatives(records, most)
+        if alternatives is None:
+            return None
+        return [Candidate(docs, *self._chosen(choice)) for choice in product(*alternatives)]
 
     def _single(self, layouts: tuple[Layout, ...]) -> Single | None:
         """The candidate's nodes where each variable has one, which the signature has compared."""
@@ -127,37 +134,61 @@ class Plan:
         }
         return tuple([n if p in selected else None for p, n in enumerate(nodes)]), lists
 
-    def _several(self, records: Sequence[Record]) -> Iterator[Single]:
-        """The choices where variables have several nodes, or none."""
+    def _alternatives(self, records: Sequence[Record], most: int) -> list[list[Alternative]] | None:
+        """The choices where variables have several nodes, or none: of each list one makes a
+        match. None if there are more than `most` combinations of these, before any is made."""
         own = [records[block] for block, _ in self._shape.nodes]
         found = [
             record.layout.nodes.get(variable, ())
             for record, variable in zip(own, self.canonical.variables, strict=True)
         ]
         if not all(found):
-            return
+            return [[]]
         selected = self.canonical.selected
-        alternatives: list[list[dict[int, tuple[int | None, tuple[int, ...]]]]] = []
+        alternatives: list[list[Alternative]] = []
         joined = {p for pair in self._shape.joins for p in pair}
+        count = 1
         for p in sorted(selected - joined):
+            count *= len(found[p])
             alternatives.append([{p: (node, ())} for node, _ in found[p]])
+        sides: list[list[dict[int, list[int]]]] = []
         for pair in self._shape.joins:
             nodes: list[dict[int, list[int]]] = [{}, {}]
             for by_code, p in zip(nodes, pair, strict=True):
                 for node, rows in found[p]:
                     by_code.setdefault(own[p].code(rows), []).append(node)
+            count *= _how_many(pair, nodes, selected)
+            sides.append(nodes)
+        if count > most:
+            return None
+        for pair, nodes in zip(self._shape.joins, sides, strict=True):
             alternatives.append(list(_joined(pair, nodes, selected)))
-        for choice in product(*alternatives):
-            chosen = {p: place for part in choice for p, place in part.items()}
-            yield (
-                tuple([chosen[p][0] if p in chosen else None for p in range(len(own))]),
-                {p: every for p, (_, every) in chosen.items() if every},
-            )
+        return alternatives
+
+    def _chosen(self, choice: Iterable[Alternative]) -> Single:
+        chosen = {p: place for part in choice for p, place in part.items()}
+        return (
+            tuple([chosen[p][0] if p in chosen else None for p in range(len(self._shape.nodes))]),
+            {p: every for p, (_, every) in chosen.items() if every},
+        )
+
+
+def _how_many(
+    pair: tuple[int, int], nodes: list[dict[int, list[int]]], selected: frozenset[int]
+) -> int:
+    """The number of choices that `_joined` gives."""
+    (a, b), (left, right) = pair, nodes
+    if a not in selected and b not in selected:
+        return 1
+    return sum(
+        (len(left[code]) if a in selected else 1) * (len(right[code]) if b in selected else 1)
+        for code in (left.keys() & right.keys()) - {0}
+    )
 
 
 def _joined(
     pair: tuple[int, int], nodes: list[dict[int, list[int]]], selected: frozenset[int]
-) -> Iterator[dict[int, tuple[int | None, tuple[int, ...]]]]:
+) -> Iterator[Alternative]:
     """The choices of nodes for the two ends of a value join: one for each selected node, nodes that
     are not selected together."""
     (a, b), (left, right) = pair, nodes

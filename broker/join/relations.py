@@ -9,6 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+PART = "part"
+"""The relation that `load_part` makes."""
+
 
 class Relations(Protocol):
     """RL, the witness rows of all live documents, and the temporary relations for queries over it.
@@ -32,6 +35,7 @@ class Relations(Protocol):
     def load_parameters(self, table: str, gone: Collection[int], rows: pa.Table | None) -> None: ...
     def load_batch(self, rows: pa.Table) -> None: ...
     def load_slice(self, docs: Sequence[int]) -> None: ...
+    def load_part(self, of: str, later: Collection[int]) -> None: ...
     def query(
         self, query: str, parameters: dict[str, Any], *, in_order: bool = False
     ) -> list[tuple[Any, ...]]: ...

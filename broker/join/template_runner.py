@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from broker.join.budget import Budget
 from broker.join.candidates import Candidate
 from broker.join.pair_query import decider
 from broker.join.records import Record
-from broker.join.relations import Relations
+from broker.join.relations import PART, Relations
 from broker.query.catalog import Canonical, Catalog
 from broker.query.conjunctive import (
     conjunctive_query,
@@ -32,6 +35,15 @@ class Needed:
     docs: set[int] = field(default_factory=set)
 
 
+class _Run(NamedTuple):
+    """A template's query over RL or a slice of it, with each of the blocks `pivots` as the first
+    new one."""
+
+    template: int
+    stored: str
+    pivots: tuple[int, ...]
+
+
 class Templates:
     """Keeps a parameter relation RT per template, and runs the templates that a batch can touch.
 
@@ -39,13 +51,14 @@ class Templates:
     limits which rows are read. RT is brought up to date when its template is run.
     """
 
-    def __init__(self, relations: Relations, catalog: Catalog) -> None:
+    def __init__(self, relations: Relations, catalog: Catalog, budget: Budget) -> None:
         self.relations = relations
         self.catalog = catalog
+        self._budget = budget
         self.shapes: list[Template] = []
         self.widest: list[int] = []
         self._scanning: dict[int, list[set[int]]] = {}
-        self._sql: dict[tuple[int, int], str] = {}
+        self._sql: dict[tuple[int, int, bool], str] = {}
         self._template_of: dict[int, int] = {}
         self._stale: dict[int, set[int]] = {}
         self._tables: set[int] = set()
@@ -87,56 +100,122 @@ class Templates:
 
     def candidates(
         self, records: Sequence[Record], rows: pa.Table, needed: Needed
-    ) -> Iterator[tuple[int, Candidate]]:
-        """Canonical query and candidate, of the templates needed and of those that read all of RL.
+    ) -> Iterator[tuple[int, Candidate, int]]:
+        """Canonical query, candidate and the combinations that it stands for, of the templates
+        needed and of those that read all of RL.
 
         `records` and `rows` are the batch's (RR). A match is found once for each first new block.
         """
         runs = [
-            (template, pivot, "slice")
+            _Run(template, "slice", (*range(self.shapes[template].blocks),))
             for template in sorted(needed.templates)
-            for pivot in range(self.shapes[template].blocks)
         ]
         if self._scanning:
             present = {variable for record in records for variable in record.layout.nodes}
-            runs += [
-                (template, pivot, "rl")
-                for template, variables in self._scanning.items()
-                for pivot in range(self.shapes[template].blocks)
-                if not present.isdisjoint(variables[pivot])
-            ]
+            for template, variables in self._scanning.items():
+                pivots = [p for p, own in enumerate(variables) if not present.isdisjoint(own)]
+                if pivots:
+                    runs.append(_Run(template, "rl", tuple(pivots)))
         if not runs:
             return
         self.relations.load_batch(rows)
         if needed.templates:
             self.relations.load_slice(sorted(needed.docs))
-        for template, pivot, stored in runs:
-            self._bring_up_to_date(template)
-            yield from self._run(template, pivot, stored, records)
+        for run in runs:
+            self._bring_up_to_date(run.template)
+            found = self._rows(run, records)
+            if found is None:
+                yield from self._in_parts(run, records, rows)
+                self.relations.load_batch(rows)
+            else:
+                yield from self._read(run, found)
 
-    def _run(
-        self, template: int, pivot: int, stored: str, records: Sequence[Record]
-    ) -> Iterator[tuple[int, Candidate]]:
-        shape, widest = self.shapes[template], self.widest[template]
-        sql = self._sql.get((template, pivot))
-        if sql is None:
-            sql = self._sql[template, pivot] = conjunctive_query(shape, template, pivot, stored)
-        parameters = {
+    def _in_parts(
+        self, run: _Run, records: Sequence[Record], rows: pa.Table
+    ) -> Iterator[tuple[int, Candidate, int]]:
+        """The candidates of a run that has more combinations than are made at once: by halves of
+        the documents, and of a document by halves of the queries. If one query has too many at one
+        document, that pair is set aside."""
+        queries = [cq for cq, held in self._template_of.items() if held == run.template]
+        parts = [(0, len(records), queries)]
+        if len(records) > 1:
+            middle = len(records) // 2
+            parts = [(middle, len(records), queries), (0, middle, queries)]
+        while parts:
+            first, last, queries = parts.pop()
+            own = records[first:last]
+            completing = self._budget.completing([own[0].doc])
+            queries = [cq for cq in queries if not self._budget.is_hopeless(cq, completing)]
+            if not queries:
+                continue
+            docs = pa.array([record.doc for record in own], pa.int64())
+            self.relations.load_batch(rows.filter(pc.is_in(rows.column("doc"), docs)))
+            self.relations.load_part(run.stored, [record.doc for record in records[last:]])
+            found = self._rows(run, own, queries)
+            if found is not None:
+                yield from self._read(run, found)
+            elif len(own) > 1:
+                middle = (first + last) // 2
+                # The one that was added last is taken next.
+                parts += [(middle, last, queries), (first, middle, queries)]
+            elif len(queries) > 1:
+                middle = len(queries) // 2
+                parts += [(first, last, queries[middle:]), (first, last, queries[:middle])]
+            else:
+                self._budget.too_many((queries[0], completing))
+
+    def _rows(
+        self, run: _Run, records: Sequence[Record], queries: list[int] | None = None
+    ) -> list[tuple[Any, ...]] | None:
+        """The rows of a template, or of some of its canonical queries; None if there are more
+        combinations than are made at once."""
+        widest = self.widest[run.template]
+        most = self._budget.at_once
+        values: dict[str, Any] = {
             "first": min(record.doc for record in records),
             "last": max(record.doc for record in records),
             "low": min(record.start for record in records) - widest,
             "high": max(record.end for record in records) + widest,
         }
-        parameters = {name: value for name, value in parameters.items() if f"${name}" in sql}
-        blocks, size = shape.blocks, len(shape.nodes)
-        listed = [p for p in range(size) if reported(shape, p)]
+        if queries is not None:
+            values["queries"] = queries
+        found: list[tuple[Any, ...]] = []
+        for pivot in run.pivots:
+            values["most"] = most + 1
+            rows = self._rows_of(run, pivot, values, some=queries is not None)
+            most -= sum([row[-1] for row in rows])
+            if most < 0:
+                return None
+            found += rows
+        return found
+
+    def _rows_of(
+        self, run: _Run, pivot: int, values: dict[str, Any], *, some: bool
+    ) -> list[tuple[Any, ...]]:
+        """The rows with one block as the first new one; `values` are the parameters."""
+        shape = self.shapes[run.template]
+        key = (run.template, pivot, some)
+        sql = self._sql.get(key)
+        if sql is None:
+            stored = PART if some else run.stored
+            sql = conjunctive_query(shape, run.template, pivot, stored, some)
+            self._sql[key] = sql
+        parameters = {name: value for name, value in values.items() if f"${name}" in sql}
         # For few rows DuckDB takes longer to choose an order than to join them in any. All of RL
         # are many rows, and conditions on several nodes can be checked early.
-        in_order = stored == "slice" and not shape.residuals
-        for row in self.relations.query(sql, parameters, in_order=in_order):
+        in_order = run.stored == "slice" and not shape.residuals
+        return self.relations.query(sql, parameters, in_order=in_order)
+
+    def _read(
+        self, run: _Run, rows: Sequence[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, Candidate, int]]:
+        shape = self.shapes[run.template]
+        blocks, size = shape.blocks, len(shape.nodes)
+        listed = [p for p in range(size) if reported(shape, p)]
+        for row in rows:
             docs, nodes = row[1 : blocks + 1], row[blocks + 1 : blocks + 1 + size]
-            lists = {p: tuple(x) for p, x in zip(listed, row[blocks + 1 + size :], strict=True)}
-            yield row[0], Candidate(docs, nodes, lists)
+            lists = {p: tuple(x) for p, x in zip(listed, row[blocks + 1 + size : -1], strict=True)}
+            yield row[0], Candidate(docs, nodes, lists), row[-1]
 
     def _bring_up_to_date(self, template: int) -> None:
         shape, table = self.shapes[template], parameter_table(template)

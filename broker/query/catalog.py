@@ -80,6 +80,10 @@ class Canonical:
             self._audiences = [*map(Audience, groups.values())]
         return self._audiences
 
+    def with_delivery(self, delivery: Delivery) -> list[int]:
+        """The numbers of the subscribers whose results are made in that way."""
+        return [number for number, each in self.subscribers.items() if each.delivery is delivery]
+
     @property
     def subscribed(self) -> bool:
         """Whether there is any subscriber."""

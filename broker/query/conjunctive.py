@@ -68,13 +68,17 @@ class _Aliases:
         return f"e{self.edges(block)[0]}"
 
 
-def conjunctive_query(template: Template, number: int, pivot: int, stored: str = "rl") -> str:
+def conjunctive_query(
+    template: Template, number: int, pivot: int, stored: str = "rl", some: bool = False
+) -> str:
     """The SQL whose rows are candidate matches with `pivot` as first new block.
 
-    `stored` is RL, or the slice of it that can take part. Parameters: `$first` and `$last` are the
+    `stored` is RL, or the part of it that can take part. Parameters: `$first` and `$last` are the
     numbers of the batch's own documents; no row outside `$low` to `$high` is within the widest
-    window of the batch. Columns: `cq`, a document per block, per position the node if it is
-    selected, per joined position the list of its nodes.
+    window of the batch; at most `$most` combinations are made. With `some`, only the canonical
+    queries `$queries` count. Columns: `cq`, a document per block, per position
+    the node if it is selected, per joined position the list of its nodes, and the number of
+    combinations that the row stands for.
 
     The joins stand in an order in which they can be run, each with all conditions that can be
     checked by then.
@@ -107,24 +111,29 @@ def conjunctive_query(template: Template, number: int, pivot: int, stored: str =
         f"JOIN {relations[template.nodes[p][0]]} e{p} ON " + "\n  AND ".join(conditions)
         for p, conditions in on.items()
     ]
-    columns = ["t.cq"]
-    columns += [f"{aliases.document(b)}.doc AS d{b}" for b in range(template.blocks)]
-    columns += [
-        f"CASE WHEN t.s{p} THEN {aliases.node(p)} END AS n{p}" for p in range(len(template.nodes))
-    ]
-    lists = [
-        f"list(DISTINCT {aliases.node(p)}) AS l{p}"
-        for p in range(len(template.nodes))
-        if reported(template, p)
-    ]
-    lines = [
-        f"SELECT {', '.join([*columns, *lists])}",
-        f"FROM {parameter_table(number)} t",
-        *joins,
-    ]
-    if residuals:
-        lines.append("WHERE " + "\n  AND ".join(residuals))
-    return "\n".join([*lines, "GROUP BY ALL"])
+    size = range(len(template.nodes))
+    listed = [p for p in size if reported(template, p)]
+    combination = ["t.cq"]
+    combination += [f"{aliases.document(b)}.doc AS d{b}" for b in range(template.blocks)]
+    combination += [f"CASE WHEN t.s{p} THEN {aliases.node(p)} END AS n{p}" for p in size]
+    combination += [f"{aliases.node(p)} AS m{p}" for p in listed]
+    columns = ["cq", *(f"d{b}" for b in range(template.blocks)), *(f"n{p}" for p in size)]
+    columns += [f"list(DISTINCT m{p}) AS l{p}" for p in listed]
+    queries = parameter_table(number)
+    if some:
+        queries = f"(SELECT * FROM {queries} WHERE cq IN (SELECT unnest($queries::BIGINT[])))"
+    return "\n".join(
+        [
+            f"SELECT {', '.join(columns)}, count(*)",
+            "FROM (",
+            f"SELECT {', '.join(combination)}",
+            f"FROM {queries} t",
+            *joins,
+            *(["WHERE " + "\n  AND ".join(residuals)] if residuals else []),
+            "LIMIT $most)",
+            "GROUP BY ALL",
+        ]
+    )
 
 
 def _join_order(template: Template, pivot: int) -> list[int]:

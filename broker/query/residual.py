@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xscl.functions.table import FUNCTIONS, to_string
+from xscl.functions.texts import LONGEST
 from xscl.normal import ir
 from xscl.normal.template import Template
 
@@ -24,7 +25,10 @@ _NATIVE: dict[str, Callable[..., str]] = {
     "starts-with": lambda a, b: f"starts_with({a}, {b})",
     "ends-with": lambda a, b: f"suffix({a}, {b})",
     "string-length": lambda a: f"length({a})::DOUBLE",
-    "concat": lambda *parts: f"({' || '.join(parts)})",
+    "concat": lambda *parts: (
+        f"CASE WHEN {' + '.join(f'strlen({part})' for part in parts)} <= {LONGEST}"
+        f" THEN {' || '.join(parts)} ELSE '' END"
+    ),
 }
 """Functions that DuckDB computes exactly as XPath does; the others are called from it."""
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from lxml import etree
 
 from broker.text.markup import element, text_xml
+from broker.text.meter import Meter
 from xscl.normal import ir
 from xscl.stage1.filters import as_text, compile_value, text_of
 from xscl.stage1.tree import Node
@@ -36,19 +37,19 @@ def node_xml(node: Node, default_namespace: str = "") -> str:
     return copy
 
 
-def item_xml(item: ir.Item, env: Environment) -> str:
-    """The XML of an item of SELECT.
+def item_xml(item: ir.Item, env: Environment, meter: Meter) -> str:
+    """The XML of an item of SELECT. Raises TextTooLong.
 
     Nodes are copied, or with AS become elements of that name with their text; a computed value
     becomes an element, named `value` where there is no AS.
     """
     value = compile_value(item.expr)(env)
     if not isinstance(value, list):
-        return element(item.name or "value", (), text_xml(as_text(value)))
+        return meter(element(item.name or "value", (), text_xml(as_text(value))))
     if item.name is None and not ir.is_several(item.expr):
-        return "".join(map(node_xml, value))
+        return "".join([meter(node_xml(node)) for node in value])
     name = item.name or "value"
-    return "".join(element(name, (), text_xml(text_of(node))) for node in value)
+    return "".join([meter(element(name, (), text_xml(text_of(node)))) for node in value])
 
 
 def item_texts(item: ir.Item, env: Environment) -> list[str]:
@@ -69,14 +70,16 @@ def construct(
     made: ir.Element,
     env: Environment,
     namespaces: Mapping[str, str],
+    meter: Meter,
     declared: Mapping[str, str] | None = None,
 ) -> str:
-    """The element that a constructor makes of a match. `declared` are the prefixes in scope."""
+    """The element that a constructor makes of a match. `declared` are the prefixes in scope. Raises
+    TextTooLong."""
     outside = dict(declared or {})
     scope = dict(outside)
     attributes: list[tuple[str, str]] = []
     for name, parts in made.attributes:
-        text = "".join(p if isinstance(p, str) else _joined(p, env) for p in parts)
+        text = "".join([meter(p if isinstance(p, str) else _joined(p, env)) for p in parts])
         attributes.append((name, text))
         if name == "xmlns" or name.startswith("xmlns:"):
             scope[name.partition(":")[2]] = text
@@ -88,15 +91,15 @@ def construct(
     content = []
     for part in made.content:
         if isinstance(part, str):
-            content.append(text_xml(part))
+            content.append(meter(text_xml(part)))
         elif isinstance(part, ir.Element):
-            content.append(construct(part, env, namespaces, scope))
+            content.append(construct(part, env, namespaces, meter, scope))
         elif ir.is_several(part):
-            content.append(text_xml(_joined(part, env)))
+            content.append(meter(text_xml(_joined(part, env))))
         else:
             value = compile_value(part)(env)
             nodes = value if isinstance(value, list) else [as_text(value)]
-            content += [node_xml(node, scope.get("", "")) for node in nodes]
+            content += [meter(node_xml(node, scope.get("", ""))) for node in nodes]
     return element(made.name, attributes, "".join(content))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from broker.join.budget import Budget, Pair
 from broker.join.candidates import Found, admitted, lengths
 from broker.model import Match
 from broker.results.contents import Contents
@@ -14,17 +15,19 @@ from broker.shared_match import SharedMatch
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.subscriptions.limits import Limits
 from feeds.rows import DocumentRow
+from xscl.functions.texts import TextTooLong
 from xscl.normal.template import Template
 
 
 class Result(NamedTuple):
     """A match, the numbers of its documents, of the oldest document that it is made of, and of its
-    subscriptions."""
+    subscriptions; and the pair of its canonical query and the document that completes it."""
 
     match: SharedMatch
     docs: tuple[int, ...]
     base: int
     numbers: Sequence[int]
+    pair: Pair
 
     @property
     def hidden(self) -> bool:
@@ -32,22 +35,28 @@ class Result(NamedTuple):
         return self.numbers[0] < 0
 
 
+class Making(NamedTuple):
+    """What matches are made with; `shapes` are the templates by number."""
+
+    contents: Contents
+    plans: Plans
+    shapes: Sequence[Template]
+    limits: Limits
+    budget: Budget
+
+
 def results(
-    contents: Contents,
-    plans: Plans,
-    shapes: Sequence[Template],
-    limits: Limits,
-    run: Sequence[StoredDocument],
-    candidates: Sequence[Found],
+    making: Making, run: Sequence[StoredDocument], candidates: Sequence[Found]
 ) -> list[Result]:
-    """The matches of the subscribers of each candidate; `run` holds the new documents, and `shapes`
-    are the templates by number."""
+    """The matches of the subscribers of each candidate; `run` holds the new documents. Pairs whose
+    results are too long are set aside."""
     used = {doc for _, candidate in candidates for doc in candidate.docs}
-    matched = contents.of(used, run)
-    publisher = Publisher(plans)
+    limits, budget = making.limits, making.budget
+    matched = making.contents.of(used, run)
+    publisher = Publisher(making.plans, budget)
     found: list[Result] = []
     for canonical, candidate in candidates:
-        shape = shapes[canonical.template]
+        shape = making.shapes[canonical.template]
         docs = candidate.docs
         documents = [matched[doc] for doc in docs]
         stored = [each.stored for each in documents]
@@ -56,20 +65,52 @@ def results(
         if limits.cuts:
             left = [[s for s in group if limits.receives(s.number, docs)] for group in groups]
             groups = [group for group in left if group]
-        if groups and confirmed(canonical, shape, candidate, documents):
-            found += [
-                Result(
-                    publisher.match(group, shape, candidate, documents),
-                    docs,
-                    base,
-                    [s.number for s in group],
-                )
-                for group in groups
-            ]
-    return found
+        if not groups:
+            continue
+        pair = (canonical.number, budget.completing(docs))
+        if budget.exceeded and pair in budget.exceeded:
+            continue
+        try:
+            if not confirmed(canonical, shape, candidate, documents):
+                continue
+        except TextTooLong:
+            budget.too_long(pair)
+            continue
+        gone = budget.too_long_for.get(pair, ()) if budget.too_long_for else ()
+        for group in groups:
+            numbers = [s.number for s in group]
+            if numbers[0] in gone:
+                continue
+            try:
+                match = publisher.match(group, shape, candidate, documents)
+                found.append(Result(match, docs, base, numbers, pair))
+            except TextTooLong:
+                budget.too_long(pair, canonical.with_delivery(group[0].delivery))
+                gone = budget.too_long_for[pair]
+    return without_set_aside(found, budget)
 
 
-def without_cut(found: Result, limits: Limits) -> Result | None:
+def without_set_aside(found: list[Result], budget: Budget) -> list[Result]:
+    """The matches of pairs that are not set aside."""
+    gone, some = budget.exceeded, budget.too_long_for
+    if not gone and not some:
+        return found
+    return [
+        each
+        for each in found
+        if each.pair not in gone and each.numbers[0] not in some.get(each.pair, ())
+    ]
+
+
+def uncut(found: list[Result], limits: Limits) -> list[Result]:
+    """The matches without those that are beyond a limit."""
+    if not limits.cuts:
+        return found
+    left = [_without_cut(each, limits) for each in found]
+    return [each for each in left if each is not None]
+
+
+def _without_cut(found: Result, limits: Limits) -> Result | None:
     """A match for those of its subscribers that are not beyond their limit."""
     places = [i for i, n in enumerate(found.numbers) if limits.receives(n, found.docs)]
     if not places:

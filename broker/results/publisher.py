@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker.join.budget import Budget
 from broker.join.candidates import Candidate
 from broker.query.catalog import Canonical, Subscription
 from broker.query.prepared import Delivery
@@ -19,6 +20,7 @@ from broker.results.joined import joined
 from broker.results.match_ids import id_suffix, match_ids
 from broker.results.rendering import Places, Rendering, places
 from broker.shared_match import Shared, SharedMatch, Whole
+from broker.text.meter import Meter
 from xscl.normal import ir
 from xscl.normal.template import Template
 from xscl.stage1.filters import as_text, compile_value, text_of
@@ -139,8 +141,9 @@ class _Found(NamedTuple):
 class Publisher:
     """Makes the matches of some candidates."""
 
-    def __init__(self, plans: Plans) -> None:
+    def __init__(self, plans: Plans, budget: Budget) -> None:
         self._plans = plans
+        self._budget = budget
         self._last: _Found | None = None
 
     def match(
@@ -151,7 +154,8 @@ class Publisher:
         documents: list[Matched],
     ) -> SharedMatch:
         """The match that a candidate of these documents is for subscribers with one delivery and
-        one stream to publish to; `shape` is their template."""
+        one stream to publish to; `shape` is their template. Raises TextTooLong where the query has
+        too long results at the document that completes the match."""
         first = subscribers[0]
         found = self._last
         if (
@@ -160,7 +164,10 @@ class Publisher:
             or found.plan.delivery is not first.delivery
         ):
             several = len(subscribers) > 1
-            found = self._found(first.delivery, shape, candidate, documents, several)
+            pair = (first.canonical.number, self._budget.completing(candidate.docs))
+            meter = self._budget.meter(pair, first.delivery)
+            found = self._found(first.delivery, shape, candidate, documents, several, meter)
+            self._budget.use(pair, first.delivery, meter)
             self._last = found
         elif isinstance(found.shared, Rendering):
             found.shared.several = True
@@ -183,12 +190,21 @@ class Publisher:
         candidate: Candidate,
         documents: list[Matched],
         several: bool,
+        meter: Meter,
     ) -> _Found:
         plan = self._plans.of(delivery, shape)
         found = plan.places(candidate)
         contents = [d.content for d in documents]
         said = [d.said for d in documents]
         rendering = Rendering(candidate.docs, contents, said, found, several)
+        shared: Shared = rendering
+        if plan.pieces is None:
+            shared = _made(plan, candidate, contents, rendering, meter)
+        elif len(found.pieces) * sum([len(each.xml) for each in contents]) > meter.room:
+            # Each copy is shorter than its document, so this is rarely so.
+            for place, node, item in found.pieces:
+                meter(contents[place].copy(node, item))
+            meter.used = 0  # nothing is kept of them: a match refers to its nodes
         return _Found(
             candidate,
             plan,
@@ -196,14 +212,18 @@ class Publisher:
             min([d.stored.start for d in documents]),
             max([d.stored.end for d in documents]),
             found.nodes,
-            rendering if plan.pieces is not None else _made(plan, candidate, contents, rendering),
+            shared,
         )
 
 
 def _made(
-    plan: Plan, candidate: Candidate, contents: Sequence[Content], rendering: Rendering
+    plan: Plan,
+    candidate: Candidate,
+    contents: Sequence[Content],
+    rendering: Rendering,
+    meter: Meter,
 ) -> Whole:
-    """A match with what SELECT makes of its nodes, as text."""
+    """A match with what SELECT makes of its nodes, as text. Raises TextTooLong."""
     delivery = plan.delivery
     select = delivery.select
     env: dict[str, Node] = {
@@ -213,11 +233,11 @@ def _made(
     values = rendering.derive_values()
     for item in renamed(select):
         if item.name not in values:
-            values[item.name or ""] = item_texts(item, env)
+            values[item.name or ""] = [*map(meter, item_texts(item, env))]
     if isinstance(select, ir.Element):
-        content, wrapped = construct(select, env, delivery.namespaces), False
+        content, wrapped = construct(select, env, delivery.namespaces, meter), False
     else:
-        content, wrapped = "".join([item_xml(item, env) for item in select or ()]), True
+        content, wrapped = "".join([item_xml(item, env, meter) for item in select or ()]), True
     return Whole(rendering.derive_documents(), values, content, wrapped)
 
 

@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from broker.model import Budgets
 from broker.settings.sources import Layers, SettingsError, read_layers
 from broker.text.units import (
     FOREVER,
@@ -40,6 +41,7 @@ __all__ = ["Settings", "SettingsError"]
 
 _SECOND = UNITS["s"]
 _MINUTE = UNITS["min"]
+_BUDGETS = Budgets()
 _HOUR = UNITS["h"]
 _DAY = UNITS["d"]
 
@@ -218,12 +220,18 @@ class Intake(Section):
 
 
 class Limits(Section):
-    """What one subscription may find before it is suspended."""
+    """What one subscription may find before it is suspended, and what it may cost."""
 
     matches: Count | None = None
     """most matches of one subscription in a `period`; no limit unless it is set"""
     period: Duration = _HOUR
     """the period of `matches`"""
+    combinations: Count = _BUDGETS.combinations
+    """most combinations of documents and nodes of one query that one document completes"""
+    text: Size = _BUDGETS.text
+    """most characters in the results of one query that one document completes"""
+    derived: Count = _BUDGETS.derived
+    """most documents that results become, and results of those, by one document"""
 
 
 class Retention(Section):

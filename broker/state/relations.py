@@ -366,6 +366,15 @@ class MatchRelations:
             f"CREATE OR REPLACE TEMP TABLE slice AS SELECT * FROM rl WHERE doc {_AMONG}", [docs]
         )
 
+    def load_part(self, of: str, later: Collection[int]) -> None:
+        """Make part: the rows of rl or slice (`of`) of all but the documents `later`."""
+        self._sql.run(
+            "CREATE OR REPLACE TEMP TABLE later AS SELECT unnest(?::BIGINT[]) AS doc", [[*later]]
+        )
+        self._sql.run(
+            f"CREATE OR REPLACE TEMP VIEW part AS SELECT * FROM {of} WHERE doc NOT IN (FROM later)"
+        )
+
     def query(
         self, query: str, parameters: dict[str, Any], *, in_order: bool = False
     ) -> list[tuple[Any, ...]]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import TypeVar
 
+from broker.join.budget import HOPELESS
 from broker.join.candidates import Candidate, Found, admits, lengths
 from broker.model import UNBOUNDED, Limit
 from broker.query.catalog import Canonical, Catalog, Subscription
@@ -22,6 +24,9 @@ from xscl.normal.template import Template
 from xscl.syntax.durations import format_microseconds
 
 _T = TypeVar("_T")
+
+_STRIKES = "strikes_"
+"""What the keys of the documents begin with at which a subscription was set aside."""
 
 LONGEST = 1_000
 """Documents that are searched at once at most if there is a limit."""
@@ -51,7 +56,10 @@ class Limits:
         """For the derived documents of this batch, the admitted document that completed them."""
         self._each = 0.0
         """Candidates per document in the last piece."""
-        self._stopped: list[Subscription] = []
+        self._stopped: list[tuple[Subscription, str]] = []
+        """With the reason, if it is not the limit."""
+        found = store.rows("SELECT key, value FROM meta WHERE starts_with(key, ?)", [_STRIKES])
+        self._strikes = {int(key.removeprefix(_STRIKES)): int(value) for key, value in found}
 
     def __bool__(self) -> bool:
         return self.default is not None or bool(self._own)
@@ -73,10 +81,13 @@ class Limits:
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Delete the limits of subscriptions that are removed."""
-        gone = {number: self._own.pop(number) for number in self._own.keys() & set(numbers)}
+        every = set(numbers)
+        gone = {number: self._own.pop(number) for number in self._own.keys() & every}
         if gone:
             self.store.on_rollback(lambda: self._own.update(gone))
             self.store.delete("limits", "number", gone)
+        for number in self._strikes.keys() & every:
+            self._forgive(number)
 
     # -- a batch -----------------------------------------------------------------------------
 
@@ -89,9 +100,9 @@ class Limits:
     def derive(self, doc: int, docs: Iterable[int]) -> None:
         """Record which document completed the derived document `doc`, which is made of `docs`. The
         number of a derived document is above all of the batch, so it does not show that order."""
-        self._completed[doc] = self._completing(docs)
+        self._completed[doc] = self.completing(docs)
 
-    def _completing(self, docs: Iterable[int]) -> int:
+    def completing(self, docs: Iterable[int]) -> int:
         """The admitted document that completed a match: the one with the highest number."""
         return max([self._completed.get(doc, doc) for doc in docs])
 
@@ -156,28 +167,57 @@ class Limits:
         return None
 
     def _last_in(self, candidate: Candidate) -> int:
-        return self._completing(candidate.docs)
+        return self.completing(candidate.docs)
 
-    def _stop(self, subscription: Subscription, at: int) -> None:
+    def _stop(self, subscription: Subscription, at: int, reason: str = "") -> None:
         if subscription.number not in self.cuts:
-            self._stopped.append(subscription)
+            self._stopped.append((subscription, reason))
         self.cuts[subscription.number] = min(at, self.cuts.get(subscription.number, at))
+
+    # -- documents at which a subscription was set aside -------------------------------------
+
+    def strike(self, subscription: Subscription, docs: Iterable[int], why: str) -> None:
+        """Count a match's documents at which a subscription was set aside, see
+        `broker/join/budget.py`. Too many such matches suspend it, from the last of them on."""
+        number = subscription.number
+        before = self._strikes.get(number, 0)
+        if number in self.cuts:
+            return
+        if before + 1 >= HOPELESS:
+            self._forgive(number)
+            reason = f"set aside at {HOPELESS} documents, the last time for {why}"
+            self._stop(subscription, self.completing(docs), reason)
+            return
+        self.store.on_rollback(partial(self._reset, number, before))
+        self._strikes[number] = before + 1
+        self.store.set_numbers(**{f"{_STRIKES}{number}": before + 1})
+
+    def _forgive(self, number: int) -> None:
+        before = self._strikes.pop(number, 0)
+        self.store.on_rollback(partial(self._reset, number, before))
+        self.store.run("DELETE FROM meta WHERE key = ?", [f"{_STRIKES}{number}"])
+
+    def _reset(self, number: int, count: int) -> None:
+        if count:
+            self._strikes[number] = count
+        else:
+            self._strikes.pop(number, None)
 
     def stop_outer_queries(self, catalog: Catalog) -> None:
         """Stop the queries in whose FROM a query stands that exceeds the limit."""
-        for inner in self._stopped:  # the loop appends to it, since FROM may be nested
+        for inner, why in self._stopped:  # the loop appends to it, since FROM may be nested
             if inner.number < 0:
                 for outer in catalog.subscriptions.values():
                     if any(each.id == inner.id for each in outer.shape.nested):
-                        self._stop(outer, self.cuts[inner.number])
+                        self._stop(outer, self.cuts[inner.number], why)
 
     def take_stopped(self) -> list[tuple[str, int, str]]:
         """The subscriptions that were stopped since the last call: id, the first document that it
         does not see, and the reason."""
         stopped, self._stopped = self._stopped, []
         return [
-            (s.id, self.cuts[s.number], f"over its limit of {self._described(s.number)}")
-            for s in stopped
+            (s.id, self.cuts[s.number], why or f"over its limit of {self._described(s.number)}")
+            for s, why in stopped
             if s.number > 0
         ]
 
@@ -199,7 +239,7 @@ class Limits:
 
     def receives(self, number: int, docs: Iterable[int]) -> bool:
         """Whether a subscription still receives a match of these documents."""
-        return self.cuts.get(number, UNBOUNDED) > self._completing(docs)
+        return self.cuts.get(number, UNBOUNDED) > self.completing(docs)
 
     def count(self, documents: int, candidates: int, numbers: Iterable[int]) -> None:
         """Count a searched piece; `numbers` are the subscriptions of its matches."""

@@ -42,27 +42,31 @@ def counted() -> Iterator[Counter[str]]:
 
 
 def _watching(original: Original, around: Callable[..., Any], counts: Counter[str]) -> Original:
-    def watching(*args: Any) -> Any:
-        return around(counts, original, *args)
+    def watching(*args: Any, **named: Any) -> Any:
+        return around(counts, original, *args, **named)
 
     return watching
 
 
-def _decided(counts: Counter[str], original: Original, plan: Plan, records: Any) -> Any:
-    found = list(original(plan, records))
+def _decided(counts: Counter[str], original: Original, plan: Plan, records: Any, most: int) -> Any:
+    found = original(plan, records, most)
+    if found is None:
+        counts["memory: too many"] += 1
+        return None
     counts["memory: a block" if len(records) == 1 else "memory: a pair"] += len(found)
     counts["memory: several matches of one pair"] += len(found) > 1
     return found
 
 
-def _ran(counts: Counter[str], original: Original, self: Templates, *args: Any) -> Any:
-    template, pivot, stored, _ = args
-    blocks = self.shapes[template].blocks
-    for row in original(self, *args):
-        counts["template over all of RL" if stored == "rl" else f"template: {blocks} blocks"] += 1
-        counts["template: a later block is new"] += pivot > 0
-        counts["template: a residual"] += bool(self.shapes[template].residuals)
-        yield row
+def _ran(counts: Counter[str], original: Original, self: Templates, *args: Any, some: bool) -> Any:
+    (template, stored, _), pivot, _ = args
+    found = original(self, *args, some=some)
+    blocks, count = self.shapes[template].blocks, len(found)
+    counts["template over all of RL" if stored == "rl" else f"template: {blocks} blocks"] += count
+    counts["template: a later block is new"] += count * (pivot > 0)
+    counts["template: a residual"] += count * bool(self.shapes[template].residuals)
+    counts["template: in parts"] += some
+    return found
 
 
 def _met(counts: Counter[str], original: Original, self: HotLists, *args: Any) -> Any:
@@ -147,7 +151,7 @@ def _within(counts: Counter[str], original: Original, *args: Any) -> Any:
 
 _WATCHED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (Plan, "candidates", _decided),
-    (Templates, "_run", _ran),
+    (Templates, "_rows_of", _ran),
     (HotLists, "met", _met),
     (HotLists, "_shorten", _shortened),
     (HotLists, "make_hot", _made_hot),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.join.candidates import Candidate
-from broker.model import DocumentRef, Match, compact_json, iso_time
+from broker.model import UNBOUNDED, DocumentRef, Match, compact_json, iso_time
 from broker.query.catalog import Subscription
 from broker.results.construct import construct, item_texts, item_xml, node_xml, renamed
 from broker.results.headline import headline
@@ -13,6 +13,7 @@ from broker.results.joined import joined
 from broker.results.match_ids import id_suffix, match_ids
 from broker.state.relations import StoredDocument
 from broker.text.markup import element, text_xml
+from broker.text.meter import Meter
 from xscl.normal import ir
 from xscl.normal.template import Template
 from xscl.stage1.document import (
@@ -56,11 +57,15 @@ def match_of(
     start, end = min(each.start for each in stored), max(each.end for each in stored)
     times = (("query", subscription.id), ("start", iso_time(start)), ("end", iso_time(end)))
     if isinstance(delivery.select, ir.Element):
-        result = construct(delivery.select, env, delivery.namespaces)
+        result = construct(delivery.select, env, delivery.namespaces, Meter(UNBOUNDED))
     elif delivery.select is None:
         result = element("result", times, "".join(map(_copy, env.values(), places.values())))
     else:
-        result = element("result", times, "".join(item_xml(each, env) for each in delivery.select))
+        result = element(
+            "result",
+            times,
+            "".join(item_xml(each, env, Meter(UNBOUNDED)) for each in delivery.select),
+        )
     identities = [compact_json(each.identity) for each in stored]
     return Match(
         id=match_ids([subscription], id_suffix(identities, compact_json(nodes))).hex(),

@@ -65,7 +65,7 @@ def test_a_file_may_vanish_while_its_size_is_asked_for(tmp_path: Path) -> None:
     thread.start()
     try:
         found: Counter[int] = Counter()
-        until(lambda: found.update([disk.size(path)]) or (found[0] > 500 and found[1] > 500))
+        until(lambda: found.update([disk.size(path)]) or (found[0] > 40 and found[1] > 40))
     finally:
         over.set()
         thread.join()

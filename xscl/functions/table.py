@@ -19,7 +19,7 @@ from typing import Any, Literal
 import re2
 
 from xscl.functions.dates import date
-from xscl.functions.texts import url, words
+from xscl.functions.texts import LONGEST, TextTooLong, url, words
 
 Kind = Literal["string", "number", "boolean"]
 Value = str | float | bool
@@ -172,6 +172,9 @@ def _normalize_space(text: str) -> str:
 
 
 def _concat(*texts: str) -> str:
+    """Raises TextTooLong."""
+    if sum(map(len, texts)) > LONGEST:
+        raise TextTooLong
     return "".join(texts)
 
 

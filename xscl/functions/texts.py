@@ -1,9 +1,18 @@
-"""The two normal forms of texts for joining news items: `url` and `words`."""
+"""The two normal forms of texts for joining news items, `url` and `words`; and how long a text that
+a query makes may be."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+
+LONGEST = 16 << 20
+"""The characters that a text may have which `concat` makes: all other functions only shorten."""
+
+
+class TextTooLong(ValueError):
+    """A text is longer than it may be; it was not made."""
+
 
 # RFC 3986, appendix B, for URLs with an authority; the authority split into user, host and port.
 _URL = re.compile(

@@ -22,7 +22,7 @@ from xscl.compact import Uses
 from xscl.functions.table import FUNCTIONS, to_number
 from xscl.normal import ir
 from xscl.stage1.document import string_value
-from xscl.stage1.filters import as_text, compile_value, element_tag, text_of
+from xscl.stage1.filters import Value, as_text, bounded, compile_value, element_tag, text_of
 from xscl.stage1.runs import Bounds, Keywords
 from xscl.stage1.tree import Node
 
@@ -160,7 +160,7 @@ def holds(check: Check, values: Sequence[str | float]) -> bool:
 def reader(subject: Subject) -> Callable[[Node], Sequence[str | float]]:
     """A function from a node to the values of a subject: strings, or numbers if it is numeric."""
     first, numeric = subject.first, subject.numeric
-    compute = compile_value(subject.expr)
+    compute: Callable[[Node], Value] = bounded(subject.expr, compile_value(subject.expr), [])
     match subject.expr:
         case ir.Path(steps=(ir.Step(axis="/", test=test, filters=()),)) if test.kind == "element":
             # Most subjects are a child: a faster function for these.

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, TypeVar
 
 from lxml import etree
 
 from xscl import ast
 from xscl.functions.table import FUNCTIONS, arithmetic, convert, to_number, to_string
+from xscl.functions.texts import LONGEST, TextTooLong
 from xscl.normal import ir
 from xscl.normal.lower import NOWHERE, complete_steps
 from xscl.stage1 import xpath
@@ -39,8 +41,8 @@ _COMPARE: dict[ir.Comparator, Callable[[Any, Any], bool]] = {
 
 
 def compile_filter(expr: ir.Expr) -> Callable[[Node], bool]:
-    """A function from a node to whether it passes a filter of plain steps downwards. It never
-    raises.
+    """A function from a node to whether it passes a filter of plain steps downwards. It raises
+    nothing but TextTooLong (`bounded`).
 
     Other filters are compiled by `xscl/stage1/xpath.py`.
     """
@@ -62,6 +64,34 @@ def compile_filter(expr: ir.Expr) -> Callable[[Node], bool]:
         case _:
             value = compile_value(expr)
             return lambda node: bool(value(node))
+
+
+_Result = TypeVar("_Result")
+
+
+def bounded(
+    expr: ir.Expr, compiled: Callable[..., _Result], otherwise: _Result
+) -> Callable[..., _Result]:
+    """What an expression compiled to, with another result where a text would be too long: a
+    document is parsed for all queries, and none may fail it."""
+    if not _calls(expr, "concat"):
+        return compiled
+
+    def evaluate(*args: object) -> _Result:
+        try:
+            return compiled(*args)
+        except TextTooLong:
+            return otherwise
+
+    return evaluate
+
+
+def _calls(part: object, name: str) -> bool:
+    if isinstance(part, tuple):
+        return any(_calls(each, name) for each in part)
+    if isinstance(part, ir.Call | ast.Call) and part.name == name:
+        return True
+    return is_dataclass(part) and any(_calls(getattr(part, f.name), name) for f in fields(part))
 
 
 def compile_value(expr: ir.Expr) -> Evaluator:
@@ -86,6 +116,8 @@ def compile_value(expr: ir.Expr) -> Evaluator:
         case ir.Call(name=name, args=args):
             function = FUNCTIONS[name]
             arguments = [_argument(arg, function.parameter(i)) for i, arg in enumerate(args)]
+            if name == "concat":
+                return lambda node: "".join(_at_most(argument(node) for argument in arguments))
             call = function.call
             return lambda node: call(*[argument(node) for argument in arguments])
         case ir.Arithmetic(calculation=calculation, left=left, right=right):
@@ -95,6 +127,16 @@ def compile_value(expr: ir.Expr) -> Evaluator:
             raise TypeError(f"{type(expr).__name__} has no value at a node")
         case _:
             return compile_filter(expr)
+
+
+def _at_most(texts: Iterable[Any]) -> Iterator[str]:
+    """The texts, one after the other. Raises TextTooLong before there are too many of them."""
+    length = 0
+    for text in texts:
+        length += len(text)
+        if length > LONGEST:
+            raise TextTooLong
+        yield text
 
 
 def _around(steps: tuple[ir.Step, ...]) -> Callable[[Node], list[Node]]:

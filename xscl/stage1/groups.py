@@ -11,7 +11,7 @@ from xscl.normal import ir
 from xscl.normal.lower import complete
 from xscl.stage1 import xpath
 from xscl.stage1.constants import Check, ConstantIndex, Test
-from xscl.stage1.filters import Value, compile_filter, compile_value, text_of
+from xscl.stage1.filters import Value, bounded, compile_filter, compile_value, text_of
 from xscl.stage1.states import Row, State, StateSet
 from xscl.stage1.tree import Node
 from xscl.stage1.witness import Edge
@@ -32,9 +32,9 @@ class Tried:
         self.around: xpath.Truth | None = None
         self.holds: Callable[[Node], bool] | None = None
         if ir.looks_around(expr):
-            self.around = xpath.compile_truth(complete(expr))
+            self.around = bounded(expr, xpath.compile_truth(complete(expr)), False)
         else:
-            self.holds = compile_filter(expr)
+            self.holds = bounded(expr, compile_filter(expr), False)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Tried, (self.expr,)
@@ -145,4 +145,4 @@ class Group:
 def _evaluator(value: Computed) -> Callable[[Node], Value] | None:
     if value is False:
         return None
-    return text_of if value is None else compile_value(value)
+    return text_of if value is None else bounded(value, compile_value(value), [])

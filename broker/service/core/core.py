@@ -23,7 +23,7 @@ import structlog
 from broker.delivery import Mailbox
 from broker.documents.witnessing import arrivals
 from broker.engine import Engine, steady_time
-from broker.model import Limit
+from broker.model import Budgets, Limit
 from broker.settings.schema import Settings
 from broker.shared_match import SharedMatch, count_matches
 from broker.state.store import DatabaseError, StateError, Store
@@ -91,6 +91,7 @@ class Core:
         settings = self.settings
         limits = settings.limits
         limit = None if limits.matches is None else Limit.of(limits.matches, limits.period)
+        budgets = Budgets(limits.combinations, limits.text, limits.derived)
         if (self.state / RESTORING).exists():
             raise StateError(
                 f"{self.state}: a backup was being restored here, and not all of it is: empty the "
@@ -104,6 +105,7 @@ class Core:
                 settings.pipeline.memory,
                 lateness_of=settings.time.streams,
                 limit=limit,
+                budgets=budgets,
                 idle=settings.time.idle,
                 steady=self._steady,
                 revisions=settings.pipeline.revisions,

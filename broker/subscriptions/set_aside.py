@@ -1,0 +1,89 @@
+"""Pairs of a query and a document that were too much work: who is told, and who is suspended.
+
+In: the pairs, see `broker/join/budget.py`. Out: for each a dead letter that names the document and
+the subscriptions, and after several of them a suspension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from broker.join.budget import Aside
+from broker.query.catalog import Canonical, Catalog, Subscription
+from broker.state.relations import StoredDocument
+from broker.subscriptions.limits import Limits
+from feeds.rows import DocumentRow
+
+_NAMED = 3
+"""Subscriptions of one query that a letter names."""
+
+
+def set_aside(
+    news: Sequence[Aside],
+    documents: Mapping[int, StoredDocument],
+    catalog: Catalog,
+    limits: Limits,
+) -> list[tuple[DocumentRow, str]]:
+    """The dead letters of what was set aside, in order of the documents, with their reasons; counts
+    each against its subscriptions. Of those that are suspended there is nothing more to say."""
+    letters = []
+    for (number, doc), why, of in news:
+        owners = [
+            owner
+            for owner in _owners(catalog.canonical[number], of, catalog)
+            if limits.receives(owner.number, [doc])
+        ]
+        for owner in owners:
+            limits.strike(owner, [doc], why)
+        if owners:
+            reason = f"{_names(owners)} had no match here: {why}"
+            letters.append((_letter(documents[doc]), reason))
+    return letters
+
+
+def _owners(
+    canonical: Canonical, of: Collection[int] | None, catalog: Catalog
+) -> Iterator[Subscription]:
+    """The subscriptions of a canonical query, or some of them; for a query in FROM, those around
+    it."""
+    for subscription in canonical.subscribers.values():
+        if of is not None and subscription.number not in of:
+            continue
+        if subscription.number > 0:
+            yield subscription
+            continue
+        for outer in catalog.subscriptions.values():
+            if outer.number > 0 and subscription.id in _inside(outer):
+                yield outer
+
+
+def _inside(outer: Subscription) -> set[str]:
+    found: set[str] = set()
+    pending = [*outer.shape.nested]
+    while pending:
+        inner = pending.pop()
+        found.add(inner.id)
+        pending += inner.nested
+    return found
+
+
+def _names(owners: Iterable[Subscription]) -> str:
+    ids = sorted({owner.id for owner in owners})
+    if len(ids) == 1:
+        return f"the query {ids[0]}"
+    more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
+    return f"the queries {', '.join(ids[:_NAMED])}{more}"
+
+
+def _letter(document: StoredDocument) -> DocumentRow:
+    return DocumentRow(
+        source=document.source,
+        id=document.id,
+        streams=document.streams,
+        timestamp=document.end,
+        dated=True,
+        seq=None,
+        revision=False,
+        xml=document.xml,
+        place=f"{document.source}/{document.id}",
+    )

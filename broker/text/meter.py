@@ -1,0 +1,20 @@
+"""Counts the characters of a text while it is made of parts."""
+
+from __future__ import annotations
+
+from xscl.functions.texts import TextTooLong
+
+
+class Meter:
+    """Room for so many characters, and how many were `used`."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.used = 0
+
+    def __call__(self, text: str) -> str:
+        """The text, counted. Raises TextTooLong where there is no room left."""
+        self.used += len(text)
+        if self.used > self.room:
+            raise TextTooLong
+        return text
