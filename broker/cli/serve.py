@@ -54,6 +54,12 @@ _DRAIN = 30.0
 @click.option("--pipeline", type=click.Choice(["local", "spark"]), help="Where stage 1 runs.")
 @click.option("--master", help="Spark master; by default Spark runs in this process's machine.")
 @click.option(
+    "--safe",
+    is_flag=True,
+    help="Pause all subscriptions before anything is matched: to find and remove the one that the "
+    "service does not get past. broker resume makes the others active again.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     help="How much is logged, to standard error.",
@@ -71,6 +77,7 @@ def serve(
     token_file: Path | None,
     pipeline: str | None,
     master: str | None,
+    safe: bool,
     log_level: str | None,
     log_format: str | None,
 ) -> None:
@@ -97,7 +104,7 @@ def serve(
     os.umask(0o077)  # only the owner may read documents, matches and secrets
     with _until_signalled() as stop, ExitStack() as stack:
         listening = stack.enter_context(_listening(settings))
-        service = _start(settings, stack)
+        service = _start(settings, stack, safe=safe)
         stack.enter_context(_serving(service, listening, stop))
         stack.enter_context(_announced(settings, listening))
         stop.wait()
@@ -144,7 +151,7 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         yield listening
 
 
-def _start(settings: Settings, stack: ExitStack) -> Service:
+def _start(settings: Settings, stack: ExitStack, *, safe: bool) -> Service:
     from broker.delivery import MailboxError
     from broker.service.service import Service
     from broker.state.store import StateError
@@ -156,7 +163,7 @@ def _start(settings: Settings, stack: ExitStack) -> Service:
     sys.setswitchinterval(0.0003)
     service = Service(settings)
     try:
-        service.start()
+        service.start(safe)
     except (StateError, SpoolError, MailboxError, ValueError) as error:
         raise Failed(str(error)) from None
     stack.callback(service.stop, timeout=_DRAIN)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker.model import MICROSECONDS
 from broker.service.core.answers import ServiceFigures
 from broker.text.units import format_size
+from xscl.syntax.durations import format_microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,10 @@ _STATES = {
 }
 
 
+STALLED = 60 * MICROSECONDS
+"""Documents that have waited for so long, in microseconds, while none was matched, are too many."""
+
+
 def reasons(figures: ServiceFigures, min_free: int) -> list[Reason]:
     """Why the service should not be sent documents now; empty if it is ready.
 
@@ -33,6 +39,13 @@ def reasons(figures: ServiceFigures, min_free: int) -> list[Reason]:
         result.append(Reason(figures.state, _STATES[figures.state]))
     if figures.pipeline.failure is not None:
         result.append(Reason("pipeline-failing", figures.pipeline.failure))
+    backlog = figures.spool.backlog
+    moved = max(figures.pipeline.last_batch or 0, figures.started, figures.spool.oldest or 0)
+    if figures.state == "running" and backlog and figures.at - moved > STALLED:
+        waited = format_microseconds((figures.at - moved) // MICROSECONDS * MICROSECONDS)
+        result.append(
+            Reason("stalled", f"no document was matched for {waited}, and {backlog:,} wait")
+        )
     if figures.disk_free < min_free:
         free, least = format_size(figures.disk_free), format_size(min_free)
         result.append(

@@ -100,8 +100,9 @@ class Service:
 
     # -- starting and stopping -------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Open the state and start all threads; the pipeline may become ready later.
+    def start(self, safe: bool = False) -> None:
+        """Open the state and start all threads; the pipeline may become ready later. A `safe` start
+        pauses all subscriptions before anything is matched.
 
         Raises StateError, SpoolError, MailboxError, OSError or ValueError.
         """
@@ -114,6 +115,8 @@ class Service:
             feeds = Feeds(core, intake.has_room)
             undo.callback(feeds.close, _ABORT)
             core.on_suspension = self._suspended
+            if safe:
+                _pause_all(core)
             self._driver = Driver(core, self._pipeline(core), self.watch)
             self._worker = DeliveryWorker(
                 core.mailbox, delivery_settings(self.settings), self.clock, on_event=_log_event
@@ -305,6 +308,14 @@ class Service:
                         ids = tuple([subscription.id for subscription in suspended])
                     self._last_figures = (figures, ids, now)
         return self._last_figures
+
+
+def _pause_all(core: Core) -> None:
+    """Pause all subscriptions, so that the state can be served whatever their queries do."""
+    with core.lock:
+        active = [each.id for each in core.engine.registered(status="active")]
+        core.engine.pause_all(active, "the service was started with --safe", core.now())
+    _log.warning("service.safe", paused=len(active))
 
 
 def _token(settings: Settings, state: Path) -> str:

@@ -20,7 +20,7 @@ from standardwebhooks import Webhook
 from broker.service.api.problems import KINDS
 from broker.settings.schema import Settings
 from broker.settings.sources import fields, leaves
-from tests.cli.serving import answering, queries, run, serving
+from tests.cli.serving import answering, book, queries, run, serving
 from tests.docs.markdown import ROOT, Fence, code, codes, section, tables
 from tests.docs.test_examples import check_options
 from tests.waiting import PATIENCE
@@ -376,3 +376,20 @@ def test_wrong_settings_end_it_with_2_at_once(tmp_path: Path) -> None:
         "server.token_file: other machines can reach 0.0.0.0, so a token needs 16" in result.stderr
     )
     assert not (tmp_path / "broker-state").exists()
+
+
+def test_a_safe_start_matches_nothing_until_subscriptions_are_resumed(tmp_path: Path) -> None:
+    state, file = tmp_path / "state", queries(tmp_path, "a: S//book[./title]; b: S//book[./title]")
+    with serving(state) as service:
+        service.done("subscribe", file)
+        service.done("publish", "S", "-", stdin=book("one", 1))
+        service.matched("a", 1)
+    with serving(state, "--safe") as service:
+        assert "the service was started with --safe" in service.done("list")
+        service.done("publish", "S", "-", stdin=book("two", 2))
+        service.until("/v1/status", lambda status: status["intake"]["backlog"] == 0)
+        service.done("unsubscribe", "b")
+        assert "all: 1 subscription resumed" in service.done("resume", "--prefix", "")
+        service.done("publish", "S", "-", stdin=book("three", 3))
+        titles = [match["documents"][0]["title"] for match in service.matched("a", 2)]
+        assert titles == ["one", "three"]

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from broker.delivery import Throttle
 from broker.model import Limit
 from broker.service.core.answers import ChannelSpec, Posted
 from broker.service.core.errors import Draining, Invalid, NotFound, Starting
+from broker.service.health import STALLED, reasons
 from broker.service.service import Service
 from broker.state.store import StateError
 from tests.feeds.data import rss
@@ -122,6 +124,14 @@ def test_figures_wait_for_nobody(service: Service) -> None:
     assert figures.engine_age >= before.engine_age
     assert (figures.spool.backlog, figures.spool.last) == (1, last)
     assert figures.spool.oldest is not None
+    # Nobody is told to worry before it has lasted.
+    assert reasons(figures, 0) == []
+    later = replace(figures, at=figures.at + STALLED + 2_000_000)
+    (stalled,) = reasons(later, 0)
+    assert stalled.code == "stalled"
+    assert re.fullmatch(r"no document was matched for 6\d s, and 1 wait", stalled.message)
+    assert reasons(replace(later, spool=replace(later.spool, backlog=0)), 0) == []
+    assert reasons(replace(later, state="draining"), 0)[0].code == "draining"
     done.set()
     thread.join()
     applied(service, last)

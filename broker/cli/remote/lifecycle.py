@@ -53,7 +53,7 @@ class Bulk:
 
     def change_prefix(self, prefix: str, total: int) -> None:
         """Change those with a prefix, `total` many."""
-        self._run(f"{prefix}: ", total, self._pages(prefix))
+        self._run(f"{prefix or 'all'}: ", total, self._pages(prefix))
 
     def _pages(self, prefix: str) -> Iterator[dict[str, Any]]:
         after = ""
