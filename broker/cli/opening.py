@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import xscl
 from broker.cli.progress import Work
 from broker.cli.query_files import MANY, check_queries
-from broker.cli.shared import Failed, console, plural
+from broker.cli.shared import Failed, console, plural, suspended
 
 if TYPE_CHECKING:
     # DuckDB and Arrow take half a second to import; most commands need neither.
@@ -67,6 +67,9 @@ def open_broker(
         raise
     changed = [id for id, text in broker.subscriptions.items() if before.get(id, text) != text]
     _tell([f"{id} has changed: it starts anew" for id in changed])
+    halted = broker.engine.registered(status="suspended", limit=_SINGLY + 1)
+    _tell([suspended(each.id, each.reason) for each in halted])
+    broker.engine.take_suspensions()  # these were among them
     return broker
 
 

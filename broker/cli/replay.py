@@ -20,6 +20,7 @@ from broker.cli.shared import (
     lateness_option,
     plural,
     report_dead_letters,
+    report_suspensions,
     revisions_option,
     state_option,
 )
@@ -90,6 +91,7 @@ def replay(
                 note = plural(match_count, "match", "matches")
                 work.advance(len(arrivals.documents), part=len(snapshots_read), note=note)
                 snapshots_read.clear()
+                report_suspensions(broker)
         except KeyboardInterrupt:
             on = "; the same command goes on behind them" if state is not None else ""
             console.print(f"{plural(items, 'item')}, {plural(match_count, 'match', 'matches')}{on}")

@@ -25,6 +25,7 @@ from broker.cli.shared import (
     pipeline_option,
     plural,
     report_dead_letters,
+    report_suspensions,
     revisions_option,
     state_option,
 )
@@ -219,6 +220,7 @@ def pipe(
             nonlocal match_count
             match_count += done.matches
             work.advance(done.documents, note=plural(match_count, "match", "matches"))
+            report_suspensions(broker)
             if poll is not None and done.documents:
                 # What the engine has committed is never read again.
                 poll.spool.trim(broker.engine.position)

@@ -16,6 +16,7 @@ from broker.text.units import parse_duration, parse_size
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from broker.broker import Broker
     from broker.model import DeadLetter
 
 DEFAULT_STATE = "broker-state"
@@ -169,6 +170,17 @@ revisions_option = click.option(
     help="What an edited document does: it takes the place of what is stored and fires nothing, or "
     "flows as a document of its own, which never matches other versions of itself.",
 )
+
+
+def report_suspensions(broker: Broker) -> None:
+    """Print which subscriptions were suspended since the last call, and why."""
+    for suspension in broker.engine.take_suspensions():
+        console.print(suspended(suspension.id, suspension.reason))
+
+
+def suspended(id: str, reason: str | None) -> str:
+    """What there is to say about a suspended subscription."""
+    return f"{id} is suspended, and finds nothing more: {reason}; with another text it begins anew"
 
 
 def report_dead_letters(letters: Sequence[DeadLetter], state: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -130,6 +131,37 @@ def test_the_demo_in_one_process_finds_all_and_leaves_nothing_behind(temporary: 
     assert "same-story" in done.stdout
     assert "132 items, 51 matches" in done.stderr
     assert list(temporary.iterdir()) == []
+
+
+def test_a_query_that_is_too_much_is_named_and_suspended(tmp_path: Path) -> None:
+    file, state, documents = tmp_path / "q.xscl", tmp_path / "state", tmp_path / "d.jsonl"
+    file.write_text(
+        "cube: SELECT x, y FROM S//r[.//a->x][.//a->y]; fine: SELECT k FROM S//r[./k->k];"
+    )
+    xml = f"<r><k>1</k>{'<a/>' * 101}</r>"
+    documents.write_text(
+        "".join(json.dumps({"id": f"d{n}", "timestamp": n, "xml": xml}) + "\n" for n in range(4))
+    )
+    line = ("run", file, "--documents", documents, "--once", "--pipeline", "local")
+    done = process(*line, "--state", state)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 4
+    halted = (
+        "cube is suspended, and finds nothing more: set aside at 3 documents, the last time for "
+        "more than 10,000 combinations; with another text it begins anew"
+    )
+    said = done.stderr.splitlines()
+    assert halted in said
+    assert "4 documents, 4 matches in" in done.stderr
+    assert said[-5:-1] == [
+        "kept aside: 3 documents",
+        *(
+            f"  S/d{n}: the query cube had no match here: more than 10,000 combinations"
+            for n in range(3)
+        ),
+    ]
+    again = process(*line, "--state", state)
+    assert halted in again.stderr.splitlines()
 
 
 def test_a_master_is_spark_s(queries: Path) -> None:
