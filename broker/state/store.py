@@ -43,6 +43,9 @@ _FILE = "broker.duckdb"
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1}
 """Batches are small: for them a second thread costs more than it helps."""
 
+_IN_MEMORY: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
+"""Without a file of its own DuckDB would put what does not fit into the working directory."""
+
 _COPY = """
 import os, shutil, sys
 import duckdb
@@ -101,7 +104,7 @@ class Store(Statements):
 
     def _open(self) -> None:
         if self.directory is None:
-            super().__init__(duckdb.connect(":memory:", config=_CONFIG))
+            super().__init__(duckdb.connect(":memory:", config=_CONFIG | _IN_MEMORY))
         else:
             super().__init__(_connect(self.directory / _FILE))
             # Strings make the default threshold checkpoint far too often.

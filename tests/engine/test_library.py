@@ -24,6 +24,7 @@ from broker import (
     StateError,
 )
 from broker.shared_match import SharedMatch
+from broker.state.store import DatabaseError
 
 PAIR = "pair: S//a->x[./k->k] FOLLOWED BY {k = l, 1 h} S//b->y[./k->l]"
 
@@ -200,3 +201,15 @@ def test_a_broker_may_be_made_and_used_in_a_thread() -> None:
     thread.start()
     thread.join()
     assert len(found) == 1
+
+
+def test_a_broker_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where a query is more than memory holds."""
+    monkeypatch.chdir(tmp_path)
+    with Broker() as broker:
+        broker.engine.store.run("SET memory_limit = '20MB'")
+        with pytest.raises(DatabaseError, match=r"(?i)memory"):
+            broker.engine.store.rows(
+                "SELECT count(*) FROM (SELECT DISTINCT i || 'x' || i FROM range(2_000_000) t(i))"
+            )
+    assert list(tmp_path.iterdir()) == []
