@@ -78,7 +78,7 @@ def backfill(
                 past.see(documents)
                 on_documents(len(documents), total)
             engine.post(past.in_order())
-            engine.letter_table.add(past.letters(), now)
+            engine.letter_table.add_set_aside(past.letters(), now)
             for gone in past.suspended:
                 engine.registry.halt([gone.id], "suspended", gone.reason, gone.first_doc, now)
     finally:

@@ -332,7 +332,7 @@ class Engine:
             # Begun again, a batch knows of documents that are still to come.
             self.budget.postpone(aside for aside in news if aside.pair[1] not in docs)
             here = [aside for aside in news if aside.pair[1] in docs]
-            self.letter_table.add(set_aside(here, docs, self.catalog, self.limits), now)
+            self.letter_table.add_set_aside(set_aside(here, docs, self.catalog, self.limits), now)
         return bool(news)
 
     def _halt(self, now: int | None) -> None:

@@ -37,25 +37,27 @@ class DeadLetters:
         self._next = store.number("next_letter", 1)
 
     def add(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
-        """Store documents with the reasons why they were not admitted, or a query was set aside at
-        them; one that is stored already, after a replay, is not added again."""
+        """Store documents with the reasons why they were not admitted; one that is stored already,
+        after a replay, is not added again."""
         if not letters:
             return
         known = set(
             self.store.rows(
-                "SELECT source, id, xml, reason FROM dead_letters"
+                "SELECT source, id, xml FROM dead_letters"
                 " WHERE id IN (SELECT unnest(?::VARCHAR[]))",
                 [[a.id for a, _ in letters]],
             )
         )
-        fresh: dict[tuple[str, str, bytes, str], tuple[DocumentRow, str]] = {}
+        fresh: dict[tuple[str, str, bytes], tuple[DocumentRow, str]] = {}
         for letter, why in letters:
-            fresh.setdefault((letter.source, letter.id, letter.xml, why), (letter, why))
-        kept = [letter for key, letter in fresh.items() if key not in known]
-        if kept:
-            self._insert(kept, at)
+            fresh.setdefault((letter.source, letter.id, letter.xml), (letter, why))
+        self.add_set_aside([letter for key, letter in fresh.items() if key not in known], at)
 
-    def _insert(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
+    def add_set_aside(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
+        """Store documents at which queries were set aside, with the reasons: one for each query,
+        and there is no replay of what was admitted."""
+        if not letters:
+            return
         first = self._next
         self.store.on_rollback(partial(setattr, self, "_next", first))
         self._next += len(letters)
