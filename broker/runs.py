@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,6 +12,10 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from broker.model import Match
+
+_LOOK = 0.5
+"""Seconds after which a thread that waits looks for signals: one that comes when Python has just
+looked, and the thread is not asleep yet, does not wake it."""
 
 
 class PipelineError(RuntimeError):
@@ -72,9 +78,13 @@ class Stop:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, for so many seconds at most; returns whether it is."""
-        if not self._is_set:
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._is_set:
+            left = end - time.monotonic()
+            if left <= 0:
+                break
             with suppress(Empty):
-                self._bell.get(timeout=timeout)
+                self._bell.get(timeout=min(left, _LOOK))
                 self._bell.put(None)  # for the others that wait
         return self._is_set
 

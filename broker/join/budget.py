@@ -26,7 +26,7 @@ from xscl.functions.texts import LONGEST
 HOPELESS = 3
 """A query that is set aside at so many documents is suspended."""
 
-_AT_ONCE = 5
+_AT_ONCE = 10
 """Combinations that a query in SQL may make at once, in budgets of one pair."""
 
 Pair = tuple[int, int]

@@ -66,6 +66,16 @@ def test_a_signal_ends_a_wait_and_all_that_wait_are_told() -> None:
             assert not each.is_alive()
 
 
+def test_no_signal_is_missed_by_a_wait_that_begins() -> None:
+    """However it falls into the moment between the last look for signals and sleep."""
+    for _ in range(300):
+        with stop_on_signals() as stop:
+            other = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGTERM))
+            other.start()
+            assert stop.wait(PATIENCE)
+            other.join()
+
+
 def test_a_second_signal_does_what_it_would_have_done() -> None:
     before = signal.getsignal(signal.SIGINT)
     with stop_on_signals() as stop:
