@@ -70,6 +70,7 @@ class DeliveryWorker:
         self._latest = 0
         self._runners: dict[int, tuple[Runner, asyncio.Task[None]]] = {}
         self._by_subscription: defaultdict[str | None, set[Runner]] = defaultdict(set)
+        self._background: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Start delivering; returns when the thread runs."""
@@ -154,6 +155,8 @@ class DeliveryWorker:
         finally:
             unwatch()
             following.cancel()
+            for task in self._background:
+                task.cancel()
             self._finished = await self._drain()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(self._deadline - time.monotonic(), 0) + 5):
@@ -232,11 +235,18 @@ class DeliveryWorker:
         before, self._latest = self._latest, now
         if now < before - _SET_BACK and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._retry_now, now)
+                self._loop.call_soon_threadsafe(self._clock_was_set_back, now)
         return now
 
-    def _retry_now(self, now: int) -> None:
+    def _clock_was_set_back(self, now: int) -> None:
+        task = asyncio.get_running_loop().create_task(self._retry_now(now))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _retry_now(self, now: int) -> None:
         _log.warning("the clock was set back: what is to be tried again is tried at once")
+        # Retries by the former time may wait to be written, and would be scheduled by it then.
+        await self._reports.flush()
         try:
             self._mailbox.retry_now(now)
         except MailboxError as error:

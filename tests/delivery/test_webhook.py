@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from broker.delivery import Event, Mailbox
+from broker.delivery.model import Failed, Report
+from broker.delivery.reports import Reports
 from tests.delivery.support import (
     Answer,
     Clock,
@@ -484,6 +487,45 @@ def test_a_clock_that_is_set_back_makes_no_channel_wait(
         receiver.answer = lambda _: working
         clock.seconds -= 400 * 86_400
         with delivering(mailbox, clock):
+            until(lambda: not mailbox.figures().backlog["hook"])
+
+
+def test_a_failure_that_is_not_written_yet_when_the_clock_is_set_back(
+    mailbox: Mailbox, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its retry has the former time, whether it is written before the others are made due or later."""
+    failed, noticed = threading.Event(), threading.Event()
+    write, make_due, wait = mailbox.apply_reports, mailbox.retry_now, Reports.flush
+
+    def write_later(reports: Sequence[Report]) -> list[Event]:
+        if any(isinstance(report, Failed) for report in reports) and not failed.is_set():
+            failed.set()
+            assert noticed.wait(PATIENCE)
+        return write(reports)
+
+    def makes_due(beyond: int) -> None:
+        make_due(beyond)
+        if failed.is_set():
+            noticed.set()
+
+    async def waits(reports: Reports) -> None:
+        if clock.seconds < ahead:
+            noticed.set()
+        await wait(reports)
+
+    with Receiver(always((500, {}, b""))) as receiver:
+        hook(mailbox, receiver, ordered=False)
+        clock.seconds += 400 * 86_400
+        ahead = clock.seconds
+        with delivering(mailbox, clock) as worker:
+            monkeypatch.setattr(mailbox, "apply_reports", write_later)
+            monkeypatch.setattr(mailbox, "retry_now", makes_due)
+            monkeypatch.setattr(Reports, "flush", waits)
+            mailbox.take([match(0)])
+            assert failed.wait(PATIENCE)
+            receiver.answer = always((204, {}, b""))
+            clock.seconds -= 400 * 86_400
+            worker.poke()
             until(lambda: not mailbox.figures().backlog["hook"])
 
 
