@@ -38,7 +38,7 @@ def _tree(value: Any, name: str, depth: int) -> Iterator[str]:
         nested: list[tuple[str, Any]] = []
         for field in dataclasses.fields(value):
             item = getattr(value, field.name)
-            if isinstance(item, Span) or item is None or item == ():
+            if isinstance(item, Span) or item is None or item is False or item == ():
                 continue
             simple = isinstance(item, str | int | float)
             (plain if simple else nested).append((field.name, item))

@@ -218,11 +218,78 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    kind: Choice["JOIN", "FOLLOWED BY"]
+    """Two operands and the operator between them. `after`: the window counts from the end of the
+    left operand."""
+
+    kind: Choice["JOIN", "FOLLOWED BY", "NEXT"]
     left: Pattern
     right: Pattern
     predicate: Expr | None = None
     window: Duration | None = None
+    after: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """`expr AS variable FROM initial`: what an iteration of FOLD computes at each step."""
+
+    expr: Expr
+    variable: str
+    initial: Expr
+    span: Span = _span()
+    variable_span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """`left FOLD {filter, proceed, iterations} right`: the filter chooses the documents of a step,
+    `proceed` decides whether they are taken."""
+
+    left: Pattern
+    right: Pattern
+    filter: Expr | None = None
+    proceed: Expr | None = None
+    iterations: tuple[Iteration, ...] = ()
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """Two or more patterns joined by OR; none is itself `Alternatives`."""
+
+    branches: tuple[Pattern, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """`NOT` before a block, a query or a parenthesis."""
+
+    pattern: Pattern
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """`(pattern)+`, `(pattern)*`, `(pattern){least,most}`; `most` is None for no bound."""
+
+    pattern: Pattern
+    least: int
+    most: int | None
+    span: Span = _span()
+    quantifier_span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Parenthesis:
+    """`(pattern WHERE predicate WITHIN window)`. With a predicate or a window the pattern is judged
+    by itself; without them, it holds a construct of Part 2, and the parentheses delimit a list.
+    Other parentheses leave no trace in the tree but its form."""
+
+    pattern: Pattern
+    where: Expr | None = None
+    within: Duration | None = None
     span: Span = _span()
 
 
@@ -236,7 +303,7 @@ class Nested:
     span: Span = _span()
 
 
-Pattern = Block | Join | Nested
+Pattern = Block | Join | Fold | Alternatives | Negation | Group | Parenthesis | Nested
 
 
 # -- queries ---------------------------------------------------------------------------------
@@ -259,9 +326,36 @@ class SelectItem:
     span: Span = _span()
 
 
+Selection = Choice[
+    "SKIP TILL ANY MATCH", "SKIP TILL NEXT MATCH", "STRICT CONTIGUITY", "PARTITION CONTIGUITY"
+]
+Choosing = Choice["NON OVERLAPPING", "ONE PER START"]
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """`USING selection choosing`: how a pattern selects documents, and which of its matches are
+    kept. At least one of them is given."""
+
+    selection: Selection | None = None
+    choosing: Choosing | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """`GROUP BY keys OVER window HAVING having`: aggregates over a moving window of matches."""
+
+    keys: tuple[Expr, ...]
+    window: Duration
+    having: Expr | None = None
+    span: Span = _span()
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`select` is None for `*`, a tuple of items, or a constructor."""
+    """`select` is None for `*`, a tuple of items, or a constructor. `partition` are paths from the
+    selected node of each block; `at_end`: published results are points at their ends."""
 
     pattern: Pattern
     select: tuple[SelectItem, ...] | Element | None = None
@@ -269,6 +363,11 @@ class Query:
     within: Duration | None = None
     publish: str | None = None
     label: str | None = None
+    partition: tuple[Path, ...] = ()
+    strategy: Strategy | None = None
+    wait: Duration | None = None
+    over: Over | None = None
+    at_end: bool = False
     span: Span = _span()
     label_span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
     publish_span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)

@@ -17,7 +17,7 @@ SYNTAX: Mapping[str, str] = MappingProxyType(
         "reserved-word": "a keyword where it could not be told from the clause it begins",
         "bad-number": "a number beyond the range of a double",
         "bad-duration": "an unknown unit, or a window too fine or too long to count",
-        "clause-order": "WHERE, WITHIN and PUBLISH out of order, or given twice",
+        "clause-order": "clauses out of order, or given twice",
         "path-start": "a path in a predicate that starts at no variable",
         "binding-place": "a variable bound where nothing can be bound",
         "arithmetic-in-filter": "arithmetic behind a variable that a filter binds",
@@ -27,7 +27,8 @@ SYNTAX: Mapping[str, str] = MappingProxyType(
         "constructor": "an XML constructor that is not well formed",
         "too-deep": "nesting, or a chain, beyond what is accepted",
         "too-many-errors": "there are more errors than are shown",
-        "not-supported": "a construct of the pattern extension",
+        "after-join": "AFTER in the braces of a JOIN, which has no order",
+        "bad-quantifier": "a quantifier that allows no group, or is no whole number",
     }
 )
 
@@ -50,7 +51,29 @@ STATIC: Mapping[str, str] = MappingProxyType(
         "not-a-condition": "a value where a condition is needed",
         "bad-pattern": "a regular expression that RE2 does not accept",
         "document-node": "a block that would select the document itself",
-        "not-nodes": "a value where a filter needs nodes",
+        "not-nodes": "a value where nodes are needed",
+    }
+)
+
+PATTERNS: Mapping[str, str] = MappingProxyType(
+    {
+        "negation-alone": "a pattern or a branch of OR that only says what is absent",
+        "negation-window": "an absence that no window and no document bounds",
+        "negation-nesting": "NOT inside NOT",
+        "negation-empty": "NOT of what may be empty, which is always there",
+        "negation-operand": "NOT as an operand of NEXT or FOLD",
+        "negation-scope": "a variable of a NOT where it stands for nothing",
+        "group-operand": "a group as an operand of NEXT or FOLD",
+        "group-scope": "a variable of a group or of FOLD where it stands for several documents",
+        "group-window": "a group that no window and no document ends",
+        "group-nesting": "a group or FOLD inside a group",
+        "adjacent-groups": "groups with nothing between them that says where one ends",
+        "empty-pattern": "a pattern that would match nothing at all",
+        "unbounded-group": "all combinations of a group without a window over the whole",
+        "strategy-pattern": "a strategy for a pattern that it does not fit",
+        "partition-missing": "PARTITION CONTIGUITY without PARTITION BY",
+        "aggregate-scope": "a function over several documents of a variable that has one",
+        "out-of-scope": "a variable that the predicate's place does not see",
     }
 )
 
@@ -64,7 +87,10 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
         "dead-step": "a step below an attribute or a text, which selects nothing",
         "date-as-subtraction": "2026-10-05, which is the number 2011",
         "costly-filter": "a filter that no index decides",
+        "exponential": "all combinations of a group, which are very many",
+        "unbounded": "what waits without an end, for lack of a window",
+        "or-without-parentheses": "OR beside an operator that binds tighter",
     }
 )
 
-CODES: Mapping[str, str] = MappingProxyType({**SYNTAX, **STATIC, **WARNINGS})
+CODES: Mapping[str, str] = MappingProxyType({**SYNTAX, **STATIC, **PATTERNS, **WARNINGS})

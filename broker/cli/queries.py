@@ -9,7 +9,7 @@ import click
 import xscl
 from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.shared import console, plural
-from broker.query.prepared import compile_query
+from broker.query.prepared import compile_query, not_matched
 
 
 @click.command()
@@ -25,6 +25,9 @@ def check(queries: tuple[Path, ...]) -> None:
     """
     files = read_queries(queries)
     program = xscl.check(files)
+    refused = [each for query in program.queries if (each := not_matched(query))]
+    if refused:
+        raise xscl.XsclError(refused)
     for query in program.queries:
         compile_query(query)
     for warning in program.warnings:

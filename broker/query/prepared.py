@@ -19,7 +19,9 @@ import xscl
 from broker.model import UNBOUNDED
 from broker.query.conjunctive import has_edge
 from broker.query.edges import Tie
+from xscl.check.patterns import holds_pattern
 from xscl.check.program import ResolvedQuery
+from xscl.errors import Diagnostic, XsclError
 from xscl.normal import ir
 from xscl.normal.bind import Bind, Literals, binder, string_of, window_of
 from xscl.normal.canonical import settled_throughout
@@ -342,10 +344,24 @@ def shape_of(made: Blueprint) -> Shape:
     return found
 
 
+def not_matched(resolved: ResolvedQuery) -> Diagnostic | None:
+    """An error for a query of Part 2 of the language, which is checked, but not matched yet."""
+    if not holds_pattern(resolved.query):
+        return None
+    return Diagnostic(
+        "not-supported",
+        "this is an event pattern, which can be checked and formatted, but is not matched yet",
+        resolved.query.span,
+        "JOIN and FOLLOWED BY over blocks and queries are matched, with WHERE and WITHIN",
+    )
+
+
 def compile_query(resolved: ResolvedQuery) -> Compiled:
-    """A checked query, compiled."""
+    """A checked query, compiled. Raises `XsclError` for an event pattern."""
     shape = _shapes.get(resolved.form)
     if shape is None:
+        if refused := not_matched(resolved):
+            raise XsclError(refused)
         shape = shape_of(blueprint(resolved))
     publish = resolved.query.publish
     return Compiled(resolved.id, resolved.text, publish, shape, resolved.literals, resolved)

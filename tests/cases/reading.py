@@ -14,6 +14,7 @@ from typing import Any
 import xscl
 from broker.model import to_microseconds
 from tests.oracle.oracle import Arrival
+from xscl.check.patterns import holds_pattern
 
 HERE = Path(__file__).parent
 SECOND = 1_000_000
@@ -61,6 +62,11 @@ class CaseFiles:
     def program(self) -> xscl.Program:
         """The checked queries. Raises `XsclError`."""
         return xscl.check([xscl.parse(self.query, str(self.folder / "query.xscl"))])
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether one of the queries is an event pattern."""
+        return any(holds_pattern(query.query) for query in self.program.queries)
 
     @cached_property
     def documents(self) -> tuple[Arrival, ...]:

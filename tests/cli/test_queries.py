@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,26 @@ def test_check_points_at_every_error_and_exits_with_2(tmp_path: Path) -> None:
     result = broker("check", bad)
     assert result.returncode == 2
     assert "z2" in result.stderr
+
+
+def test_event_patterns_are_checked_and_formatted_and_not_run(tmp_path: Path) -> None:
+    """Each is named, so that nobody waits in vain for matches; errors in them come first."""
+    path = tmp_path / "patterns.xscl"
+    absent, nested = "S/a FOLLOWED BY {1 h} NOT S/b", "(SELECT x FROM S/a->x NEXT S/b)/result"
+    path.write_text(f"one: {absent};\npair: S/a->x JOIN {{x = y}} S/b->y;\ntwo: {nested};\n")
+    result = broker("check", path)
+    assert result.returncode == 2
+    assert result.stderr.count("error[not-supported]") == 2
+    assert {"patterns.xscl:1:", "patterns.xscl:3:"} <= set(
+        re.findall(r"patterns.xscl:\d+:", result.stderr)
+    )
+    assert broker("fmt", path).stdout.splitlines()[0] == f"one: {absent.partition(' FO')[0]}"
+    (tmp_path / "a.xml").write_text("<a/>")
+    run = broker("run", path, "--documents", "a.xml", "--once", "--pipeline", "local", cwd=tmp_path)
+    assert run.returncode == 2
+    assert "error[not-supported]" in run.stderr
+    path.write_text("S/a FOLLOWED BY NOT S/b")
+    assert "error[negation-window]" in broker("check", path).stderr
 
 
 @pytest.mark.parametrize("stage", ["ast", "normal", "patterns", "template", "sql"])

@@ -220,7 +220,7 @@ class Writer:
         function = FUNCTIONS.get(name) or NODE_FUNCTIONS.get(name)
         if function is None or (self.variable is not None and name in NODE_FUNCTIONS):
             where = "" if function is None else " in a predicate"
-            codes = "unknown-function not-supported"
+            codes = "unknown-function aggregate-scope"
             self.lacks(f"the function {name}(){where}", codes, f"{name}(")
         else:
             least = 0 if name in OF_THE_NODE and self.variable is None else function.least

@@ -22,9 +22,15 @@ START = datetime(2026, 10, 5, 9)
 
 def compile_all(text: str, name: str = "<query>") -> tuple[xscl.Program, list[str]]:
     """The checked queries of a text and the codes of the warnings. Raises `XsclError`."""
-    program = xscl.check([xscl.parse(text, name)])
+    program, warnings = check_all(text, name)
     for query in program.queries:
         compile_query(query)
+    return program, warnings
+
+
+def check_all(text: str, name: str = "<query>") -> tuple[xscl.Program, list[str]]:
+    """The same without compiling them, as event patterns are only checked."""
+    program = xscl.check([xscl.parse(text, name)])
     return program, [warning.code for warning in program.warnings]
 
 

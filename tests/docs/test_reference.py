@@ -11,13 +11,13 @@ from lxml import etree
 from broker import Document
 from feeds.item import Item
 from tests.docs.markdown import ROOT, Fence, Table, code, codes, section, tables
-from tests.docs.running import compile_all, matched, read_documents, selected
+from tests.docs.running import check_all, compile_all, matched, read_documents, selected
 from xscl import CODES, XsclError
 from xscl.codes import WARNINGS
 from xscl.functions.nodes import NODE_FUNCTIONS
 from xscl.functions.table import FUNCTIONS
 from xscl.syntax.durations import UNITS
-from xscl.syntax.parser_query import RESERVED
+from xscl.syntax.parser_pattern import RESERVED
 
 PAGE = ROOT / "docs" / "language.md"
 ANY = Document("d", xml="<a/>")
@@ -166,7 +166,7 @@ def test_codes(name: str, text: str, example: str) -> None:
     assert text
     query = code(example) if example else LONG[code(name)]
     try:
-        _, found = compile_all(query)
+        _, found = check_all(query)
     except XsclError as error:
         found = [d.code for d in error.diagnostics if d.severity == "error"]
     assert code(name) in found
@@ -186,7 +186,14 @@ def test_what_is_not_supported(what: str, example: str, error: str) -> None:
 def keywords() -> set[str]:
     """The words in capitals that the parser's code compares with, and the units."""
     found = set(UNITS)
-    for name in ("lexer", "parser", "parser_expression", "parser_path", "parser_query"):
+    for name in (
+        "lexer",
+        "parser",
+        "parser_expression",
+        "parser_path",
+        "parser_pattern",
+        "parser_query",
+    ):
         source = (ROOT / "xscl" / "syntax" / f"{name}.py").read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -8,15 +8,16 @@ window is not named by a keyword.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
 from xscl import ast
 from xscl.errors import Source, Span
 from xscl.syntax.durations import LONGEST
-from xscl.syntax.parser_query import RESERVED
+from xscl.syntax.parser_pattern import RESERVED
 
 NOWHERE = Span(Source("<generated>", ""), 0, 0)
 
@@ -162,21 +163,127 @@ def patterns(depth: int) -> st.SearchStrategy[ast.Pattern]:
     if depth == 0:
         return blocks
     inner = patterns(depth - 1)
+    predicates = st.none() | expressions(2, in_filter=False)
+    windows = st.none() | durations
     return st.one_of(
         blocks,
         st.builds(
             partial(ast.Join, span=NOWHERE),
             st.sampled_from(["JOIN", "FOLLOWED BY"]),
-            inner,
-            inner,
-            st.none() | expressions(2, in_filter=False),
-            st.none() | durations,
+            inner.map(_left),
+            inner.map(_term),
+            predicates,
+            windows,
         ),
+        st.builds(
+            partial(ast.Join, span=NOWHERE),
+            st.sampled_from(["NEXT", "FOLLOWED BY"]),
+            inner.map(_left),
+            inner.map(_term),
+            predicates,
+            durations,
+            st.booleans(),
+        ),
+        st.builds(
+            partial(ast.Fold, span=NOWHERE),
+            inner.map(_left),
+            inner.map(_term),
+            predicates,
+            predicates,
+            some(_iterations(), 0, 2),
+        ),
+        st.builds(partial(ast.Alternatives, span=NOWHERE), some(inner.map(_left), 2, 3)),
+        st.builds(partial(ast.Negation, span=NOWHERE), inner.map(_term).filter(_not_negated)),
+        st.builds(_group, inner, st.integers(0, 1_000), st.none() | st.integers(1, 1_000)),
+        st.builds(_parenthesis, inner, predicates, windows),
         st.builds(
             partial(ast.Nested, span=NOWHERE),
             queries(depth - 1, labels=st.none()),
             st.just(()) | steps(1, bound=True),
         ),
+    )
+
+
+def _iterations() -> st.SearchStrategy[ast.Iteration]:
+    value = expressions(1, in_filter=False)
+    return st.builds(partial(ast.Iteration, span=NOWHERE), value, variables, value)
+
+
+def _is_plain(pattern: ast.Pattern) -> bool:
+    """Whether the tree keeps no parentheses around it."""
+    if isinstance(pattern, ast.Join):
+        plain = pattern.kind != "NEXT" and not pattern.after
+        return plain and _is_plain(pattern.left) and _is_plain(pattern.right)
+    return isinstance(pattern, ast.Block | ast.Nested)
+
+
+def _left(pattern: ast.Pattern) -> ast.Pattern:
+    """As it stands left of an operator, or as a branch."""
+    wrapped = isinstance(pattern, ast.Alternatives)
+    return ast.Parenthesis(pattern, span=NOWHERE) if wrapped else pattern
+
+
+def _term(pattern: ast.Pattern) -> ast.Pattern:
+    """As it stands right of an operator, or behind NOT."""
+    if isinstance(pattern, ast.Alternatives | ast.Fold) or (
+        isinstance(pattern, ast.Join) and not _is_plain(pattern)
+    ):
+        return ast.Parenthesis(pattern, span=NOWHERE)
+    return pattern
+
+
+def _not_negated(pattern: ast.Pattern) -> bool:
+    return not isinstance(pattern, ast.Negation)
+
+
+def _bare(pattern: ast.Pattern) -> ast.Pattern:
+    """Without parentheses that hold no clause."""
+    if isinstance(pattern, ast.Parenthesis) and not (pattern.where or pattern.within):
+        return pattern.pattern
+    return pattern
+
+
+def _group(pattern: ast.Pattern, least: int, most: int | None) -> ast.Group:
+    return ast.Group(
+        _bare(pattern), least, None if most is None else max(least, most), span=NOWHERE
+    )
+
+
+def _parenthesis(
+    pattern: ast.Pattern, where: ast.Expr | None, within: ast.Duration | None
+) -> ast.Pattern:
+    """With clauses, or around what keeps parentheses."""
+    if where is None and within is None:
+        return pattern
+    return ast.Parenthesis(pattern, where, within, span=NOWHERE)
+
+
+selections = st.sampled_from(
+    [
+        None,
+        "SKIP TILL ANY MATCH",
+        "SKIP TILL NEXT MATCH",
+        "STRICT CONTIGUITY",
+        "PARTITION CONTIGUITY",
+    ]
+)
+choosing = st.sampled_from([None, "NON OVERLAPPING", "ONE PER START"])
+
+
+@cache
+def clauses() -> st.SearchStrategy[dict[str, Any]]:
+    """The clauses of Part 2."""
+    strategies = st.builds(partial(ast.Strategy, span=NOWHERE), selections, choosing)
+    having = st.none() | expressions(1, in_filter=False)
+    keys = some(expressions(1, in_filter=False), 0, 2)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "partition": some(st.builds(_path, st.none(), steps(1, bound=False, least=0)), 1, 2),
+            "strategy": strategies.filter(lambda s: bool(s.selection or s.choosing)),
+            "wait": durations,
+            "over": st.builds(partial(ast.Over, span=NOWHERE), keys, durations, having),
+        },
     )
 
 
@@ -190,14 +297,21 @@ def queries(
         st.none() | names,
     )
     return st.builds(
-        partial(ast.Query, span=NOWHERE),
-        patterns(depth),
+        _query,
+        st.booleans() | st.just(False),
+        clauses(),
+        patterns(depth).map(_bare),
         st.none() | some(items, 1, 3) | elements(2),
         st.none() | expressions(3, in_filter=False),
         st.none() | durations,
         st.none() | not_keywords,
         st.none() | names if labels is None else labels,
     )
+
+
+def _query(at_end: bool, extension: dict[str, Any], *parts: Any) -> ast.Query:
+    made = partial(ast.Query, span=NOWHERE)(*parts)
+    return replace(made, **extension, at_end=at_end and made.publish is not None)
 
 
 # -- constructors ----------------------------------------------------------------------------

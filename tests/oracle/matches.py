@@ -126,6 +126,9 @@ class Standing:
     memory: dict[tuple[int, Tree], list[Embedding]] = field(default_factory=dict)
     _read: dict[int, list[ast.Path]] = field(default_factory=dict)
 
+    def derived(self, match: Match) -> Stored:
+        return match.document(self)
+
     def __post_init__(self) -> None:
         query = self.resolved.query
         self.blocks = tuple(map(self._block, queries.terms(query.pattern)))

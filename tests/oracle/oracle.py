@@ -7,9 +7,9 @@ one, in every position, by every query. Slow, and so plain that it can be read a
 page.
 
 What the two sides share is the syntax tree, and how `xscl` names a query in parentheses. A result
-that a stream carries is stored like any document, with its match's interval. The oracle stores it
-as soon as its match is complete, while the language has it wait for base documents of the same end
-time: without Part 2's operators no match depends on that order.
+that a stream carries is stored like any document, with its match's interval. Queries are asked in the
+order in which they read each other, so that a query knows all results that there are when it decides
+something (Part 2, `tests.oracle.part2`); no match of Part 1 depends on that order.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from functools import lru_cache
 
 from lxml import etree
 
-from tests.oracle import queries
 from tests.oracle.matches import Found, Match, Resolved, Standing, Stored, matches
+from tests.oracle.part2.shape import terms
+from tests.oracle.part2.standing import PatternStanding
 from tests.oracle.trees import Tree
 from xscl import ast
+from xscl.check.patterns import is_pattern
 from xscl.normal.normalize import nested_query
 
 
@@ -50,7 +52,7 @@ class Oracle:
     def __init__(self, lateness: int | None = None) -> None:
         self.lateness = lateness
         self.dead: list[Arrival] = []
-        self._queries: dict[str, list[Standing]] = {}  # by id: the query and those nested in it
+        self._queries: dict[str, list[AnyStanding]] = {}  # by id: the query and those nested in it
         self._stored: dict[object, Stored] = {}
         self._applied: dict[str, int] = {}
         self._highest: int | None = None
@@ -67,12 +69,26 @@ class Oracle:
         nested = {query.id: query for query in _nested(resolved)}
         streams = {name: f"{self._registered}{name}" for name in nested}
         self._queries[resolved.id] = [
-            Standing(resolved, self._arrived, resolved.query.publish, streams),
+            self._standing(resolved, resolved.query.publish, streams, False),
             *(
-                Standing(query, self._arrived, streams[name], streams, hidden=True)
+                self._standing(query, streams[name], streams, True)
                 for name, query in nested.items()
             ),
         ]
+
+    def _standing(
+        self, resolved: Resolved, stream: str | None, streams: dict[str, str], hidden: bool
+    ) -> AnyStanding:
+        if not is_pattern(resolved.query):
+            return Standing(resolved, self._arrived, stream, streams, hidden)
+        lateness = self.lateness
+        return PatternStanding(
+            resolved, self._arrived, stream, streams, self._highest, lateness, hidden
+        )
+
+    def standing(self, query_id: str) -> AnyStanding:
+        """A registered query, for what else there is to ask of it."""
+        return self._queries[query_id][0]
 
     def unsubscribe(self, query_id: str) -> None:
         del self._queries[query_id]
@@ -86,7 +102,10 @@ class Oracle:
 
     def arrive(self, arrival: Arrival) -> list[Found]:
         """The matches that this document completes, sorted."""
-        return sorted(match.found for match in self._arrive(arrival) if not match.hidden)
+        found = [match.found for match in self._arrive(arrival) if not match.hidden]
+        if any(is_pattern(self._queries[match.query][0].resolved.query) for match in found):
+            return sorted(found, key=repr)  # their documents are nested, and some are None
+        return sorted(found)
 
     def _arrive(self, arrival: Arrival) -> list[Match]:
         source = arrival.key[0]
@@ -102,6 +121,7 @@ class Oracle:
         if tree is None or (known is None and self._late(arrival.timestamp)):
             self.dead.append(arrival)
             return []
+        before = self._highest
         if self._highest is None or arrival.timestamp > self._highest:
             self._highest = arrival.timestamp
         document = Stored(
@@ -117,34 +137,67 @@ class Oracle:
             self._stored[arrival.key] = document
             return []
         self._arrived += 1
+        for query in self._standings():
+            if isinstance(query, PatternStanding):
+                query.arrives(document, before)
         return list(self._cascade(document))
 
     def _cascade(self, document: Stored) -> Iterator[Match]:
-        """The matches that a new document completes, and those that their results complete."""
-        waiting = [document]
-        while waiting:
-            derived: list[Stored] = []
-            for new in waiting:
-                self._stored[new.key] = new
-                for query in [standing for of in self._queries.values() for standing in of]:
-                    for match in self._matches(query, new):
-                        yield match
-                        if query.stream is not None:
-                            derived.append(match.document(query))
-            waiting = sorted(derived, key=lambda d: (d.end, d.start, d.id))
+        """The matches that a new document completes or decides, and those of their results."""
+        news = [document]
+        before = dict(self._stored)
+        self._stored[document.key] = document
+        for query in _in_reading_order(self._standings()):
+            found: list[Match] = []
+            if isinstance(query, PatternStanding):
+                found = query.step(self._stored.values(), self._highest)
+            else:
+                seen = dict(before)
+                for new in sorted(news, key=lambda d: (d.end, d.start, d.id)):
+                    seen[new.key] = new
+                    found += matches(query, seen.values(), new)
+            yield from found
+            if query.stream is not None:
+                derived = [query.derived(match) for match in found]
+                news += derived
+                self._stored.update((each.key, each) for each in derived)
+
+    def _standings(self) -> list[AnyStanding]:
+        return [standing for of in self._queries.values() for standing in of]
 
     def _late(self, timestamp: int) -> bool:
         if self.lateness is None or self._highest is None:
             return False
         return timestamp < self._highest - self.lateness
 
-    def _matches(self, query: Standing, new: Stored) -> list[Match]:
-        return list(matches(query, self._stored.values(), new))
+
+AnyStanding = Standing | PatternStanding
+
+
+def _in_reading_order(standings: list[AnyStanding]) -> list[AnyStanding]:
+    """Each query behind those whose results it reads."""
+    makers: dict[str, list[AnyStanding]] = {}
+    for standing in standings:
+        if standing.stream is not None:
+            makers.setdefault(standing.stream, []).append(standing)
+    ordered: list[AnyStanding] = []
+
+    def visit(standing: AnyStanding) -> None:
+        if any(each is standing for each in ordered):
+            return
+        for block in standing.blocks:
+            for maker in makers.get(block.stream, ()):
+                visit(maker)
+        ordered.append(standing)
+
+    for standing in standings:
+        visit(standing)
+    return ordered
 
 
 def _nested(resolved: Resolved) -> Iterator[Resolved]:
     """The nested queries at any depth, with their names."""
-    for term in queries.terms(resolved.query.pattern):
+    for term in terms(resolved.query.pattern):
         if isinstance(term, ast.Nested):
             inner = nested_query(term, resolved.namespaces)
             yield inner

@@ -13,6 +13,7 @@ def terms(pattern: ast.Pattern) -> Iterator[ast.Block | ast.Nested]:
         yield from terms(pattern.left)
         yield from terms(pattern.right)
     else:
+        assert isinstance(pattern, ast.Block | ast.Nested), "of Part 1"
         yield pattern
 
 

@@ -167,6 +167,7 @@ class _Translation:
             name = nested_query(pattern, self.expressions.namespaces).id
             documents = inner.query(name, pattern.query).text
             return self.block(f"({documents})", pattern.steps, every_block)
+        assert isinstance(pattern, ast.Join), "of Part 1"
         left = self.pattern(pattern.left, every_block)
         right = self.pattern(pattern.right, every_block)
         if pattern.kind == "FOLLOWED BY":

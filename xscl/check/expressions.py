@@ -15,22 +15,18 @@ import re2
 from xscl import ast
 from xscl.check.order import calculation_warning, order_warning
 from xscl.errors import Diagnostic, Span
+from xscl.functions.elements import DURATION, ELEMENT_FUNCTIONS
 from xscl.functions.nodes import NODE_FUNCTIONS, NodeFunction
 from xscl.functions.table import FUNCTIONS, Function, compile_pattern
 from xscl.kinds import is_costly, kind_of
 from xscl.syntax import foreign
 from xscl.syntax.nearest import did_you_mean, known_names
 
-#: Functions of the pattern extension, over the elements of an iterated block.
-EXTENSION_FUNCTIONS = frozenset(
-    ["avg", "count", "duration", "first", "last", "max", "min", "prev", "sum"]
-)
-
 #: Errors beyond this number are never shown, so they get no hints, which cost a search.
 HINTED = 100
 
 #: Why a step may not bind a variable here, None if it may.
-Blocked = Literal["or", "not", "operand", "predicate", "sideways"] | None
+Blocked = Literal["or", "not", "operand", "partition", "predicate", "sideways"] | None
 _Context = Literal["element", "attribute", "text", "document", "any"]
 _DOWN = ("element", "attribute", "text", "self")
 
@@ -70,6 +66,10 @@ class Walk:
         self.uses: list[ast.Path] = []
         self.bare: list[tuple[str, Span]] = []
         self.blocks = 0
+        self.branch: tuple[tuple[int, int], ...] = ()
+        """The branches of OR around the current block: which OR, and which of its branches."""
+        self.branches: dict[str, list[tuple[tuple[int, int], ...]]] = {}
+        """By variable the branches around each of its bindings."""
         self.context: _Context = "element"
         self.costly = False
 
@@ -143,7 +143,7 @@ class Walk:
         place = step.variable_span or step.span
         if blocked is not None:
             self.unbound.append((name, blocked, place))
-        elif name in self.places:
+        elif name in self.places and not self.other_branch(name):
             self.error(
                 "duplicate-variable",
                 f"the variable {name} is bound twice",
@@ -152,12 +152,21 @@ class Walk:
                 also=(("it was first bound here:", self.places[name]),),
             )
         else:
-            self.places[name] = place
-            self.elements[name] = step.test.name
-            self.found.owner[name] = self.blocks
+            self.places.setdefault(name, place)
+            self.branches.setdefault(name, []).append(self.branch)
+            self.elements.setdefault(name, step.test.name)
+            self.found.owner.setdefault(name, self.blocks)
         if name.upper() == "NOT":
             message = f"{name} is a keyword and cannot be a variable"
             self.error("reserved-word", message, place, f"give it another name, such as {name}1")
+
+    def other_branch(self, name: str) -> bool:
+        """Whether a variable is bound in other branches of an OR only, one of which holds."""
+        here = dict(self.branch)
+        return all(
+            any(here.get(choice, number) != number for choice, number in other)
+            for other in self.branches.get(name, ())
+        )
 
     def dead(self, step: ast.Step, context: _Context) -> None:
         if context == "document":
@@ -226,6 +235,8 @@ class Walk:
     def called(self, call: ast.Call, in_filter: bool) -> None:
         """Check a call that is used as a condition; in filters strings and numbers count as one."""
         function = self.call(call, in_filter)
+        if not in_filter and (call.name in ELEMENT_FUNCTIONS or call.name == DURATION):
+            self.no_condition(call, f"{call.name}() gives a value")
         if function is None:
             return
         if gives_several(call):
@@ -363,6 +374,10 @@ class Walk:
                 self.bare.append((name, part.span))
 
     def call(self, call: ast.Call, in_filter: bool) -> Function | NodeFunction | None:
+        """Check a call, its arguments included; None for functions that are not in both tables."""
+        if not in_filter and (call.name in ELEMENT_FUNCTIONS or call.name == DURATION):
+            self.of_elements(call)
+            return None
         function = FUNCTIONS.get(call.name) or (
             NODE_FUNCTIONS.get(call.name) if in_filter else None
         )
@@ -403,31 +418,50 @@ class Walk:
             message = "this separates nothing: it finds the empty text"
             self.error("bad-pattern", message, written.span)
 
+    def of_elements(self, call: ast.Call) -> None:
+        """Check a call over the documents of a group, an iteration or a window, and duration()."""
+        name, count = call.name, len(call.args)
+        timed = name == DURATION
+        least, most = (0, 1) if timed else (1, ELEMENT_FUNCTIONS[name].most)
+        if not least <= count <= most:
+            takes = (
+                "a variable"
+                if most == 1
+                else "a variable, and what stands for it where it has none"
+            )
+            message = f"{name}() takes {'nothing or ' if timed else ''}{takes}"
+            self.error("arity", message, call.span)
+        for argument in call.args:
+            self.value(argument, False)
+            self.single(argument)
+        path = call.args[0] if call.args else None
+        if path is None or (isinstance(path, ast.Path) and not (timed and path.steps)):
+            return
+        example = f"{name}(x)" if timed else f"{name}(x) or {name}(x/price)"
+        self.error("not-nodes", f"{name}() needs a variable: {example}", path.span)
+
     def no_function(self, call: ast.Call) -> None:
         name = call.name
-        if name in NODE_FUNCTIONS and name not in EXTENSION_FUNCTIONS:
+        lower = name.lower()
+        if name in NODE_FUNCTIONS:
             hint = foreign.FUNCTIONS.get(name) or "filter the step: S//item[position() < 3]"
             message = f"the function {name}() stands in filters only"
             self.error("unknown-function", message, call.span, hint)
-        elif name in EXTENSION_FUNCTIONS:
-            self.error(
-                "not-supported",
-                f"the function {name}() is not yet supported",
-                call.span,
-                "it belongs to the pattern extension"
-                + ("; [./a] holds where there is at least one" if name == "count" else ""),
-            )
+        elif name in ELEMENT_FUNCTIONS or name == DURATION:
+            message = f"the function {name}() stands in predicates and in SELECT, not in filters"
+            hint = f"bind the node, [./price->p], and write WHERE {name}(p) > 1"
+            if name == DURATION:
+                hint = "write WHERE duration() < 60"
+            self.error("unknown-function", message, call.span, hint)
         else:
-            lower = name.lower()
+            known = (*FUNCTIONS, *ELEMENT_FUNCTIONS, DURATION)
             near = foreign.FUNCTIONS.get(lower)
-            if lower in EXTENSION_FUNCTIONS:
-                near = f"{lower}() belongs to the pattern extension, which is not yet supported"
-            near = near or did_you_mean(name, FUNCTIONS) or did_you_mean(lower, FUNCTIONS)
+            near = near or did_you_mean(name, known) or did_you_mean(lower, known)
             self.error(
                 "unknown-function",
                 f"there is no function {name}()",
                 call.span,
-                near or "the functions are " + ", ".join(FUNCTIONS),
+                near or "the functions are " + ", ".join(known),
             )
 
 

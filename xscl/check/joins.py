@@ -132,7 +132,8 @@ def _alike(left: ast.Pattern, right: ast.Pattern, names: dict[str, str]) -> bool
             and _alike(left.right, right.right, names)
         )
     return (
-        isinstance(right, ast.Nested)
+        isinstance(left, ast.Nested)
+        and isinstance(right, ast.Nested)
         and left.query == right.query
         and _alike_steps(left.steps, right.steps, names)
     )

@@ -8,9 +8,11 @@ the search for cycles in `cycles`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Any, TypeVar
 
 from xscl import ast
 from xscl.check.cycles import find_cycles
@@ -184,35 +186,43 @@ class _File:
 
     def resolve(self, query: ast.Query) -> ast.Query:
         """The query with its windows as numbers, the same object where it has no named ones."""
-        pattern = self.pattern(query.pattern)
-        within = None if query.within is None else self.duration(query.within)
-        if pattern is query.pattern and within is query.within:
-            return query
-        return ast.Query(
-            pattern,
-            query.select,
-            query.where,
-            within,
-            query.publish,
-            query.label,
-            span=query.span,
-            label_span=query.label_span,
-            publish_span=query.publish_span,
-        )
+        changed: dict[str, Any] = {
+            "pattern": self.pattern(query.pattern),
+            "within": self.window(query.within),
+            "wait": self.window(query.wait),
+        }
+        if query.over is not None:
+            changed["over"] = _with(query.over, window=self.duration(query.over.window))
+        return _with(query, **changed)
 
     def pattern(self, pattern: ast.Pattern) -> ast.Pattern:
-        if isinstance(pattern, ast.Block):
-            return pattern
-        if isinstance(pattern, ast.Nested):
-            query = self.resolve(pattern.query)
-            if query is pattern.query:
+        match pattern:
+            case ast.Block():
                 return pattern
-            return ast.Nested(query, pattern.steps, span=pattern.span)
-        left, right = self.pattern(pattern.left), self.pattern(pattern.right)
-        window = None if pattern.window is None else self.duration(pattern.window)
-        if left is pattern.left and right is pattern.right and window is pattern.window:
-            return pattern
-        return ast.Join(pattern.kind, left, right, pattern.predicate, window, span=pattern.span)
+            case ast.Nested():
+                return _with(pattern, query=self.resolve(pattern.query))
+            case ast.Join():
+                left, right = self.pattern(pattern.left), self.pattern(pattern.right)
+                return _with(pattern, left=left, right=right, window=self.window(pattern.window))
+            case ast.Fold():
+                return _with(
+                    pattern, left=self.pattern(pattern.left), right=self.pattern(pattern.right)
+                )
+            case ast.Alternatives():
+                branches = [self.pattern(branch) for branch in pattern.branches]
+                if all(map(operator.is_, branches, pattern.branches)):
+                    return pattern
+                return replace(pattern, branches=tuple(branches))
+            case ast.Parenthesis():
+                inner, within = self.pattern(pattern.pattern), self.window(pattern.within)
+                return _with(pattern, pattern=inner, within=within)
+            case ast.Negation():
+                return _with(pattern, pattern=self.pattern(pattern.pattern))
+            case ast.Group():
+                return _with(pattern, pattern=self.pattern(pattern.pattern))
+
+    def window(self, duration: ast.Duration | None) -> ast.Duration | None:
+        return None if duration is None else self.duration(duration)
 
     def duration(self, duration: ast.Duration) -> ast.Duration:
         name = duration.name
@@ -251,6 +261,26 @@ class _File:
         self.errors.append(Diagnostic(code, message, span, hint, also=also))
 
 
+_Node = TypeVar(
+    "_Node",
+    ast.Query,
+    ast.Nested,
+    ast.Join,
+    ast.Fold,
+    ast.Parenthesis,
+    ast.Negation,
+    ast.Group,
+    ast.Over,
+)
+
+
+def _with(node: _Node, **parts: Any) -> _Node:
+    """A node with other parts; the same object where all are its own already."""
+    if all(getattr(node, name) is part for name, part in parts.items()):
+        return node
+    return replace(node, **parts)
+
+
 def _resolved(
     query: ast.Query,
     scope: Mapping[str, str],
@@ -261,7 +291,7 @@ def _resolved(
 ) -> ResolvedQuery:
     """A checked query; `declared` are the LET NAMESPACE that stand before its text."""
     if query.publish is not None:
-        body += f" PUBLISH {query.publish}"
+        body += f" PUBLISH {query.publish}" + (" AT END" if query.at_end else "")
     name = query.label or query.publish
     if name is None:
         name = "q" + blake2b((declared + body).encode()).hexdigest()[:_HASH_DIGITS]

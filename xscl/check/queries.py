@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from xscl import ast
 from xscl.check.expressions import Findings, Walk
+from xscl.check.patterns import check_pattern, is_pattern
 from xscl.errors import Span
 from xscl.syntax.foreign import VALUES
 
@@ -18,6 +19,7 @@ _WHY_UNBOUND = {
     "not": "{} cannot be bound inside not: the filter holds where there is no such node",
     "operand": "{} cannot be bound in a comparison or a function",
     "predicate": "{} cannot be bound in a predicate",
+    "partition": "{} cannot be bound in PARTITION BY",
     "sideways": "{} cannot be bound on a path that leads elsewhere than down",
 }
 _HOW_TO_BIND = {
@@ -25,6 +27,7 @@ _HOW_TO_BIND = {
     "not": "bind it in a filter of its own, beside the not",
     "operand": "bind the node alone and filter it: [./price->p[. > 100]]",
     "predicate": "variables are bound in blocks: S//book->x1[./author->x2]",
+    "partition": "its paths only say which values must agree: PARTITION BY ./symbol",
     "sideways": "begin at a node above: S//list[./a/following-sibling::b]/b->x, or S//list/b->x",
 }
 
@@ -46,6 +49,8 @@ class _Walk(Walk):
 
     def query(self, query: ast.Query) -> None:
         self.pattern(query.pattern)
+        for path in query.partition:
+            self.steps(path.steps, "partition", "element")
         if query.where is not None:
             self.predicate(query.where)
         if isinstance(query.select, ast.Element):
@@ -53,25 +58,71 @@ class _Walk(Walk):
         elif query.select is not None:
             for item in query.select:
                 self.selected(item.expr)
+        if query.over is not None:
+            for key in query.over.keys:
+                self.value(key, False)
+                self.single(key)
+            if query.over.having is not None:
+                self.condition(query.over.having, False, "predicate")
         self.variables()
+        if is_pattern(query):
+            self.found.joins.clear()
+            if not self.found.errors:
+                errors, warnings = check_pattern(query)
+                self.found.errors += errors
+                self.found.warnings += warnings
 
     def pattern(self, pattern: ast.Pattern) -> None:
-        if isinstance(pattern, ast.Block):
-            self.found.streams.add(pattern.stream)
-            self.steps(pattern.steps, None, "document")
-            self.blocks += 1
-        elif isinstance(pattern, ast.Join):
-            low = self.blocks
-            self.pattern(pattern.left)
-            middle = self.blocks
-            self.pattern(pattern.right)
-            self.found.joins.append((pattern, low, middle, self.blocks))
-            if pattern.predicate is not None:
-                self.predicate(pattern.predicate)
-        else:
-            self.subquery(pattern)
-            self.steps(pattern.steps, None, "document")
-            self.blocks += 1
+        match pattern:
+            case ast.Block():
+                self.found.streams.add(pattern.stream)
+                self.steps(pattern.steps, None, "document")
+                self.blocks += 1
+            case ast.Nested():
+                self.subquery(pattern)
+                self.steps(pattern.steps, None, "document")
+                self.blocks += 1
+            case ast.Join():
+                low = self.blocks
+                self.pattern(pattern.left)
+                middle = self.blocks
+                self.pattern(pattern.right)
+                self.found.joins.append((pattern, low, middle, self.blocks))
+                if pattern.predicate is not None:
+                    self.predicate(pattern.predicate)
+            case ast.Fold():
+                self.pattern(pattern.left)
+                self.pattern(pattern.right)
+                self.fold(pattern)
+            case ast.Alternatives():
+                outer = self.branch
+                for number, branch in enumerate(pattern.branches):
+                    self.branch = (*outer, (id(pattern), number))
+                    self.pattern(branch)
+                self.branch = outer
+            case ast.Negation() | ast.Group():
+                self.pattern(pattern.pattern)
+            case ast.Parenthesis():
+                self.pattern(pattern.pattern)
+                if pattern.where is not None:
+                    self.predicate(pattern.where)
+
+    def fold(self, fold: ast.Fold) -> None:
+        for part in (fold.filter, fold.proceed):
+            if part is not None:
+                self.condition(part, False, "predicate")
+        for each in fold.iterations:
+            place = each.variable_span or each.span
+            if each.variable in self.places:
+                first = self.places[each.variable]
+                message = f"the variable {each.variable} is bound twice"
+                also = (("it was first bound here:", first),)
+                self.error("duplicate-variable", message, place, also=also)
+            self.places.setdefault(each.variable, place)
+            self.branches.setdefault(each.variable, []).append(())
+            for part in (each.expr, each.initial):
+                self.value(part, False)
+                self.single(part)
 
     def subquery(self, pattern: ast.Nested) -> None:
         inner = _Walk(self.known_prefixes, self.hints)

@@ -260,9 +260,16 @@ def literals_of(query: ast.Query) -> Iterator[Literal]:
     for item in query.select or () if not isinstance(query.select, ast.Element) else ():
         yield from _expression(item.expr)
     yield from _pattern(query.pattern)
-    if query.where is not None:
-        yield from _expression(query.where)
-    yield from _window(query.within)
+    for path in query.partition:
+        yield from _expression(path)
+    yield from _judged(query.where, query.within)
+    yield from _window(query.wait)
+    if query.over is not None:
+        for key in query.over.keys:
+            yield from _expression(key)
+        yield from _window(query.over.window)
+        if query.over.having is not None:
+            yield from _expression(query.over.having)
 
 
 def _constructor(element: ast.Element) -> Iterator[Literal]:
@@ -274,16 +281,36 @@ def _constructor(element: ast.Element) -> Iterator[Literal]:
 
 
 def _pattern(pattern: ast.Pattern) -> Iterator[Literal]:
-    if isinstance(pattern, ast.Join):
-        yield from _pattern(pattern.left)
-        if pattern.predicate is not None:
-            yield from _expression(pattern.predicate)
-        yield from _window(pattern.window)
-        yield from _pattern(pattern.right)
-        return
-    for step in pattern.steps:
-        for part in step.filters:
-            yield from _expression(part)
+    match pattern:
+        case ast.Block() | ast.Nested():
+            for step in pattern.steps:
+                for part in step.filters:
+                    yield from _expression(part)
+        case ast.Join():
+            yield from _pattern(pattern.left)
+            yield from _judged(pattern.predicate, pattern.window)
+            yield from _pattern(pattern.right)
+        case ast.Fold():
+            yield from _pattern(pattern.left)
+            values = [each for step in pattern.iterations for each in (step.expr, step.initial)]
+            for each in (pattern.filter, pattern.proceed, *values):
+                if each is not None:
+                    yield from _expression(each)
+            yield from _pattern(pattern.right)
+        case ast.Alternatives():
+            for branch in pattern.branches:
+                yield from _pattern(branch)
+        case ast.Negation() | ast.Group():
+            yield from _pattern(pattern.pattern)
+        case ast.Parenthesis():
+            yield from _pattern(pattern.pattern)
+            yield from _judged(pattern.where, pattern.within)
+
+
+def _judged(predicate: ast.Expr | None, window: ast.Duration | None) -> Iterator[Literal]:
+    if predicate is not None:
+        yield from _expression(predicate)
+    yield from _window(window)
 
 
 def _window(duration: ast.Duration | None) -> Iterator[Literal]:

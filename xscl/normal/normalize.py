@@ -157,6 +157,8 @@ def _flatten(
             predicates.append(pattern.predicate)
             windows.append(pattern.window)
             return _OPERATORS[pattern.kind](left, right)
+        case _:
+            raise TypeError("event patterns have no value-join normal form")
 
 
 def _place(normal: NormalQuery, part: ir.Expr) -> None:

@@ -180,8 +180,12 @@ def _elements(file: ast.File) -> Iterator[ast.Element]:
                 stack.append(part.pattern)
             case ast.Nested():
                 stack.append(part.query)
-            case ast.Join():
+            case ast.Join() | ast.Fold():
                 stack += [part.left, part.right]
+            case ast.Alternatives():
+                stack += part.branches
+            case ast.Negation() | ast.Group() | ast.Parenthesis():
+                stack.append(part.pattern)
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -218,7 +222,8 @@ def _above(
     """Comments above a token, which begins a new line after them."""
     line = canonical.rfind("\n", 0, token.start) + 1
     begins = first or not canonical[line : token.start].strip()
-    indent = _indent(canonical, token.start, deeper=not begins)
+    # Behind the end of a statement a comment is read as one above the next statement.
+    indent = _indent(canonical, token.start, deeper=not begins) if token.key else ""
     if not begins:
         yield "\n" + indent
     elif not first:

@@ -41,7 +41,12 @@ _MOST = 8_192
 _Literal = ast.String | ast.Number | ast.Duration
 _FREE_CALLS = frozenset(["contains", "starts-with", "ends-with"])
 """Functions whose checks look at no string."""
-_MADE = frozenset(["pattern", "select", "where", "within", "label_span", "publish_span"])
+_MADE = frozenset(
+    [
+        *("pattern", "select", "where", "within", "label_span", "publish_span"),
+        *("partition", "strategy", "wait", "over"),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,10 @@ class Checked:
 class Known:
     """A statement that was read: all that its like share."""
 
-    __slots__ = ("before", "behind", "checked", "free", "literals", "publish", "read", "usable")
+    __slots__ = (
+        *("at_end", "before", "behind", "checked", "free", "literals", "publish", "read"),
+        "usable",
+    )
 
     def __init__(
         self,
@@ -102,6 +110,7 @@ class Known:
         read: Callable[[Source, int], ast.Query],
     ) -> None:
         self.publish = query.publish
+        self.at_end = query.at_end
         self.free = free
         self.literals = literals
         self.before, self.behind = around
@@ -280,6 +289,7 @@ def _query(known: Known, own: list[str], statement: Statement, span: Span) -> Qu
     put(query, "_begins", statement.start)
     put(query, "label", statement.label)
     put(query, "publish", known.publish)
+    put(query, "at_end", known.at_end)
     put(query, "span", span)
     return query
 

@@ -32,7 +32,9 @@ _BRACES = "a predicate stands in braces behind its operator: S//a->x JOIN {x = y
 _INNER = "there is one JOIN, and it finds pairs: S//a->x JOIN {x = y, 2 days} S//b->y"
 _WITHIN = "a window is written WITHIN 2 days"
 _WHERE = "a condition on the whole query is written WHERE"
-_ABSENCE = "that something is absent is said by the pattern extension, which is not yet supported"
+_ABSENCE = "an absence is an item of its own: S//a FOLLOWED BY {1 h} NOT S//b"
+_GROUP = "a group stands in parentheses: S//a FOLLOWED BY (S//b)+ FOLLOWED BY S//c"
+_EITHER = "either of two is written S//a OR S//b, in a list in parentheses: (S//a OR S//b)"
 _TWO = "write a query for each, separated by ;"
 _NO_ORDER = "each match is published when it is found, so there is no order to ask for"
 _NO_LIMIT = "every match is published, there is no limit to set"
@@ -65,7 +67,6 @@ _SQL_CLAUSES = {
     **dict.fromkeys(["ORDER", "SORT"], _NO_ORDER),
     **dict.fromkeys(["LIMIT", "OFFSET", "FETCH", "TOP"], _NO_LIMIT),
     **dict.fromkeys(["UNION", "EXCEPT", "INTERSECT", "MINUS"], _TWO),
-    "HAVING": _WHERE,
     "INTO": "results become a stream by PUBLISH name",
 }
 
@@ -106,11 +107,8 @@ PATTERN = Habits(
         **dict.fromkeys(["FOR", "IN", "DURING", "WITH", "WINDOW", "RANGE"], _WITHIN),
         **dict.fromkeys(["IF", "WHEN", "FILTER"], _WHERE),
         **dict.fromkeys(["NOT", "WITHOUT", "UNLESS"], _ABSENCE),
-        **dict.fromkeys("*+", "repetition belongs to the pattern extension, not yet supported"),
-        **dict.fromkeys(
-            ["|", "\u2228"],
-            "write a query for each, or one for every element and filter it: S//*[./title]",
-        ),
+        **dict.fromkeys("*+?", _GROUP),
+        **dict.fromkeys(["|", "\u2228"], _EITHER),
         **dict.fromkeys(["=>", "~>"], "a variable is bound by ->, as in S//a->x"),
         "-": VARIABLE,
         ".": f"{VARIABLE}; a child is reached by /",
@@ -118,7 +116,10 @@ PATTERN = Habits(
     before={
         "ON": _BRACES,
         **dict.fromkeys(["EVERY", "ANY"], "every match is found: write the pattern alone"),
-        **dict.fromkeys(["SEQ", "PATTERN", "SEQUENCE"], "a sequence is S//a FOLLOWED BY S//b"),
+        **dict.fromkeys(
+            ["SEQ", "PATTERN", "SEQUENCE", "MATCH_RECOGNIZE"],
+            "a sequence is S//a FOLLOWED BY S//b, of what comes next S//a NEXT S//b",
+        ),
         **dict.fromkeys(["SET", "DEFINE"], "a window is defined by LET T1 = 2 days"),
         **dict.fromkeys(
             ["NAMESPACE", "PREFIX", "DECLARE"],

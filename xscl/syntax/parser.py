@@ -3,7 +3,8 @@
 In: a text and its name. Out: an `ast.File`, or an `XsclError` with all errors found: after an error
 parsing continues behind the statement's `;`. The full grammar is in the language reference; its
 layers are `lexer` (tokens), `parser_path` (steps), `parser_expression` (filters, predicates),
-`parser_constructor` (XML constructors), `parser_query` (patterns, queries) and, here, statements.
+`parser_constructor` (XML constructors), `parser_pattern` (patterns), `parser_query` (queries) and,
+here, statements.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from xscl.syntax import fingerprints
 from xscl.syntax.foreign import CLAUSE, COMMENT, PATTERN, Habits
 from xscl.syntax.lexer import Failure, not_xml
 from xscl.syntax.nearest import did_you_mean
+from xscl.syntax.parser_pattern import CLAUSES
 from xscl.syntax.parser_query import QueryParser
 
 _TRAILING = {
     "]": "there is no [ that it closes",
     ")": "there is no ( that it closes",
     "}": "there is no { that it closes",
-    "{": "braces follow JOIN or FOLLOWED BY",
+    "{": "braces follow an operator, and a quantifier a group: (S//a){2,5}",
     "[": "filters follow a step of a block directly",
     "->": "a variable follows its step directly, before the filters",
     "number": "statements are separated by ;",
@@ -32,7 +34,7 @@ _TRAILING = {
         "a comparison stands in a filter, S//a[. = 'x'], or in WHERE",
     ),
 }
-_AFTER_BLOCK = ("JOIN", "FOLLOWED", "WHERE", "WITHIN", "PUBLISH")
+_AFTER_BLOCK = ("JOIN", "FOLLOWED", "NEXT", "FOLD", "OR", *CLAUSES)
 
 
 def parse(
@@ -145,7 +147,7 @@ class _Parser(QueryParser):
             elif self.ahead() in ("/", ":"):
                 words = "statements are separated by ;"
             else:
-                operators = "the operators are JOIN and FOLLOWED BY"
+                operators = "the operators are JOIN, FOLLOWED BY, NEXT, FOLD and OR"
                 words = f"{operators}, a variable is bound by ->, {COMMENT}"
         hint = hints.get(self.kind)
         if self.kind == "word":

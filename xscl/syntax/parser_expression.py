@@ -178,7 +178,7 @@ class ExpressionParser(PathParser):
         calling = self.ahead() == "("
         if self.in_filter:
             if not calling or upper == "TEXT" or word in NODE_TESTS:
-                return self._relative()
+                return self.relative_path()
             return self._not() if upper == "NOT" else self._call(word)
         if upper == "NOT":
             return self._not()
@@ -237,7 +237,7 @@ class ExpressionParser(PathParser):
         call = ast.Call(name, tuple(arguments), span=self.span(start))
         return self._from_nodes(call, start) if self.in_filter else call
 
-    def _relative(self) -> ast.Expr:
+    def relative_path(self) -> ast.Expr:
         """A path from the filtered step: `.`, `./a`, `.//a`, `a`, `@a`, `*`."""
         start = self.start
         if not self.in_filter:
@@ -327,7 +327,7 @@ class ExpressionParser(PathParser):
     def _up(self) -> ast.Expr:
         if not self.in_filter:
             self._bad_axis("..", self.start, self.end)
-        return self._relative()
+        return self.relative_path()
 
     def _needs_variable(self) -> NoReturn:
         self.fail(
@@ -341,9 +341,9 @@ class ExpressionParser(PathParser):
 
 _OPERANDS: dict[str, Callable[[ExpressionParser], ast.Expr]] = {
     "word": ExpressionParser._word,
-    ".": ExpressionParser._relative,
-    "@": ExpressionParser._relative,
-    "*": ExpressionParser._relative,
+    ".": ExpressionParser.relative_path,
+    "@": ExpressionParser.relative_path,
+    "*": ExpressionParser.relative_path,
     "/": ExpressionParser._rooted,
     "//": ExpressionParser._rooted,
     "..": ExpressionParser._up,

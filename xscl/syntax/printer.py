@@ -104,44 +104,115 @@ def _statement(statement: ast.Statement) -> str:
 
 
 def _bounds(query: ast.Query, newline: str) -> str:
-    text = ""
-    if query.where is not None:
-        text += f"{newline}WHERE {_expression(query.where, 0, False)}"
-    if query.within is not None:
-        text += f"{newline}WITHIN {_window(query.within)}"
-    return text
+    """All clauses but PUBLISH, each after `newline`."""
+    clauses = []
+    if query.partition:
+        paths = ", ".join(_relative(path.steps) for path in query.partition)
+        clauses.append(f"PARTITION BY {paths}")
+    if query.strategy is not None:
+        chosen = (query.strategy.selection, query.strategy.choosing)
+        clauses.append(" ".join(["USING", *filter(None, chosen)]))
+    clauses += _judged(query.where, query.within)
+    if query.wait is not None:
+        clauses.append(f"WAIT {_window(query.wait)}")
+    over = query.over
+    if over is not None:
+        window = f"OVER {_window(over.window)}"
+        if over.keys:
+            keys = ", ".join(_expression(key, 0, False) for key in over.keys)
+            window = f"GROUP BY {keys} {window}"
+        if over.having is not None:
+            window += f" HAVING {_expression(over.having, 0, False)}"
+        clauses.append(window)
+    return "".join(newline + clause for clause in clauses)
+
+
+def _judged(where: ast.Expr | None, within: ast.Duration | None) -> list[str]:
+    clauses = []
+    if where is not None:
+        clauses.append(f"WHERE {_expression(where, 0, False)}")
+    if within is not None:
+        clauses.append(f"WITHIN {_window(within)}")
+    return clauses
 
 
 def _publish(query: ast.Query, newline: str) -> str:
-    return "" if query.publish is None else f"{newline}PUBLISH {query.publish}"
+    if query.publish is None:
+        return ""
+    return f"{newline}PUBLISH {query.publish}" + (" AT END" if query.at_end else "")
 
 
 # -- patterns --------------------------------------------------------------------------------
 
 
 def _pattern(pattern: ast.Pattern, newline: str) -> str:
-    if isinstance(pattern, ast.Block):
-        return pattern.stream + _steps(pattern.steps)
-    if isinstance(pattern, ast.Nested):
-        query = pattern.query
-        select = "*" if query.select is None else _select(query.select)
-        inner = f"SELECT {select} FROM {_pattern(query.pattern, ' ')}{_bounds(query, ' ')}"
-        # The text of a nested query identifies its stream, so it keeps its literals.
-        return f"({_plain(inner + _publish(query, ' '))}){_steps(pattern.steps)}"
-    right = _pattern(pattern.right, newline)
-    if isinstance(pattern.right, ast.Join):
-        right = f"({right})"
-    braces = []
-    if pattern.predicate is not None:
-        text = _expression(pattern.predicate, 0, False)
+    match pattern:
+        case ast.Block():
+            return pattern.stream + _steps(pattern.steps)
+        case ast.Nested():
+            query = pattern.query
+            select = "*" if query.select is None else _select(query.select)
+            inner = f"SELECT {select} FROM {_pattern(query.pattern, ' ')}{_bounds(query, ' ')}"
+            # The text of a nested query identifies its stream, so it keeps its literals.
+            return f"({_plain(inner + _publish(query, ' '))}){_steps(pattern.steps)}"
+        case ast.Alternatives():
+            return f"{newline}OR ".join(_pattern(each, newline) for each in pattern.branches)
+        case ast.Negation():
+            return f"NOT {_term(pattern.pattern, newline)}"
+        case ast.Group():
+            return f"({_pattern(pattern.pattern, newline)}){_quantifier(pattern)}"
+        case ast.Parenthesis():
+            clauses = "".join(" " + each for each in _judged(pattern.where, pattern.within))
+            return f"({_pattern(pattern.pattern, newline)}{clauses})"
+    braces = _fold_braces(pattern) if isinstance(pattern, ast.Fold) else _braces(pattern)
+    operator = "FOLD" if isinstance(pattern, ast.Fold) else str(pattern.kind)
+    if braces:
+        operator += f" {{{braces}}}"
+    left, right = _pattern(pattern.left, newline), _term(pattern.right, newline)
+    return f"{left}{newline}{operator} {right}"
+
+
+def _term(pattern: ast.Pattern, newline: str) -> str:
+    """An operand on the right of an operator or of NOT."""
+    text = _pattern(pattern, newline)
+    return f"({text})" if isinstance(pattern, ast.Join) else text
+
+
+def _quantifier(group: ast.Group) -> str:
+    match group.least, group.most:
+        case 0, None:
+            return "*"
+        case 1, None:
+            return "+"
+        case least, None:
+            return f"{{{least},}}"
+        case least, most:
+            return f"{{{least}}}" if least == most else f"{{{least},{most}}}"
+
+
+def _braces(join: ast.Join) -> str:
+    parts = []
+    if join.predicate is not None:
+        text = _expression(join.predicate, 0, False)
         # A lone name or number in braces is a window.
-        alone = pattern.predicate
+        alone = join.predicate
         lone = isinstance(alone, ast.Number) or (isinstance(alone, ast.Path) and not alone.steps)
-        braces.append(f"({text})" if lone else text)
-    if pattern.window is not None:
-        braces.append(_window(pattern.window))
-    operator = f"{pattern.kind} {{{', '.join(braces)}}}" if braces else pattern.kind
-    return f"{_pattern(pattern.left, newline)}{newline}{operator} {right}"
+        parts.append(f"({text})" if lone else text)
+    if join.window is not None:
+        parts.append(_window(join.window) + (" AFTER" if join.after else ""))
+    return ", ".join(parts)
+
+
+def _fold_braces(fold: ast.Fold) -> str:
+    """The first comma is always written."""
+    both = (fold.filter, fold.proceed)
+    conditions = ["" if part is None else _expression(part, 0, False) for part in both]
+    iterations = [
+        f"{_expression(each.expr, 0, False)} AS {each.variable} FROM "
+        + _expression(each.initial, 0, False)
+        for each in fold.iterations
+    ]
+    return ", ".join([*conditions, *iterations]).rstrip(" ")
 
 
 def _steps(steps: tuple[ast.Step, ...]) -> str:

@@ -1,0 +1,459 @@
+"""Patterns: blocks, their operators, negation, groups, parentheses, and windows.
+
+In: a cursor at the first token of a pattern. Out: an `ast.Pattern`, the cursor behind it.
+Parentheses around patterns of blocks with JOIN and FOLLOWED BY leave only the form of the tree;
+around anything else they stay, as they delimit a list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal, NoReturn
+
+from xscl import ast
+from xscl.errors import Span
+from xscl.syntax import stream_names
+from xscl.syntax.durations import LONGEST, MOST_DIGITS, UNITS, microseconds
+from xscl.syntax.foreign import CLAUSE, PATTERN, Habits
+from xscl.syntax.lexer import VARIABLE_WORD, Failure
+from xscl.syntax.nearest import did_you_mean
+from xscl.syntax.parser_constructor import ConstructorParser
+from xscl.syntax.parser_expression import BINDING_POWER
+
+#: Words that begin a clause or an operator. No stream and no window can have such a name.
+RESERVED = frozenset(
+    [
+        *("AND", "BY", "FOLLOWED", "FROM", "INFINITY", "JOIN", "LET", "NOT", "OR"),
+        *("PUBLISH", "SELECT", "WHERE", "WITHIN"),
+        *("FOLD", "GROUP", "NEXT", "OVER", "PARTITION", "USING"),
+    ]
+)
+
+#: The clauses of a query by their first words, in order.
+CLAUSES = {
+    "PARTITION": "PARTITION BY",
+    "USING": "USING",
+    "WHERE": "WHERE",
+    "WITHIN": "WITHIN",
+    "WAIT": "WAIT",
+    "GROUP": "GROUP BY",
+    "OVER": "OVER",
+    "HAVING": "HAVING",
+    "PUBLISH": "PUBLISH",
+}
+_JUDGED = ("WHERE", "WITHIN")
+
+_BRACES = "the predicate and the window of a join stand in braces: {x = y, 2 days}"
+_FOLD = "FOLD {filter, condition, n + 1 AS n FROM 0}: both parts may be empty, FOLD {, }"
+_NO_HINTS: Mapping[str, str] = {}
+#: Hints for a keyword in the place of a block.
+_NO_STREAM = {
+    **dict.fromkeys(CLAUSES, "clauses follow the whole pattern, without a ; between them"),
+    "FROM": "a query is SELECT what FROM pattern",
+    "AND": _BRACES,
+    **dict.fromkeys(
+        ["JOIN", "FOLLOWED", "BY", "NEXT", "FOLD", "OR"],
+        "a block stands on either side of JOIN, FOLLOWED BY, NEXT, FOLD and OR",
+    ),
+}
+_AFTER_NAME = re.compile(r"[ \t\r\n]+AFTER[ \t\r\n]*\}", re.IGNORECASE)
+
+MAX_JOINS = 64
+MOST_ELEMENTS = 1_000
+"""The largest number of a quantifier."""
+
+
+class PatternParser(ConstructorParser):
+    joins = 0
+
+    def query(self) -> ast.Query:
+        """A query in parentheses; a subclass parses it, as queries and patterns nest."""
+        raise NotImplementedError
+
+    # -- chains ---------------------------------------------------------------------------
+
+    def pattern(self) -> ast.Pattern:
+        start = self.start
+        branches = [self._chain()]
+        while self.keyword() == "OR":
+            self._count()
+            self.advance()
+            branches.append(self._chain())
+        if len(branches) == 1:
+            return branches[0]
+        return ast.Alternatives(tuple(branches), span=self.span(start))
+
+    def _chain(self) -> ast.Pattern:
+        start = self.start
+        left = self.term()
+        while True:
+            word = self.keyword()
+            kind: Literal["JOIN", "FOLLOWED BY", "NEXT"]
+            if word == "FOLLOWED":
+                self.advance()
+                self.expect_word("BY", "the operator is FOLLOWED BY")
+                kind = "FOLLOWED BY"
+            elif word == "JOIN" or word == "NEXT":
+                self.advance()
+                kind = "JOIN" if word == "JOIN" else "NEXT"
+            elif word == "FOLD":
+                self._count()
+                left = self._fold(left, start)
+                continue
+            else:
+                return left
+            self._count()
+            predicate: ast.Expr | None = None
+            window: ast.Duration | None = None
+            after = False
+            if self.kind == "{":
+                predicate, window, after = self._braces(kind)
+            right = self.term()
+            span = self.span(start)
+            left = ast.Join(kind, left, right, predicate, window, after, span=span)
+
+    def _count(self) -> None:
+        self.joins += 1
+        if self.joins > MAX_JOINS:
+            self.fail("too-deep", f"more than {MAX_JOINS} joins in one query", final=True)
+
+    def _fold(self, left: ast.Pattern, start: int) -> ast.Fold:
+        self.advance()
+        if self.kind != "{":
+            self.unexpected('"{"', f"the braces of FOLD are always written: {_FOLD}")
+        filter, proceed, iterations = self._fold_braces()
+        right = self.term()
+        span = self.span(start)
+        return ast.Fold(left, right, filter, proceed, tuple(iterations), span=span)
+
+    # -- terms ----------------------------------------------------------------------------
+
+    def term(self) -> ast.Pattern:
+        start = self.start
+        if self.keyword() != "NOT":
+            return self._positive()
+        self.advance()
+        if self.keyword() == "NOT":
+            hint = "leave both out: what must be there is written without NOT"
+            self.fail("negation-nesting", "NOT stands inside NOT", hint=hint)
+        return ast.Negation(self._positive(), span=self.span(start))
+
+    def _positive(self) -> ast.Pattern:
+        if self.kind == "(":
+            return self._parenthesis()
+        start = self.start
+        stream = "S"
+        if self.kind == "word":
+            upper = self.value.upper()
+            if upper == "SELECT":
+                self.unexpected("a block", "a query inside a pattern stands in parentheses")
+            if self.ahead() == ":":
+                self.refuse_address()
+            stream = self.stream_name("a block, such as S//item", _NO_STREAM, PATTERN)
+        if self.kind != "/" and self.kind != "//":
+            self._no_path(start, stream)
+        steps = self.steps(binding=True)
+        return ast.Block(stream, steps, span=self.span(start))
+
+    def _no_path(self, start: int, stream: str) -> NoReturn:
+        """Fail where the path of a block is missing, with or without a stream before it."""
+        self._refuse_title(start)
+        hint = None
+        if self.kind not in ("end", ";", ")"):
+            hint = "a query begins with SELECT, a block or a label: q1: S//item"
+            if self.joins:
+                hint = _BRACES
+        if start == self.start:
+            self.unexpected("a block, such as S//item", hint, PATTERN)
+        if self.kind not in BINDING_POWER:
+            hint = "a path begins with / or //, as in S//item"
+        if self.kind == "word":
+            hint = did_you_mean(stream.upper(), ("SELECT", "LET")) or hint
+            if self.ahead() in ("/", ":"):
+                hint = "a label is one name and a colon, as in q1: S//item"
+        elif self.kind == "=" and not self.joins:
+            hint = "LET T1 = 2 days defines a window, and q1: S//item labels a query"
+        self.unexpected("a path", hint, PATTERN)
+
+    def refuse_address(self) -> None:
+        """Fail if there is the address of a feed in the place of its stream."""
+        found = stream_names.address(self.text, self.start)
+        if found is not None:
+            url, end = found
+            place = Span(self.source, self.start, end)
+            message = "an address is no name of a stream"
+            self.fail("syntax", message, place, stream_names.address_hint(url))
+
+    def _refuse_title(self, start: int) -> None:
+        """Fail if there is the title or the quoted address of a feed in the place of its stream."""
+        if self.kind == "string":
+            self.refuse_address()
+        if self.kind not in ("word", "string", "number", "bad", ":"):
+            return
+        found = stream_names.title(self.text, start)
+        if found is not None:
+            name, end = found
+            place = Span(self.source, start, end)
+            begins = place.column == 1 and self.kind != "string"
+            message = f"the name of a stream has no blanks and no quotation marks: {name}"
+            self.fail("syntax", message, place, stream_names.title_hint(name, begins))
+
+    def _parenthesis(self) -> ast.Pattern:
+        start = self.start
+        self.deeper()
+        self.advance()
+        inner: ast.Query | ast.Pattern
+        habits = None
+        where: ast.Expr | None = None
+        within: ast.Duration | None = None
+        if self.keyword() == "SELECT":
+            inner = self.query()
+        else:
+            inner = self.pattern()
+            habits = PATTERN
+            where, within = self._judged()
+        self.close(")", start, habits=habits)
+        self.depth -= 1
+        if isinstance(inner, ast.Query):
+            steps: tuple[ast.Step, ...] = ()
+            if self.kind == "/" or self.kind == "//":
+                steps = self.steps(binding=True)
+            return ast.Nested(inner, steps, span=self.span(start))
+        if self.kind in ("+", "*", "{"):
+            if where is not None or within is not None:
+                hint = "put parentheses around it: ((S/a FOLLOWED BY S/b WITHIN 2))+"
+                self.unexpected("an operator or the end of the pattern", hint, _NO_HABITS)
+            return self._repeated(bare(inner), start)
+        if self.kind in ("/", "//"):
+            self.unexpected(
+                "an operator or the end of the pattern", "only (SELECT ...) is followed by a path"
+            )
+        if where is None and within is None and (_is_plain(inner) or _delimits(inner)):
+            return inner
+        return ast.Parenthesis(inner, where, within, span=self.span(start))
+
+    def _judged(self) -> tuple[ast.Expr | None, ast.Duration | None]:
+        """WHERE and WITHIN inside parentheses."""
+        where: ast.Expr | None = None
+        within: ast.Duration | None = None
+        if self.keyword() == "WHERE":
+            self.advance()
+            where = self.predicate()
+        if self.keyword() == "WITHIN":
+            self.advance()
+            within = self.duration()
+        word = self.keyword()
+        if word in _JUDGED:
+            self.fail("clause-order", f"{word} comes too late", hint="the order is WHERE, WITHIN")
+        if word in CLAUSES:
+            self.unexpected('")"', f"{CLAUSES[word]} needs a query: (SELECT * FROM ...)")
+        return where, within
+
+    def _repeated(self, inner: ast.Pattern, start: int) -> ast.Group:
+        """A group, the cursor at its quantifier."""
+        begins = self.start
+        if self.accept("+"):
+            least, most = 1, None
+        elif self.accept("*"):
+            least, most = 0, None
+        else:
+            least, most = self._range()
+        place = self.span(begins)
+        if most is not None and most < max(least, 1):
+            reason = "nothing could be taken" if most == 0 else f"{most} is less than {least}"
+            self.report("bad-quantifier", f"this quantifier allows no group: {reason}", place)
+            most = max(least, 1)
+        return ast.Group(inner, least, most, span=self.span(start), quantifier_span=place)
+
+    def _range(self) -> tuple[int, int | None]:
+        """`{n}`, `{n,}` or `{n,m}`."""
+        self.advance()
+        least = self._number_of_elements()
+        most: int | None = least
+        if self.accept(","):
+            most = None if self.kind == "}" else self._number_of_elements()
+        if self.kind != "}":
+            self.unexpected(
+                '"}"', "a quantifier is {3}, {2,5} or {2,}; braces of an operator follow it"
+            )
+        self.advance()
+        return least, most
+
+    def _number_of_elements(self) -> int:
+        if self.kind != "number":
+            self.unexpected("a number", "a quantifier is +, *, {3}, {2,5} or {2,}", _NO_HABITS)
+        value = self.value
+        if not value.isdigit() or len(value) > MOST_DIGITS or int(value) > MOST_ELEMENTS:
+            message = f"a quantifier is a whole number up to {MOST_ELEMENTS}"
+            self.fail("bad-quantifier", message)
+        self.advance()
+        return int(value)
+
+    # -- braces ---------------------------------------------------------------------------
+
+    def _braces(self, kind: str) -> tuple[ast.Expr | None, ast.Duration | None, bool]:
+        """`{predicate, window AFTER}`: all parts and the comma are optional."""
+        start, depth = self.start, self.depth
+        predicate: ast.Expr | None = None
+        window: ast.Duration | None = None
+        after = False
+        self.advance()
+        try:
+            if self.kind not in (",", "}") and not self._at_window():
+                predicate = self.predicate()
+            comma = self.accept(",")
+            if self.kind != "}":
+                if not comma and self.kind not in ("word", "number"):
+                    self.unexpected('an operator, ",", a window or "}"')
+                window = self.duration()
+                after = self._after(kind)
+            if self.kind != "}":
+                self.unexpected(
+                    '"}"', "the braces hold a predicate, then a window: {x = y, 2 days}"
+                )
+            self.advance()
+        except Failure as failure:
+            self.recover(failure, start, "{", "}")
+            self.depth = depth
+        return predicate, window, after
+
+    def _after(self, kind: str) -> bool:
+        """AFTER behind a window."""
+        if self.keyword() != "AFTER":
+            return False
+        if kind == "JOIN":
+            message = "a JOIN has no order, so nothing comes after anything"
+            hint = "leave AFTER out: the window bounds the whole duration"
+            self.report("after-join", message, self.here(), hint)
+        self.advance()
+        return True
+
+    def _at_window(self) -> bool:
+        """Whether the braces hold a window only: a lone name, or a number that is no operand."""
+        if self.kind == "word":
+            return self.ahead() in ("}", ",") or bool(_AFTER_NAME.match(self.text, self.end))
+        if self.kind != "number":
+            return False
+        here = self.end
+        start, value = self.start, self.value
+        self.advance()
+        operand = BINDING_POWER.get(self.keyword() or self.kind) is not None
+        self.kind, self.value, self.start, self.end = "number", value, start, here
+        return not operand
+
+    def _fold_braces(self) -> tuple[ast.Expr | None, ast.Expr | None, list[ast.Iteration]]:
+        """`{filter, condition, expr AS variable FROM expr, ...}`, the first comma always."""
+        start, depth = self.start, self.depth
+        filter: ast.Expr | None = None
+        proceed: ast.Expr | None = None
+        iterations: list[ast.Iteration] = []
+        self.advance()
+        try:
+            if self.kind not in (",", "}"):
+                filter = self.predicate()
+            self.expect(",", _FOLD)
+            if self.kind not in (",", "}"):
+                proceed = self.predicate()
+            while self.accept(","):
+                iterations.append(self._iteration())
+            if self.kind != "}":
+                self.unexpected('"," or "}"', _FOLD)
+            self.advance()
+        except Failure as failure:
+            self.recover(failure, start, "{", "}")
+            self.depth = depth
+        return filter, proceed, iterations
+
+    def _iteration(self) -> ast.Iteration:
+        start = self.start
+        expr = self.predicate()
+        self.expect_word("AS", _FOLD)
+        place = self.here()
+        found = VARIABLE_WORD.of(self.text).match(self.text, self.start)
+        if self.kind != "word" or found is None or found.end() != self.end:
+            self.unexpected("a variable", _FOLD)
+        variable = self.value
+        self.advance()
+        self.expect_word("FROM", f"what it begins with is written FROM: {_FOLD}")
+        initial = self.predicate()
+        return ast.Iteration(expr, variable, initial, span=self.span(start), variable_span=place)
+
+    # -- windows --------------------------------------------------------------------------
+
+    def duration(self) -> ast.Duration:
+        start = self.start
+        if self.kind == "word":
+            name = self.value
+            if name.upper() == "INFINITY":
+                self.advance()
+                return ast.Duration(None, span=self.span(start))
+            self.expect_name("a window", habits=CLAUSE)
+            return ast.Duration(None, name, span=self.span(start))
+        if self.kind != "number":
+            self.unexpected(
+                "a window", "a window is written 2 days, 1.5 h, 500 ms, INFINITY or NAME", CLAUSE
+            )
+        digits = self.value
+        self.advance()
+        unit = "s"
+        if self.kind == "word" and self.value.upper() not in (*RESERVED, *CLAUSES, "AFTER"):
+            unit = self._unit()
+        value = microseconds(digits, unit) if len(digits) <= MOST_DIGITS else LONGEST + 1
+        span = self.span(start)
+        if value is None:
+            self.report("bad-duration", "a window is a whole number of microseconds", span)
+        elif value > LONGEST:
+            self.report("bad-duration", "this window is too long", span, "write INFINITY")
+        return ast.Duration(value or 0, span=span)
+
+    def _unit(self) -> str:
+        unit = self.value.lower()
+        if unit not in UNITS:
+            known = did_you_mean(unit, UNITS) or "the units are ms, s, min, h, day and week"
+            self.report("bad-duration", f"{self.found()} is no unit of time", self.here(), known)
+            unit = "s"
+        self.advance()
+        return unit
+
+    # -- words ----------------------------------------------------------------------------
+
+    def expect_word(self, word: str, hint: str | None = None) -> None:
+        if self.keyword() != word:
+            self.unexpected(word, hint)
+        self.advance()
+
+    def stream_name(
+        self, what: str, hints: Mapping[str, str] = _NO_HINTS, habits: Habits | None = None
+    ) -> str:
+        self.not_reserved("a stream", hints if self.ahead() != "/" else _NO_HINTS)
+        return self.expect_name(what, hints.get(self.kind), habits)
+
+    def not_reserved(self, what: str, hints: Mapping[str, str] = _NO_HINTS) -> None:
+        word = self.keyword()
+        if word in RESERVED:
+            message = f"{self.value} is a keyword and cannot be the name of {what}"
+            self.fail("reserved-word", message, hint=hints.get(word))
+
+
+_NO_HABITS = Habits({}, {})
+
+
+def bare(pattern: ast.Pattern) -> ast.Pattern:
+    """A pattern without parentheses around all of it that hold no clause."""
+    if isinstance(pattern, ast.Parenthesis) and pattern.where is None and pattern.within is None:
+        return pattern.pattern
+    return pattern
+
+
+def _is_plain(pattern: ast.Pattern) -> bool:
+    """Whether parentheses around a pattern change nothing but the form of the tree."""
+    if isinstance(pattern, ast.Join):
+        joins = pattern.kind != "NEXT" and not pattern.after
+        return joins and _is_plain(pattern.left) and _is_plain(pattern.right)
+    return isinstance(pattern, ast.Block | ast.Nested)
+
+
+def _delimits(pattern: ast.Pattern) -> bool:
+    """Whether a pattern is in parentheses already."""
+    return isinstance(pattern, ast.Parenthesis | ast.Group)
