@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from broker.model import RESERVED
 from broker.service.core.answers import Accepted, Posted
@@ -50,6 +50,10 @@ class Intake:
         """
         if not stream or not documents:
             raise Invalid("a stream has a name, and there is at least one document", "stream")
+        published = self.core.engine.catalog.published
+        for document in documents:
+            if document.source is not None:
+                _check_source(document.source, stream, published)
         now = self.core.now()
         # Default timestamps are a microsecond apart, so that they keep the order of the documents.
         return self.take(
@@ -89,6 +93,21 @@ class Intake:
         available = free(self.core.state)
         if available < self._settings.min_free:
             raise DiskFull(f"{available >> 20:,} MiB are free on the disk: too few to accept more")
+
+
+def _check_source(source: str, stream: str, published: Container[str]) -> None:
+    """Raises Invalid for a source that is another's: a document that is still to come from there
+    would be dropped as a duplicate of one with its id, and one that is there be replaced."""
+    own = f"post:{stream}"
+    if "://" in source:
+        why = "sources with :// are feeds"
+    elif source.startswith("post:") and source != own:
+        why = f"sources that begin with post: are streams, and this one is {own}"
+    elif source.startswith(RESERVED) or source in published:
+        why = "it is a stream that the broker publishes"
+    else:
+        return
+    raise Invalid(f"the source {source!r} is not yours: {why}", "source")
 
 
 def _row(stream: str, document: Posted, now: int, line: int) -> DocumentRow:

@@ -147,6 +147,14 @@ class Server(Section):
     with it"""
     max_body: Size = 10_000_000
     """largest body of a request"""
+    head_timeout: Duration = 15 * _SECOND
+    """time in which the head of a request must come, also of the first one on a connection"""
+    body_timeout: Duration = 30 * _SECOND
+    """time in which each 64 KiB of a body must come, or the rest of it"""
+    connections: Count = 4_000
+    """connections at once; fewer where the process may not open so many files"""
+    client_connections: Count = 2_000
+    """connections at once from one address"""
 
     @model_validator(mode="after")
     def _guarded(self) -> Server:

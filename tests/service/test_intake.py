@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from broker.service.core.core import Core
 from broker.service.core.errors import Busy, DiskFull, Draining, Invalid, TooLarge
 from broker.service.intake import MAX_DOCUMENT_BYTES, Intake, read_lines
 from feeds.spool import read_rows
+from tests.service.api_harness import serving
 from tests.service.data import order, settings
 
 
@@ -136,3 +138,33 @@ def test_lines_that_are_wrong_say_where(line: bytes, reason: str) -> None:
     with pytest.raises(Invalid, match=f"^{reason}") as caught:
         read_lines(b'{"xml": "<a/>"}\n\n' + line)
     assert caught.value.line == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "stream", "allowed"),
+    [
+        ("press", "S", True),
+        ("post:S", "S", True),
+        ("post:T", "S", False),
+        ("https://news.example/feed", "S", False),
+        ("broker.events", "S", False),
+        ("pairs", "S", False),
+        ("pairs2", "S", True),
+    ],
+)
+def test_nobody_takes_the_ids_of_another_source(
+    tmp_path: Path, source: str, stream: str, allowed: bool
+) -> None:
+    with serving(tmp_path / "state") as running:
+        text = "p: SELECT * FROM S//a->x JOIN {x = y} S//b->y PUBLISH pairs"
+        assert running.subscribe(text).is_success
+        line = json.dumps({"xml": "<a/>", "id": "1", "source": source})
+        answer = running.http.post(
+            f"/v1/streams/{stream}/documents",
+            content=line.encode(),
+            headers={"Content-Type": "application/x-ndjson"},
+        )
+        assert answer.status_code == (202 if allowed else 422), answer.text
+        if not allowed:
+            (cause,) = answer.json()["errors"]
+            assert cause["where"] == "source"

@@ -18,6 +18,7 @@ from fastapi.security import HTTPBearer
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.types import ASGIApp
 
+from broker.model import MICROSECONDS
 from broker.service.api import (
     bulk,
     channels,
@@ -33,6 +34,7 @@ from broker.service.api.common import KEEP_ALIVE, Context
 from broker.service.api.direct import Direct
 from broker.service.api.docs import HEADERS, page
 from broker.service.api.guard import Guard, Rules, own_hosts
+from broker.service.api.protocol import Connections
 from broker.service.api.replies import MatchReply
 from broker.service.api.waiting import Waiting
 from broker.service.service import Service
@@ -82,6 +84,12 @@ class Api:
             metrics_token=secret.get_secret_value() if secret else None,
             hosts=own_hosts(server.host, server.public_url),
             max_body=server.max_body,
+        )
+        self.connections = Connections(
+            server.head_timeout / MICROSECONDS,
+            server.body_timeout / MICROSECONDS,
+            server.connections,
+            server.client_connections,
         )
         context = Context(service, self.waiting, rules, keep_alive)
         service.metrics.read_from(service.figures, self.waiting.__len__)

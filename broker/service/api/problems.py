@@ -34,6 +34,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "unauthorized": (401, "The token is missing or wrong"),
     "not-found": (404, "There is no such thing"),
     "method-not-allowed": (405, "The method is not possible here"),
+    "too-slow": (408, "The request did not come in time"),
     "conflict": (409, "It does not go together with what is there"),
     "too-large": (413, "The request is too large"),
     "unsupported-media-type": (415, "The body has the wrong type"),
@@ -44,6 +45,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "internal": (500, "The service failed"),
     "starting": (503, "The service is starting"),
     "draining": (503, "The service is stopping"),
+    "too-many-connections": (503, "There are too many connections"),
     "disk-full": (507, "The disk is nearly full"),
 }
 """Code of each kind of problem (its `type` is PREFIX and the code), its status and title."""
@@ -287,6 +289,7 @@ _EXAMPLES = {
     "malformed": "not JSON: Expecting value, line 1 column 1",
     "unauthorized": "send the header Authorization: Bearer TOKEN, with the token of …",
     "not-found": "no subscription 'same-page'",
+    "too-slow": "the head did not come within 15 s (server.head_timeout)",
     "conflict": "channel 'desk' is of another kind",
     "too-large": "more than 10 MB",
     "unsupported-media-type": "the body must be of the type application/json",
@@ -295,5 +298,6 @@ _EXAMPLES = {
     "backlog-full": "100,000 documents are waiting",
     "starting": "subscriptions are being loaded",
     "draining": "the service is stopping",
+    "too-many-connections": "there are 4,000 connections already (server.connections)",
     "disk-full": "90 MB are free, 100 MB must be",
 }

@@ -52,12 +52,12 @@ def answering(
     """
     import uvicorn
 
-    from broker.service.api.protocol import BoundedProtocol
+    from broker.service.api.protocol import bounded
 
     config = uvicorn.Config(
         api.app,
         loop="uvloop",
-        http=BoundedProtocol,
+        http=bounded(api.connections),
         log_config=None,
         access_log=False,
         server_header=False,
