@@ -33,36 +33,38 @@ _BELIEVED = 3_600_000_000
 
 class WallClock:
     """The wall clock, corrected for jumps. `steady` is a monotonic clock; both count in
-    microseconds."""
+    microseconds. `believed` may be called from any thread."""
 
     def __init__(self, steady: Callable[[], int]) -> None:
         self.steady = steady
-        self._told: int | None = None
-        self._at = 0
+        self._reading: tuple[int, int] | None = None
+        """The last believed reading of the wall clock, and the steady clock's then."""
         self._jump = 0
         self._since = 0
 
     def believed(self) -> int:
         """The time by the last believed reading and the steady clock; UNBOUNDED without a
         reading."""
-        return UNBOUNDED if self._told is None else self._told + self.steady() - self._at
+        reading = self._reading
+        return UNBOUNDED if reading is None else reading[0] + self.steady() - reading[1]
 
     def correct(self, now: int | None) -> int:
         """The believed time when the machine's clock says `now`; UNBOUNDED for None."""
         if now is None:
             return UNBOUNDED
         at = self.steady()
-        if self._told is None:
-            self._told, self._at = now, at
+        if self._reading is None:
+            self._reading = now, at
             return now
-        expected = self._told + at - self._at
+        told, when = self._reading
+        expected = told + at - when
         jump = now - expected
         if abs(jump) > _TOLERANCE:
             if not self._jump or abs(jump - self._jump) > _TOLERANCE:
                 self._jump, self._since = jump, at
             if at - self._since < _BELIEVED:
                 return expected
-        self._told, self._at, self._jump = now, at, 0
+        self._reading, self._jump = (now, at), 0
         return now
 
 

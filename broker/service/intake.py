@@ -54,7 +54,7 @@ class Intake:
         for document in documents:
             if document.source is not None:
                 _check_source(document.source, stream, published)
-        now = self.core.now()
+        now = self.core.believed()
         # Default timestamps are a microsecond apart, so that they keep the order of the documents.
         return self.take(
             [_row(stream, document, now + n, n + 1) for n, document in enumerate(documents)]

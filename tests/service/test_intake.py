@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.model import MICROSECONDS
 from broker.service.core.answers import Posted
 from broker.service.core.core import Core
 from broker.service.core.errors import Busy, DiskFull, Draining, Invalid, TooLarge
@@ -168,3 +169,29 @@ def test_nobody_takes_the_ids_of_another_source(
         if not allowed:
             (cause,) = answer.json()["errors"]
             assert cause["where"] == "source"
+
+
+def test_a_clock_that_has_just_jumped_dates_nothing(tmp_path: Path) -> None:
+    """Until the jump has lasted for an hour, time goes on from what was believed."""
+    wall, passed = 1_000_000.0, 0.0
+    core = Core(
+        settings(tmp_path / "state"), lambda: wall + passed, lambda: round(passed * MICROSECONDS)
+    )
+    intake = Intake(core, lambda: 1.0)
+
+    def dated() -> float:
+        last = intake.publish("S", [order(1)]).last
+        (row,) = read_rows(core.spool.path, last - 1, last)
+        return row.timestamp / MICROSECONDS
+
+    try:
+        assert dated() == 1_000_000.0
+        core.engine.tick(core.now())
+        wall, passed = wall + 10 * 365 * 86_400, 30.0
+        core.engine.tick(core.now())
+        assert dated() == 1_000_030.0
+        passed = 3_700.0
+        core.engine.tick(core.now())
+        assert dated() == wall + 3_700.0
+    finally:
+        core.close()

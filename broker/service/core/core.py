@@ -23,7 +23,7 @@ import structlog
 from broker.delivery import Mailbox
 from broker.documents.witnessing import arrivals
 from broker.engine import Engine, steady_time
-from broker.model import Budgets, Limit
+from broker.model import UNBOUNDED, Budgets, Limit
 from broker.settings.schema import Settings
 from broker.shared_match import SharedMatch, count_matches
 from broker.state.store import DatabaseError, StateError, Store
@@ -151,6 +151,11 @@ class Core:
     def now(self) -> int:
         """The time of the wall clock in microseconds since 1970."""
         return int(self.clock() * 1_000_000)
+
+    def believed(self) -> int:
+        """The same, but for jumps of the clock that are not believed yet (`WallClock`)."""
+        believed = self.engine.wall.believed()
+        return self.now() if believed == UNBOUNDED else believed
 
     def waited(self, since: int | None) -> float | None:
         """The seconds since a time; None without one."""
