@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "xscl.stage1": ("xscl.normal", "xscl.kinds", "xscl.ast", "xscl.compact", "xscl.functions"),
     "xscl": ("xscl.ast", "xscl.check", "xscl.codes", "xscl.errors", "xscl.syntax"),
     "feeds": (),
+    "broker.advice": ("feeds", "xscl"),
     "broker.errors": (),
     "broker.model": ("broker.errors",),
     "broker.shared_match": ("broker.text", "broker.model"),
@@ -103,7 +104,7 @@ MAY_IMPORT = {
     ),
     "broker.service": (
         *("broker.service.pipeline", "broker.service.core", "broker.sources", "broker.delivery"),
-        *("broker.figures", "broker.backfill", "broker.engine", "broker.query"),
+        *("broker.figures", "broker.backfill", "broker.engine", "broker.query", "broker.advice"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
     ),
     "broker.service.api": (
@@ -116,14 +117,14 @@ MAY_IMPORT = {
         *("broker.spark", "broker.local", "broker.sources", "broker.delivery"),
         *("broker.documents", "broker.query", "broker.settings"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
-        *("broker.shared_match", "broker.runs"),
+        *("broker.shared_match", "broker.runs", "broker.advice"),
     ),
     "broker.cli.feeds": (
         *("broker.cli", "broker.service", "broker.text", "broker.model", "feeds"),
     ),
     "broker.cli.remote": (
         *("broker.cli", "broker.service.core", "broker.service", "broker.delivery"),
-        *("broker.text", "broker.model", "feeds", "xscl"),
+        *("broker.text", "broker.model", "broker.advice", "feeds", "xscl"),
     ),
 }
 """What a room imports of the other rooms. `xscl` alone means the whole of it."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xscl
+from broker import advice
 from broker.cli.progress import Work
 from broker.cli.query_files import MANY, check_queries
 from broker.cli.shared import Failed, console, plural, suspended
@@ -44,7 +45,7 @@ def open_broker(
             f"broker serve --state {state}, broker subscribe and broker publish"
         )
     program = check_queries(files)
-    for warning in program.warnings:
+    for warning in advice.warnings(program):
         console.print(warning.render())
     if not program.queries:
         raise Failed("the query files hold no query")

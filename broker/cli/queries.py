@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 import xscl
+from broker import advice
 from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.shared import console, plural
 from broker.query.prepared import compile_query, not_matched
@@ -30,7 +31,7 @@ def check(queries: tuple[Path, ...]) -> None:
         raise xscl.XsclError(refused)
     for query in program.queries:
         compile_query(query)
-    for warning in program.warnings:
+    for warning in advice.warnings(program):
         console.print(warning.render())
     count = len(program.queries)
     console.print(f"{plural(count, 'query', 'queries')}, no errors")

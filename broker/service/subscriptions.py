@@ -14,7 +14,7 @@ from typing import Literal
 import structlog
 
 import xscl
-from broker import backfill
+from broker import advice, backfill
 from broker.delivery import Mailbox, Throttle
 from broker.model import UNBOUNDED, Limit, Registered, Status
 from broker.query.prepared import Compiled, compile_query
@@ -243,7 +243,7 @@ def _compile(text: str, name: str) -> tuple[list[Compiled], tuple[Diagnostic, ..
                 f" {LONGEST_ID:,}",
                 "text",
             )
-    return compiled, tuple(program.warnings)
+    return compiled, advice.warnings(program)
 
 
 def _check_variable(query: Compiled, variable: str) -> None:

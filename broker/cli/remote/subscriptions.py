@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import xscl
+from broker import advice
 from broker.cli.progress import Work, quiet_option
 from broker.cli.query_files import QUERY_PATH, check_queries, read_queries
 from broker.cli.remote.answers import object_of, objects_of
@@ -57,7 +58,7 @@ def _check(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> li
     """Parse and check the files before any request is sent. Raises XsclError."""
     files = read_queries(paths)
     program = check_queries(files)
-    for warning in program.warnings:
+    for warning in advice.warnings(program):
         console.print(warning.render())
     if not program.queries:
         raise Wrong("the query files hold no query")
