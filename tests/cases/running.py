@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -143,6 +144,7 @@ def check_pattern(case: CaseFiles, way: Way) -> None:
     assert told == case.expected["published"]
 
 
+@cache
 def _asked(case: CaseFiles, way: Way) -> tuple[Oracle, list[list[Found]]]:
     """The oracle, and what it finds at each document."""
     oracle = Oracle(case.lateness)

@@ -55,12 +55,13 @@ def read_documents(text: str) -> list[Document]:
 def run(query: str, documents: Sequence[Document]) -> tuple[list[Match], list[str]]:
     """The matches and the ids of what was kept aside, in one batch; one by one must be the same."""
     outcomes = []
-    for batches in ([list(documents)], [[d] for d in documents]):
+    ways = [[list(documents)], [[document] for document in documents]]
+    for batches in ways[: len(documents)]:
         with Broker() as broker:
             broker.subscribe(query)
             matches = [m for batch in batches for m in broker.process(batch)]
             outcomes.append((matches, [letter.id for letter in broker.dead_letters()]))
-    together, apart = outcomes
+    together, apart = outcomes[0], outcomes[-1]
     assert {m.id for m in together[0]} == {m.id for m in apart[0]}
     assert together[1] == apart[1]
     return together

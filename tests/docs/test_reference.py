@@ -11,7 +11,7 @@ from lxml import etree
 from broker import Document
 from feeds.item import Item
 from tests.docs.markdown import ROOT, Fence, Table, code, codes, section, tables
-from tests.docs.running import check_all, compile_all, matched, read_documents, selected
+from tests.docs.running import check_all, compile_all, matched, read_documents, run, selected
 from xscl import CODES, XsclError
 from xscl.codes import WARNINGS
 from xscl.functions.nodes import NODE_FUNCTIONS
@@ -52,8 +52,8 @@ def test_blocks(block: str, selects: str, note: str) -> None:
 
 @pytest.mark.parametrize(("filtered", "holds", "note"), rows("filter", "holds for", ""))
 def test_filters(filtered: str, holds: str, note: str) -> None:
-    found = [d.id for d in documents("Filters") if matched(code(filtered), d)]
-    assert found == codes(holds)
+    found = {match.documents[0].id for match in run(code(filtered), documents("Filters"))[0]}
+    assert [d.id for d in documents("Filters") if d.id in found] == codes(holds)
 
 
 def test_the_value_of_an_element() -> None:
@@ -129,10 +129,15 @@ def test_comparisons(comparison: str, answer: str) -> None:
 
 def holds(condition: str, truth: bool) -> None:
     """As a filter, as a predicate on one document, and as a residual, which SQL decides."""
-    assert matched(f"S/*[{condition}]", ANY) is truth
-    assert matched(f"S/*->x WHERE {condition}", ANY) is truth
-    assert matched(f"S/*[not({condition})]", ANY) is not truth
-    assert matched(f"S/*->x WHERE NOT ({condition})", ANY) is not truth
+    queries = {
+        "filter": f"S/*[{condition}]",
+        "predicate": f"S/*->x WHERE {condition}",
+        "not-filter": f"S/*[not({condition})]",
+        "not-predicate": f"S/*->x WHERE NOT ({condition})",
+    }
+    text = "; ".join(f"{name}: {query}" for name, query in queries.items())
+    found = {match.query for match in run(text, [ANY])[0]}
+    assert found == {name for name in queries if name.startswith("not-") is not truth}
 
 
 def test_windows() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -16,15 +17,22 @@ BOTH = f"tokenize(a, '{SEPARATORS}')", f"tokenize(b, '{SEPARATORS}')"
 
 def found(query: str, texts: list[str], memory: int = 1_000) -> set[tuple[int, ...]]:
     """The numbers of the documents of each match; each match comes once."""
+    return found_by_each([query], texts, memory)[0]
+
+
+def found_by_each(
+    queries: list[str], texts: list[str], memory: int = 1_000
+) -> list[set[tuple[int, ...]]]:
+    """The same for several queries, side by side."""
     documents = [
         Document(str(n), "S", float(n), f"<i><by>{text}</by></i>") for n, text in enumerate(texts)
     ]
     with Broker(memory=memory) as broker:
-        broker.subscribe(query)
+        broker.subscribe("; ".join(f"q{n}: {query}" for n, query in enumerate(queries)))
         matches = [m for document in documents for m in broker.process([document])]
-    told = [tuple(int(document.id) for document in match.documents) for match in matches]
+    told = [(m.query, tuple(int(document.id) for document in m.documents)) for m in matches]
     assert len(told) == len(set(told))
-    return set(told)
+    return [{docs for name, docs in told if name == f"q{n}"} for n in range(len(queries))]
 
 
 def tokens(text: str) -> set[str]:
@@ -46,50 +54,40 @@ def test_some_token_is_enough_and_under_not_none_may_be(seed: int, memory: int) 
     some, other = BOTH
     named = [tokens(text) for text in texts]
 
-    def query(predicate: str) -> str:
-        return f"q: S//i->x[./by->a] FOLLOWED BY {{{predicate}}} S//i->y[./by->b]"
-
-    def wanted(holds: object) -> set[tuple[int, ...]]:
-        return {(m, n) for m, n in pairs(texts) if holds(m, n)}  # type: ignore[operator]
-
     def is_one(m: int, n: int) -> bool:
         return texts[n] in named[m]
 
     def shared(m: int, n: int) -> bool:
         return bool(named[m] & named[n])
 
-    assert found(query(f"{some} = b"), texts, memory) == wanted(is_one)
-    assert found(query(f"{some} = {other}"), texts, memory) == wanted(shared)
-    assert found(query(f"NOT {some} = b"), texts, memory) == wanted(lambda m, n: not is_one(m, n))
-    assert found(query(f"{some} = b OR {some} = 'A'"), texts, memory) == wanted(
-        lambda m, n: is_one(m, n) or "A" in named[m]
-    )
-    assert found(query(f"{some} != b"), texts, memory) == wanted(
-        lambda m, n: bool(named[m] - {texts[n]})
-    )
-    assert found(query(f"{some} = number(b)"), texts, memory) == wanted(
-        lambda m, n: texts[n] in {"1", "2"} & named[m]
-    )
-    path = query(f"NOT tokenize(x/by, '{SEPARATORS}') = b")
-    assert found(path, texts, memory) == wanted(lambda m, n: not is_one(m, n))
     both = f"tokenize(concat(a, ', ', b), '{SEPARATORS}')"
-    assert found(query(f"{both} = 'A'"), texts, memory) == wanted(
-        lambda m, n: "A" in named[m] | named[n]
-    )
-    assert found(query(f"NOT {both} > 1"), texts, memory) == wanted(
-        lambda m, n: "2" not in named[m] | named[n]
-    )
-    assert found(query(f"{both} != {both}"), texts, memory) == wanted(
-        lambda m, n: len(named[m] | named[n]) > 1
-    )
-    assert found(query("tokenize('x, y', ',') = 'y'"), texts, memory) == wanted(lambda m, n: True)
-    assert found(query("tokenize('x, y', ',') = 'z'"), texts, memory) == set()
-    ones = found(f"q: S//i[tokenize(./by, '{SEPARATORS}') = 'A']", texts)
-    assert ones == {(n,) for n, each in enumerate(named) if "A" in each}
-    ones = found(f"q: S//i->x[./by->a] WHERE {some} = 'A'", texts)
-    assert ones == {(n,) for n, each in enumerate(named) if "A" in each}
-    ones = found(f"q: S//i[not(tokenize(./by, '{SEPARATORS}') = 'A')]", texts)
-    assert ones == {(n,) for n, each in enumerate(named) if "A" not in each}
+    joins: list[tuple[str, Callable[[int, int], bool]]] = [
+        (f"{some} = b", is_one),
+        (f"{some} = {other}", shared),
+        (f"NOT {some} = b", lambda m, n: not is_one(m, n)),
+        (f"{some} = b OR {some} = 'A'", lambda m, n: is_one(m, n) or "A" in named[m]),
+        (f"{some} != b", lambda m, n: bool(named[m] - {texts[n]})),
+        (f"{some} = number(b)", lambda m, n: texts[n] in {"1", "2"} & named[m]),
+        (f"NOT tokenize(x/by, '{SEPARATORS}') = b", lambda m, n: not is_one(m, n)),
+        (f"{both} = 'A'", lambda m, n: "A" in named[m] | named[n]),
+        (f"NOT {both} > 1", lambda m, n: "2" not in named[m] | named[n]),
+        (f"{both} != {both}", lambda m, n: len(named[m] | named[n]) > 1),
+        ("tokenize('x, y', ',') = 'y'", lambda m, n: True),
+        ("tokenize('x, y', ',') = 'z'", lambda m, n: False),
+    ]
+    alone: list[tuple[str, Callable[[set[str]], bool]]] = [
+        (f"S//i[tokenize(./by, '{SEPARATORS}') = 'A']", lambda own: "A" in own),
+        (f"S//i->x[./by->a] WHERE {some} = 'A'", lambda own: "A" in own),
+        (f"S//i[not(tokenize(./by, '{SEPARATORS}') = 'A')]", lambda own: "A" not in own),
+    ]
+    queries = [
+        f"S//i->x[./by->a] FOLLOWED BY {{{predicate}}} S//i->y[./by->b]" for predicate, _ in joins
+    ]
+    answers = found_by_each([*queries, *(query for query, _ in alone)], texts, memory)
+    for (predicate, holds), answer in zip(joins, answers, strict=False):
+        assert answer == {(m, n) for m, n in pairs(texts) if holds(m, n)}, predicate
+    for (query, passes), answer in zip(alone, answers[len(joins) :], strict=True):
+        assert answer == {(n,) for n, own in enumerate(named) if passes(own)}, query
 
 
 @pytest.mark.parametrize(
@@ -105,7 +103,7 @@ def test_some_token_is_enough_and_under_not_none_may_be(seed: int, memory: int) 
 )
 def test_filters_that_look_around_take_some_string(condition: str, numbers: set[int]) -> None:
     texts = ["A</by><by>A, B", "B, A</by><by>A", "1, 2</by><by>3"]
-    assert {number for (number,) in found(f"q: S//i[{condition}]", texts)} == numbers
+    assert {number for (number,) in found(f"S//i[{condition}]", texts)} == numbers
 
 
 def test_select_makes_an_element_of_each() -> None:
