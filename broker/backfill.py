@@ -159,16 +159,23 @@ class _Past:
 
 
 def _refuse_nested(queries: Sequence[Compiled]) -> None:
-    problems = [
-        Diagnostic(
-            "no-history",
-            f"{query.id} has a query in its FROM, for which there is no history",
-            query.resolved.query.span,
-            "publish the inner query as one of its own, and read its stream",
+    problems = []
+    for query in queries:
+        if query.shape.is_pattern:
+            what, hint = "is an event pattern", "register it without history"
+        elif query.nested:
+            what = "has a query in its FROM"
+            hint = "publish the inner query as one of its own, and read its stream"
+        else:
+            continue
+        problems.append(
+            Diagnostic(
+                "no-history",
+                f"{query.id} {what}, for which there is no history",
+                query.resolved.query.span,
+                hint,
+            )
         )
-        for query in queries
-        if query.nested
-    ]
     if problems:
         raise XsclError(problems)
 

@@ -39,6 +39,7 @@ from broker.model import (
     Subscribed,
     Suspension,
 )
+from broker.pattern.standing import Published
 from broker.query.prepared import Compiled
 from broker.results.contents import Contents
 from broker.results.matches import (
@@ -56,6 +57,8 @@ from broker.results.publisher import Plans
 from broker.results.undelivered import restored
 from broker.retention import Retained, Retention
 from broker.shared_match import SharedMatch
+from broker.standing.results import documents_of
+from broker.standing.standings import TRIES, Live, Standings
 from broker.state.outbox import Outbox
 from broker.state.progress import Progress
 from broker.state.relations import MatchRelations, StoredDocument
@@ -65,6 +68,7 @@ from broker.subscriptions.limits import Limits
 from broker.subscriptions.listing import Listing
 from broker.subscriptions.registry import Registry
 from broker.subscriptions.set_aside import set_aside
+from xscl.functions.texts import TextTooLong
 
 LATENESS = 7 * 86_400 * 1_000_000
 """Allowed lateness by default, in microseconds."""
@@ -145,7 +149,12 @@ class Engine:
             store, relations, progress, self.watermark, self.letter_table, flow=self._flow
         )
         self.admission.requested = self._requested
-        self.retention = Retention(store, relations, self.catalog, self.joiner, self.admission)
+        self.standings = Standings(
+            store, self.catalog, self.contents, self.watermark, self._budgets.combinations
+        )
+        self.retention = Retention(
+            store, relations, self.catalog, self.joiner, self.admission, self.standings
+        )
         self._batches = 0
         self._ticked = steady()
 
@@ -285,21 +294,28 @@ class Engine:
         """One try to apply a batch. Raises Again; tried again, documents come one by one, so that
         what each of them causes is known before the next one comes."""
         with self.store.transaction():
-            self._begin(again)
+            self._begin(again, believed)
             self.clock.start()
             admitted = self.admission.admit(arrivals.documents, believed, now, position)
             self.clock.lap("admit")
             found: list[Result] = []
             for run in _runs(admitted):
-                pieces = [[each] for each in run] if again else self.limits.pieces(run)
-                for piece in pieces:
+                for piece in self._pieces(run, again):
                     found += self._cascade(self._process(piece, arrivals, now), now)
+                    if self.standings and not piece[-1].revision:
+                        found += self._settle(piece[-1].document.doc, piece[-1].highest, now)
                     self._halt(now)
             matches = in_order(found)
             self.outbox.post(matches, {a.document.doc for a in admitted if a.revision})
             self._advance()
             self.clock.lap("store")
         return matches
+
+    def _pieces(self, run: list[Admitted], again: bool) -> Iterable[list[Admitted]]:
+        """A run in pieces that are searched at once."""
+        if again or (self.standings and self.limits):
+            return [[each] for each in run]
+        return self.limits.pieces(run)
 
     def history(self, documents: Sequence[StoredDocument], rows: pa.Table) -> list[SharedMatch]:
         """The matches that stored documents of another engine complete, given with their witness
@@ -308,13 +324,14 @@ class Engine:
         with self.store.transaction():
             self._begin()
             self.relations.insert(documents, rows)
-            matches = in_order(self._evaluate(documents, rows, None))
+            matches = in_order(self._evaluate(documents, rows, None, {}))
             self._halt(None)
         self.limits.commit(None)
         return matches
 
-    def _begin(self, again: bool = False) -> None:
+    def _begin(self, again: bool = False, now: int = UNBOUNDED) -> None:
         """Prepare for a batch, in its transaction."""
+        self.standings.begin(self.watermark.highest_at(now))
         self.limits.begin()
         self.budget.begin(again)
         self.admission.begin()
@@ -360,7 +377,10 @@ class Engine:
                 self.limits.derive(doc, f.docs)
                 self.budget.derive(doc, f.docs)
                 key = document_key(row.source, row.id)
-                document = numbered(row, key, doc, f.base, f.match.start_us)
+                start = f.match.start_us
+                if self.catalog.makes_points(row.source):
+                    start = f.match.end_us
+                document = numbered(row, key, doc, f.base, start)
                 run.append(Admitted(position, document))
             found = self._process(run, published, now) if run else []
         # Matches of derived documents count towards the limit of the document that caused them, so
@@ -390,15 +410,26 @@ class Engine:
         self.clock.lap("store")
         if revised:
             self.joiner.replace(revised, rows)
+            if self.standings:
+                self.standings.replace(self.joiner.of_one(rows), documents)
             return []
-        return self._evaluate(documents, rows, now)
+        seen: dict[int, int] = {}
+        if self.standings:
+            seen = {a.document.doc: a.highest for a in run if a.document.base == a.document.doc}
+            self.standings.note((d, seen[d.doc]) for d in documents if d.doc in seen)
+        return self._evaluate(documents, rows, now, seen)
 
     def _evaluate(
-        self, documents: Sequence[StoredDocument], rows: pa.Table, now: int | None
+        self,
+        documents: Sequence[StoredDocument],
+        rows: pa.Table,
+        now: int | None,
+        seen: Mapping[int, int],
     ) -> list[Result]:
-        """The matches that new documents, whose witness rows these are, complete."""
+        """The matches that new documents, whose witness rows these are, complete. `seen` is the
+        highest time when each of those came that are not made of results."""
         limits, templates = self.limits, self.joiner.templates
-        candidates = self.joiner.candidates(rows)
+        candidates = self.standings.take(self.joiner.candidates(rows), documents, seen)
         self.budget.check()
         if candidates and self.relations.versioned:
             candidates = apart(self.relations, candidates)
@@ -421,6 +452,48 @@ class Engine:
         self.clock.lap("publish")
         return found
 
+    def _settle(self, doc: int, highest: int, now: int | None) -> list[Result]:
+        """The matches of event patterns that are decided at this highest time, after document
+        number `doc`, and what their results complete."""
+        found: list[Result] = []
+        for pattern, published in self.standings.settle(highest):
+            results = self._of_pattern(pattern, published, doc, now)
+            found += self._cascade(results, now)
+        self.clock.lap("patterns")
+        return found
+
+    def _of_pattern(
+        self, pattern: Live, published: list[Published] | None, doc: int, now: int | None
+    ) -> list[Result]:
+        """The matches of one pattern; none if they are more than its limit allows."""
+        subscription, limits = pattern.subscription, self.limits
+        number = subscription.number
+        if published is None:
+            most = TRIES * self.budget.combinations
+            limits.stop(subscription, doc, f"more than {most:,} choices to try at one document")
+            limits.stop_outer_queries(self.catalog)
+            return []
+        if not limits.admits(subscription, doc, len(published), now):
+            limits.stop_outer_queries(self.catalog)
+            return []
+        documents = self.contents.of(documents_of(published), ())
+        found: list[Result] = []
+        for each in published:
+            rows = each.instance.rows
+            pair = (subscription.canonical.number, doc)
+            meter = self.budget.meter(pair, subscription.delivery)
+            try:
+                match = pattern.maker.match(each, documents, meter)
+            except TextTooLong:
+                most = self.budget.budgets.text
+                limits.stop(subscription, doc, f"results of more than {most:,} characters")
+                return []
+            self.budget.use(pair, subscription.delivery, meter)
+            base = min([row.base for row in rows])
+            found.append(Result(match, tuple([row.doc for row in rows]), base, [number], pair))
+        limits.count_matches(number, len(found))
+        return found
+
     def post(self, matches: Sequence[SharedMatch]) -> None:
         """Add matches to the outbox, in the current transaction."""
         self.outbox.post(matches)
@@ -430,6 +503,7 @@ class Engine:
     def _advance(self) -> None:
         """Store the batch's progress, and expire documents from time to time."""
         self.admission.write()
+        self.standings.end()
         self._batches += 1
         if self._batches % _EXPIRY_EVERY == 0:
             self.expire()
@@ -438,21 +512,37 @@ class Engine:
         """Delete documents that no future match can contain, see `broker/retention.py`."""
         self.retention.expire(self.watermark.highest_at(self.wall.believed()))
 
-    def tick(self, now: int) -> None:
+    def tick(self, now: int) -> list[SharedMatch]:
         """Advance time; to be called every few seconds. If no document has come for `idle`, the
-        watermark moves with the clock, and documents expire. Does something at most once in
-        `idle`."""
+        watermark moves with the clock, event patterns decide by it, and documents expire. Does
+        something at most once in `idle`. Returns the matches, which are in the outbox."""
         self._ready()
         believed, steady = self.wall.correct(now), self.wall.steady()
         if steady - self._ticked < self.watermark.idle:
-            return
+            return []
         self._ticked = steady
         self.limits.forget(now)
+        self.joiner.refresh()
+        matches: list[SharedMatch] = []
         with self.store.transaction():
-            self._begin()
+            self._begin(now=believed)
             if self.watermark.heartbeat(believed):
+                matches = self._decided(believed, now)
                 self.admission.write()
+                self.standings.end()
             self.retention.expire(self.watermark.highest_at(believed))
+        self.limits.commit(now)
+        return matches
+
+    def _decided(self, believed: int, now: int) -> list[SharedMatch]:
+        """The matches of event patterns that are decided by the time alone."""
+        if not self.standings:
+            return []
+        last = self.admission.next_doc - 1
+        found = in_order(self._settle(last, self.watermark.highest_at(believed), now))
+        self._halt(now)
+        self.outbox.post(found)
+        return found
 
     def retain(self, documents: int | None = None, identities: int | None = None) -> Retained:
         """Bounds that hold whatever the windows, in microseconds before the newest time: what ended

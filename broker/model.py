@@ -141,6 +141,17 @@ class Rendering(Protocol):
     def derive_documents(self) -> tuple[DocumentRef, ...]: ...
     def derive_values(self) -> dict[str, list[str]]: ...
     def derive_result(self, match: Match) -> str: ...
+    def derive_blocks(self) -> Blocks | None: ...
+
+
+Blocks = tuple[Any, ...]
+"""For each block of an event pattern the place of its document in the match, None where there is
+none, and a tuple for a group: of places, or of tuples for elements of several documents."""
+
+
+def nested_tuples(found: Any) -> Any:
+    """JSON's arrays as tuples."""
+    return tuple(map(nested_tuples, found)) if isinstance(found, list) else found
 
 
 class _Derived:
@@ -159,7 +170,8 @@ class Match(_Derived):
     same in microseconds since 1970; `nodes` are the numbers of the nodes that SELECT names;
     `values` the distinct texts of the variables that join or are selected; `stream` the name that
     PUBLISH gives, if any; `result` the XML document that the match publishes. `joined` are the
-    variables that belong together because their values do, such as `("title", "title2")`.
+    variables that belong together because their values do, such as `("title", "title2")`. `blocks`
+    are those of an event pattern, None for other queries.
     """
 
     id: str
@@ -172,6 +184,7 @@ class Match(_Derived):
     nodes: tuple[int, ...]
     result: str
     joined: tuple[tuple[str, ...], ...] = ()
+    blocks: Blocks | None = None
 
     @classmethod
     def derived(
@@ -207,6 +220,8 @@ class Match(_Derived):
                 value = self._rendering.derive_values()
             elif name == "result":
                 value = self._rendering.derive_result(self)
+            elif name == "blocks":
+                value = self._rendering.derive_blocks()
             else:
                 raise AttributeError(f"a match has no {name}")
             object.__setattr__(self, name, value)
@@ -221,7 +236,8 @@ class Match(_Derived):
         return to_datetime(self.end_us)
 
     def to_json(self) -> dict[str, Any]:
-        """The public form, for JSON lines."""
+        """The public form, for JSON lines; `blocks` only of an event pattern."""
+        blocks = {} if self.blocks is None else {"blocks": self.blocks}
         return {
             "id": self.id,
             "query": self.query,
@@ -229,6 +245,7 @@ class Match(_Derived):
             "start": iso_time(self.start_us),
             "end": iso_time(self.end_us),
             "documents": [document.to_json() for document in self.documents],
+            **blocks,
             "values": self.values,
             "joined": [list(names) for names in self.joined],
             "result": self.result,

@@ -19,6 +19,7 @@ from broker.documents.admission import Admission
 from broker.join.joiner import Joiner
 from broker.model import UNBOUNDED
 from broker.query.catalog import Catalog
+from broker.standing.standings import Standings
 from broker.state.relations import MatchRelations
 from broker.state.store import Store
 
@@ -40,12 +41,14 @@ class Retention:
         catalog: Catalog,
         joiner: Joiner,
         admission: Admission,
+        standings: Standings,
     ) -> None:
         self.store = store
         self.relations = relations
         self.catalog = catalog
         self.joiner = joiner
         self.admission = admission
+        self.standings = standings
         self._natural = -UNBOUNDED
         self._expired = -UNBOUNDED
 
@@ -77,6 +80,7 @@ class Retention:
             # from time to time, so they are removed here.
             postings = self.joiner.postings
             postings.remove([d for d, record in postings.records.items() if record.end < horizon])
+        self.standings.expire(horizon)
         return self.relations.expire(horizon)
 
     def forget(self, seen: int, keep: int) -> int:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, overload
 
-from broker.model import DocumentRef, Match, compact_json, iso_time
+from broker.model import Blocks, DocumentRef, Match, compact_json, iso_time, nested_tuples
 from broker.text.markup import element
 
 ID = 16
@@ -41,6 +41,7 @@ class Shared(Protocol):
     def derive_values(self) -> dict[str, list[str]]: ...
     def derive_content(self) -> str: ...
     def derive_result(self, match: Match) -> str: ...
+    def derive_blocks(self) -> Blocks | None: ...
     def dumps(self, shared: SharedMatch) -> str:
         """The match without what is derived of its documents, as JSON."""
         ...
@@ -55,7 +56,7 @@ def result_of(match: Match, content: str) -> str:
 class Whole:
     """The parts of a match that refers to nothing."""
 
-    __slots__ = ("content", "documents", "values", "wrapped")
+    __slots__ = ("blocks", "content", "documents", "values", "wrapped")
 
     docs: tuple[int, ...] = ()
 
@@ -65,7 +66,9 @@ class Whole:
         values: dict[str, list[str]],
         content: str,
         wrapped: bool,
+        blocks: Blocks | None = None,
     ) -> None:
+        self.blocks = blocks
         self.documents = documents
         self.values = values
         self.content = content
@@ -82,6 +85,9 @@ class Whole:
 
     def derive_result(self, match: Match) -> str:
         return result_of(match, self.content) if self.wrapped else self.content
+
+    def derive_blocks(self) -> Blocks | None:
+        return self.blocks
 
     def dumps(self, shared: SharedMatch) -> str:
         raise TypeError("a whole match refers to no documents")
@@ -135,7 +141,7 @@ class SharedMatch(Sequence[Match]):
             match.end_us,
             match.nodes,
             match.joined,
-            Whole(match.documents, match.values, match.result, False),
+            Whole(match.documents, match.values, match.result, False, match.blocks),
         )
         found.named = None if ours else match.id
         return found
@@ -210,6 +216,9 @@ class SharedMatch(Sequence[Match]):
         }
         if self.named is not None:
             plain["id"] = self.named
+        blocks = shared.derive_blocks()
+        if blocks is not None:
+            plain["blocks"] = blocks
         return compact_json(plain), shared.derive_content().encode("utf-8", "surrogatepass")
 
     @classmethod
@@ -222,6 +231,7 @@ class SharedMatch(Sequence[Match]):
             plain["values"],
             result.decode("utf-8", "surrogatepass"),
             plain.get("wrapped", False),
+            nested_tuples(plain.get("blocks")),
         )
         found = cls(
             ids,

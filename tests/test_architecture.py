@@ -48,15 +48,22 @@ MAY_IMPORT = {
     "broker.settings": ("broker.text", "broker.model", "xscl"),
     "broker.state": ("broker.shared_match", "broker.errors", "broker.model"),
     "broker.documents": ("broker.state", "broker.model", "feeds", "xscl"),
-    "broker.query": ("broker.shared_match", "broker.model", "xscl"),
+    "broker.pattern": ("xscl",),
+    "broker.query": ("broker.pattern", "broker.shared_match", "broker.model", "xscl"),
     "broker.join": ("broker.query", "broker.text", "broker.model", "xscl"),
     "broker.explain": ("broker.join", "broker.query", "broker.model", "xscl"),
+    "broker.explain_pattern": ("broker.pattern", "broker.query", "broker.model", "xscl"),
     "broker.subscriptions": (
         *("broker.join", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("feeds", "xscl"),
     ),
     "broker.retention": (
-        *("broker.join", "broker.query", "broker.documents", "broker.state", "broker.model"),
+        *("broker.standing", "broker.join", "broker.query", "broker.documents", "broker.state"),
+        "broker.model",
+    ),
+    "broker.standing": (
+        *("broker.results", "broker.pattern", "broker.join", "broker.query", "broker.documents"),
+        *("broker.state", "broker.shared_match", "broker.text", "broker.model", "xscl"),
     ),
     "broker.results": (
         *("broker.subscriptions", "broker.join", "broker.query", "broker.state"),
@@ -64,6 +71,7 @@ MAY_IMPORT = {
     ),
     "broker.engine": (
         *("broker.results", "broker.retention", "broker.subscriptions", "broker.join"),
+        *("broker.standing", "broker.pattern", "xscl"),
         *("broker.query", "broker.documents", "broker.state", "broker.model"),
         *("broker.shared_match", "broker.stopwatch"),
     ),
@@ -117,7 +125,8 @@ MAY_IMPORT = {
         *("broker.spark", "broker.local", "broker.sources", "broker.delivery"),
         *("broker.documents", "broker.query", "broker.settings"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
-        *("broker.shared_match", "broker.runs", "broker.advice"),
+        *("broker.shared_match", "broker.runs", "broker.advice", "broker.pattern"),
+        "broker.explain_pattern",
     ),
     "broker.cli.feeds": (
         *("broker.cli", "broker.service", "broker.text", "broker.model", "feeds"),

@@ -10,7 +10,8 @@ import xscl
 from broker import advice
 from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.shared import console, plural
-from broker.query.prepared import compile_query, not_matched
+from broker.pattern.answers import answers
+from broker.query.prepared import compile_query
 
 
 @click.command()
@@ -26,13 +27,12 @@ def check(queries: tuple[Path, ...]) -> None:
     """
     files = read_queries(queries)
     program = xscl.check(files)
-    refused = [each for query in program.queries if (each := not_matched(query))]
-    if refused:
-        raise xscl.XsclError(refused)
-    for query in program.queries:
-        compile_query(query)
+    patterns = [(query.id, compile_query(query).pattern) for query in program.queries]
     for warning in advice.warnings(program):
         console.print(warning.render())
+    for id, pattern in patterns:
+        if pattern is not None:
+            console.print(f"{id} answers {answers(pattern.plan)}")
     count = len(program.queries)
     console.print(f"{plural(count, 'query', 'queries')}, no errors")
 

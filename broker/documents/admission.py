@@ -135,7 +135,7 @@ class Admission:
                 watermark.highest = max(watermark.highest, min(timestamp, now))
             doc, version = newest.doc, newest.version
             document = numbered(arrival, key, doc, doc, timestamp, version)
-            admitted.append(Admitted(place, document, revision))
+            admitted.append(Admitted(place, document, revision, watermark.highest_at(now)))
         self.letters.add(letters, at)
         if admitted:
             watermark.touch()

@@ -20,11 +20,13 @@ _ROWS = pa.schema(
 
 class Admitted(NamedTuple):
     """An admitted document: a new one, or a `revision` that replaces the stored document of the
-    same number. `position` is its index in the batch, as its witness rows name it."""
+    same number. `position` is its index in the batch, as its witness rows name it; `highest` the
+    highest time of all documents up to this one, in microseconds."""
 
     position: int
     document: StoredDocument
     revision: bool = False
+    highest: int = 0
 
 
 def document_key(source: str, id: str) -> int:
@@ -51,7 +53,7 @@ def stored_documents(run: Sequence[Admitted]) -> list[StoredDocument]:
 def witness_rows(run: Sequence[Admitted], rows: pa.Table) -> pa.Table:
     """The witness rows of a run, with document numbers and times: the columns of `rl`."""
     last = {a.document.doc: a for a in run}.values()
-    of_document = np.array([(d.doc, d.base, d.start, d.end) for _, d, _ in last], np.int64)
+    of_document = np.array([(d.doc, d.base, d.start, d.end) for _, d, *_ in last], np.int64)
     places = [a.position for a in last]
     behind = max(places) + 1
     index = np.full(behind + 1, -1)

@@ -192,6 +192,19 @@ class Joiner:
         self._evict()
         return self._budget.left(found)
 
+    def of_one(self, rows: pa.Table) -> list[Found]:
+        """The candidates of queries of one block in these documents, given by their witness rows,
+        whether or not the documents are new."""
+        records = self._reader.read(rows)
+        needed = Needed()
+        found = [each for record in records for each in self._of_one(record, needed)]
+        shapes = self.templates.shapes
+        for number, candidate, _ in self.templates.candidates(records, rows, needed):
+            canonical = self.catalog.canonical[number]
+            if shapes[canonical.template].blocks == 1:
+                found.append((canonical, candidate))
+        return found
+
     def _of_one(self, record: Record, needed: Needed) -> list[Found]:
         """Candidates of queries of one block."""
         if not self._alone:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.query.edges import Edges, Tie
+from broker.query.patterns import TAP, PatternQuery
 from broker.query.prepared import Compiled, Delivery, Shape
 from broker.query.variables import Variables
 from broker.shared_match import MOST
@@ -181,6 +182,15 @@ class Subscription:
     shape: Shape
     literals: Literals
     canonical: Canonical
+    pattern: PatternQuery | None = None
+    """Of an event pattern its plan."""
+
+    @property
+    def reach(self) -> int:
+        """How long its documents are needed, in microseconds: one document is a match by itself."""
+        if self.pattern is None and self.shape.template.blocks == 1:
+            return 0
+        return self.windows[-1]
 
     @property
     def compiled(self) -> Compiled:
@@ -222,6 +232,12 @@ class Catalog:
         self.edges = Edges()
         self.published: dict[str, str] = {}
         """Streams that queries publish, and the ids of those queries."""
+        self.patterns: dict[int, Subscription] = {}
+        """The event patterns by number; those in a FROM have negative ones."""
+        self.taps: dict[int, set[str]] = {}
+        """By canonical query the taps of event patterns that it finds documents for."""
+        self.changes = 0
+        """How often an event pattern came or went."""
         self.read: Counter[str] = Counter()
         """How many canonical queries read each stream."""
         self._spans: Counter[int] = Counter()
@@ -243,27 +259,43 @@ class Catalog:
                 self.add(inner, self._last_hidden, first_doc)
             else:
                 self._begin(inner, first_doc)
-        canonical = self._canonical(compiled)
         shape, literals = compiled.shape, compiled.literals
+        pattern = compiled.pattern
+        canonical = self._canonical(compiled) if pattern is None else self._alone(shape)
         subscription = Subscription(
             number,
             compiled.id,
             compiled.text,
             compiled.publish,
             first_doc,
-            shape.windows(literals),
+            shape.windows(literals) if pattern is None else (pattern.retention,),
             shape.deliver(literals),
             shape,
             literals,
             canonical,
+            pattern,
         )
         canonical.join(subscription)
-        self._spans[subscription.windows[-1]] += 1
+        self._spans[subscription.reach] += 1
         self.subscriptions[subscription.id] = subscription
+        if pattern is not None:
+            self.patterns[number] = subscription
+            self.changes += 1
+        elif compiled.id.startswith(TAP):
+            self.taps.setdefault(canonical.number, set()).add(compiled.id)
         if compiled.publish is not None:
             self.published[compiled.publish] = subscription.id
-        self.dirty.add(canonical.number)
+        if pattern is None:
+            self.dirty.add(canonical.number)
         return subscription
+
+    def _alone(self, shape: Shape) -> Canonical:
+        """The canonical query of an event pattern, which has no variables and is not shared."""
+        number = self._next_canonical
+        self._next_canonical += 1
+        found = Canonical(number, 0, (), frozenset(), (), (), (), (shape.blueprint.form,))
+        self.canonical[number] = found
+        return found
 
     def _begin(self, shared: Compiled, first_doc: int) -> None:
         """Make a query in a FROM, and those in its own FROM, match from this document on."""
@@ -283,12 +315,21 @@ class Catalog:
                 self.remove(inner.id)
         if subscription.publish is not None:
             del self.published[subscription.publish]
-        span = subscription.windows[-1]
+        span = subscription.reach
         self._spans[span] -= 1
         if not self._spans[span]:
             del self._spans[span]
         canonical = subscription.canonical
         canonical.leave(subscription)
+        if subscription.pattern is not None:
+            del self.patterns[subscription.number]
+            self.changes += 1
+            del self.canonical[canonical.number]
+            return subscription
+        if id.startswith(TAP):
+            self.taps[canonical.number].discard(id)
+            if not self.taps[canonical.number]:
+                del self.taps[canonical.number]
         self.dirty.add(canonical.number)
         if not canonical.subscribed:
             del self.canonical[canonical.number]
@@ -343,6 +384,11 @@ class Catalog:
     def registered(self) -> int:
         """How many subscriptions there are, without the queries in their FROM."""
         return len(self.subscriptions) - sum(1 for users in self._nested_users.values() if users)
+
+    def makes_points(self, stream: str) -> bool:
+        """Whether the documents that a query publishes are points at the ends of its matches."""
+        maker = self.subscriptions[self.published[stream]]
+        return maker.pattern is not None and maker.pattern.plan.query.at_end
 
     def widest_window(self) -> int:
         """The longest time that any match may span, in microseconds."""

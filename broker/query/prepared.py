@@ -19,9 +19,9 @@ import xscl
 from broker.model import UNBOUNDED
 from broker.query.conjunctive import has_edge
 from broker.query.edges import Tie
+from broker.query.patterns import PatternQuery, pattern_query
 from xscl.check.patterns import holds_pattern
 from xscl.check.program import ResolvedQuery
-from xscl.errors import Diagnostic, XsclError
 from xscl.normal import ir
 from xscl.normal.bind import Bind, Literals, binder, string_of, window_of
 from xscl.normal.canonical import settled_throughout
@@ -109,8 +109,14 @@ class Inner:
     blueprint: Blueprint
 
 
+_PATTERN = "pattern "
+"""What the forms of event patterns begin with, which have no join graph."""
+
+
 def blueprint(resolved: ResolvedQuery) -> Blueprint:
     """Run all passes on a query's form."""
+    if holds_pattern(resolved.query):
+        return _blueprint_of_pattern(resolved, pattern_query(resolved))
     passes = run_passes(resolved)
     graph, fitted = passes.graph, passes.fitted
     shape = fitted.template
@@ -153,6 +159,28 @@ def blueprint(resolved: ResolvedQuery) -> Blueprint:
     )
 
 
+def _form_of_pattern(resolved: ResolvedQuery) -> str:
+    """Each event pattern has a form of its own."""
+    return f"{_PATTERN}{resolved.id} {resolved.text}"
+
+
+def _blueprint_of_pattern(resolved: ResolvedQuery, pattern: PatternQuery) -> Blueprint:
+    """A query without a join graph; its blocks are queries in its FROM."""
+    inside = [*pattern.nested, *{tap.resolved.id: tap.resolved for tap in pattern.taps}.values()]
+    return Blueprint(
+        form=_form_of_pattern(resolved),
+        template=Template(((0, None),), (), 0),
+        ties=(),
+        selected=frozenset(),
+        definitions=(),
+        parameters=(),
+        windows=(),
+        variables=(),
+        delivery=Delivery((), (), (), {}, (), resolved.namespaces, pattern.streams),
+        nested=tuple([Inner(i.id, i.text, i.literals, blueprint(i)) for i in inside]),
+    )
+
+
 def _variables(
     variables: tuple[tuple[ir.Written, int], ...], literals: Literals
 ) -> tuple[tuple[str, int], ...]:
@@ -164,7 +192,7 @@ class Shape:
 
     __slots__ = (
         *("__weakref__", "_bind_select", "_bind_values", "_bound", "_own_delivery", "_values"),
-        *("blueprint", "delivery", "nested", "selected", "template", "ties"),
+        *("blueprint", "delivery", "is_pattern", "nested", "selected", "template", "ties"),
     )
 
     def __init__(self, made: Blueprint) -> None:
@@ -180,6 +208,7 @@ class Shape:
             ]
         )
         self._bound = _Definitions([*made.definitions])
+        self.is_pattern = made.form.startswith(_PATTERN)
         self._values = tuple([d.value for d in made.definitions[: len(made.template.nodes)]])
         self._bind_values = binder(self._values)
         self._bind_select = binder(made.delivery.select)
@@ -312,14 +341,26 @@ class Compiled:
             self._resolved = resolve(self.id, self.text)
         return self._resolved
 
+    @property
+    def pattern(self) -> PatternQuery | None:
+        """An event pattern, compiled again; None for a query that is none."""
+        return pattern_query(self.resolved) if self.shape.is_pattern else None
+
     def passes(self) -> Passes:
         """The outputs of all passes, computed again."""
         return run_passes(self.resolved)
 
     @property
     def nested(self) -> tuple[Compiled, ...]:
-        """The queries in its FROM."""
-        return self.shape.nested
+        """The queries in its FROM; of an event pattern also its taps."""
+        found = self.shape.nested
+        if any(inner.shape.is_pattern for inner in found):
+            # The text of a query in FROM cannot be read by itself.
+            pattern = self.pattern
+            assert pattern is not None
+            own = {each.id: each for each in pattern.nested}
+            return tuple([replace(inner, _resolved=own.get(inner.id)) for inner in found])
+        return found
 
     @property
     def reads(self) -> set[str]:
@@ -344,27 +385,20 @@ def shape_of(made: Blueprint) -> Shape:
     return found
 
 
-def not_matched(resolved: ResolvedQuery) -> Diagnostic | None:
-    """An error for a query of Part 2 of the language, which is checked, but not matched yet."""
-    if not holds_pattern(resolved.query):
-        return None
-    return Diagnostic(
-        "not-supported",
-        "this is an event pattern, which can be checked and formatted, but is not matched yet",
-        resolved.query.span,
-        "JOIN and FOLLOWED BY over blocks and queries are matched, with WHERE and WITHIN",
-    )
-
-
 def compile_query(resolved: ResolvedQuery) -> Compiled:
-    """A checked query, compiled. Raises `XsclError` for an event pattern."""
+    """A checked query, compiled."""
     shape = _shapes.get(resolved.form)
     if shape is None:
-        if refused := not_matched(resolved):
-            raise XsclError(refused)
+        if holds_pattern(resolved.query):
+            return _compiled_pattern(resolved)
         shape = shape_of(blueprint(resolved))
     publish = resolved.query.publish
     return Compiled(resolved.id, resolved.text, publish, shape, resolved.literals, resolved)
+
+
+def _compiled_pattern(resolved: ResolvedQuery) -> Compiled:
+    shape = _shapes.get(_form_of_pattern(resolved)) or shape_of(blueprint(resolved))
+    return Compiled(resolved.id, resolved.text, resolved.query.publish, shape, (), resolved)
 
 
 def compile_text(id: str, text: str) -> Compiled:

@@ -7,18 +7,27 @@ rename its prefixes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from lxml import etree
 
 from broker.text.markup import element, text_xml
 from broker.text.meter import Meter
 from xscl.normal import ir
-from xscl.stage1.filters import as_text, compile_value, text_of
+from xscl.stage1.filters import Value, as_text, compile_value, text_of
 from xscl.stage1.tree import Node
 
 Environment = Mapping[str, Node]
 """The node that each variable of SELECT stands for in a match."""
+
+Evaluate = Callable[[ir.Expr], Value]
+"""What gives the values of the expressions in SELECT for a match."""
+
+
+def evaluator(env: Environment) -> Evaluate:
+    """The values where each variable stands for one node."""
+    return lambda expr: compile_value(expr)(env)
+
 
 _TAG_NAME = re.compile(r"<[^\s/>]+")
 
@@ -37,13 +46,13 @@ def node_xml(node: Node, default_namespace: str = "") -> str:
     return copy
 
 
-def item_xml(item: ir.Item, env: Environment, meter: Meter) -> str:
+def item_xml(item: ir.Item, evaluate: Evaluate, meter: Meter) -> str:
     """The XML of an item of SELECT. Raises TextTooLong.
 
     Nodes are copied, or with AS become elements of that name with their text; a computed value
     becomes an element, named `value` where there is no AS.
     """
-    value = compile_value(item.expr)(env)
+    value = evaluate(item.expr)
     if not isinstance(value, list):
         return meter(element(item.name or "value", (), text_xml(as_text(value))))
     if item.name is None and not ir.is_several(item.expr):
@@ -52,9 +61,9 @@ def item_xml(item: ir.Item, env: Environment, meter: Meter) -> str:
     return "".join([meter(element(name, (), text_xml(text_of(node)))) for node in value])
 
 
-def item_texts(item: ir.Item, env: Environment) -> list[str]:
+def item_texts(item: ir.Item, evaluate: Evaluate) -> list[str]:
     """The distinct texts of an item of SELECT."""
-    value = compile_value(item.expr)(env)
+    value = evaluate(item.expr)
     texts = [text_of(node) for node in value] if isinstance(value, list) else [as_text(value)]
     return list(dict.fromkeys(texts))
 
@@ -68,7 +77,7 @@ def renamed(select: ir.Select) -> list[ir.Item]:
 
 def construct(
     made: ir.Element,
-    env: Environment,
+    evaluate: Evaluate,
     namespaces: Mapping[str, str],
     meter: Meter,
     declared: Mapping[str, str] | None = None,
@@ -79,7 +88,7 @@ def construct(
     scope = dict(outside)
     attributes: list[tuple[str, str]] = []
     for name, parts in made.attributes:
-        text = "".join([meter(p if isinstance(p, str) else _joined(p, env)) for p in parts])
+        text = "".join([meter(p if isinstance(p, str) else _joined(evaluate(p))) for p in parts])
         attributes.append((name, text))
         if name == "xmlns" or name.startswith("xmlns:"):
             scope[name.partition(":")[2]] = text
@@ -93,19 +102,18 @@ def construct(
         if isinstance(part, str):
             content.append(meter(text_xml(part)))
         elif isinstance(part, ir.Element):
-            content.append(construct(part, env, namespaces, meter, scope))
+            content.append(construct(part, evaluate, namespaces, meter, scope))
         elif ir.is_several(part):
-            content.append(meter(text_xml(_joined(part, env))))
+            content.append(meter(text_xml(_joined(evaluate(part)))))
         else:
-            value = compile_value(part)(env)
+            value = evaluate(part)
             nodes = value if isinstance(value, list) else [as_text(value)]
             content += [meter(node_xml(node, scope.get("", ""))) for node in nodes]
     return element(made.name, attributes, "".join(content))
 
 
-def _joined(expr: ir.Expr, env: Environment) -> str:
-    """The value of an expression in an attribute: several nodes are separated by blanks."""
-    value = compile_value(expr)(env)
+def _joined(value: Value) -> str:
+    """A value in an attribute: several nodes are separated by blanks."""
     if isinstance(value, list):
         return " ".join(text_of(node) for node in value)
     return as_text(value)

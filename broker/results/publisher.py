@@ -14,7 +14,7 @@ from broker.join.budget import Budget
 from broker.join.candidates import Candidate
 from broker.query.catalog import Canonical, Subscription
 from broker.query.prepared import Delivery
-from broker.results.construct import construct, item_texts, item_xml, renamed
+from broker.results.construct import construct, evaluator, item_texts, item_xml, renamed
 from broker.results.contents import Content, Matched
 from broker.results.joined import joined
 from broker.results.match_ids import id_suffix, match_ids
@@ -230,14 +230,15 @@ def _made(
         name: contents[plan.blocks[p]].context(candidate.nodes[p] or 0)
         for name, p in delivery.named.items()
     }
+    evaluate = evaluator(env)
     values = rendering.derive_values()
     for item in renamed(select):
         if item.name not in values:
-            values[item.name or ""] = [*map(meter, item_texts(item, env))]
+            values[item.name or ""] = [*map(meter, item_texts(item, evaluate))]
     if isinstance(select, ir.Element):
-        content, wrapped = construct(select, env, delivery.namespaces, meter), False
+        content, wrapped = construct(select, evaluate, delivery.namespaces, meter), False
     else:
-        content, wrapped = "".join([item_xml(item, env, meter) for item in select or ()]), True
+        content, wrapped = "".join([item_xml(item, evaluate, meter) for item in select or ()]), True
     return Whole(rendering.derive_documents(), values, content, wrapped)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from json.encoder import encode_basestring
 from typing import NamedTuple
 
-from broker.model import DocumentRef, Match, compact_json
+from broker.model import Blocks, DocumentRef, Match, compact_json, nested_tuples
 from broker.results.contents import Content
 from broker.shared_match import SharedMatch, result_of
 
@@ -21,7 +21,8 @@ Piece = tuple[int, int, bool]
 of SELECT; see `Content.copy`."""
 
 Value = tuple[str, int, tuple[int, ...]]
-"""The name of a variable, the place of its document in the match, and its nodes there."""
+"""The name of a variable, the place of its document in the match, and its nodes there. A variable
+of several documents occurs for each."""
 
 
 class Places(NamedTuple):
@@ -34,6 +35,7 @@ class Places(NamedTuple):
     pieces: tuple[Piece, ...]
     joined: tuple[tuple[str, ...], ...]
     tail: str
+    blocks: Blocks | None = None
 
 
 def places(
@@ -41,13 +43,15 @@ def places(
     values: tuple[Value, ...],
     pieces: tuple[Piece, ...],
     joined: tuple[tuple[str, ...], ...],
+    blocks: Blocks | None = None,
 ) -> Places:
     written = compact_json(nodes)
+    more = "" if blocks is None else f',"blocks":{compact_json(blocks)}'
     tail = (
         f'"nodes":{written},"values":{compact_json(values)},"pieces":{compact_json(pieces)},'
-        f'"joined":{compact_json(joined)}}}'
+        f'"joined":{compact_json(joined)}{more}}}'
     )
-    return Places(nodes, written, values, pieces, joined, tail)
+    return Places(nodes, written, values, pieces, joined, tail, blocks)
 
 
 class Rendering:
@@ -91,11 +95,11 @@ class Rendering:
         return documents
 
     def derive_values(self) -> dict[str, list[str]]:
-        contents = self.contents
-        return {
-            name: list(dict.fromkeys([contents[place].text(node) for node in nodes]))
-            for name, place, nodes in self.places.values
-        }
+        found: dict[str, dict[str, None]] = {}
+        for name, place, nodes in self.places.values:
+            content = self.contents[place]
+            found.setdefault(name, {}).update(dict.fromkeys([content.text(n) for n in nodes]))
+        return {name: [*texts] for name, texts in found.items()}
 
     def derive_content(self) -> str:
         content = self._content
@@ -108,6 +112,9 @@ class Rendering:
 
     def derive_result(self, match: Match) -> str:
         return result_of(match, self.derive_content())
+
+    def derive_blocks(self) -> Blocks | None:
+        return self.places.blocks
 
     def dumps(self, shared: SharedMatch) -> str:
         stream = "" if shared.stream is None else f'"stream":{encode_basestring(shared.stream)},'
@@ -127,6 +134,7 @@ def loads(
         tuple([(name, place, tuple(nodes)) for name, place, nodes in plain["values"]]),
         tuple([(place, node, item) for place, node, item in plain["pieces"]]),
         tuple(map(tuple, plain["joined"])),
+        nested_tuples(plain.get("blocks")),
     )
     said = [*map(compact_json, plain["documents"])]
     return SharedMatch(

@@ -79,9 +79,12 @@ class Maintenance(Background):
     # -- the tasks -------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Advance the time of the engine, so that rows expire while no documents arrive."""
+        """Advance the time of the engine, so that rows expire and event patterns are decided while
+        no documents arrive."""
         with self.core.lock:
-            self.core.engine.tick(self.core.now())
+            matches = self.core.engine.tick(self.core.now())
+            if matches:
+                self.core.hand_over(matches)
 
     def retain(self) -> None:
         """Delete documents, dead letters and matches beyond the retention of the settings."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-VERSION = 7
+VERSION = 8
 
 META = "CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT)"
 
@@ -41,13 +41,21 @@ CREATE TABLE IF NOT EXISTS kept (doc BIGINT, before BIGINT, xml BLOB);
 CREATE TABLE IF NOT EXISTS dead_letters (
     n BIGINT, kept BIGINT, source VARCHAR, id VARCHAR, streams VARCHAR[], place VARCHAR,
     reason VARCHAR, "timestamp" BIGINT, xml BLOB);
+CREATE TABLE IF NOT EXISTS patterns (
+    number BIGINT, first_doc BIGINT, registered BIGINT, lateness BIGINT, "floor" BIGINT);
+CREATE TABLE IF NOT EXISTS pattern_rows (
+    tap VARCHAR, doc BIGINT, base BIGINT, key UBIGINT, "start" BIGINT, "end" BIGINT, id VARCHAR,
+    node BIGINT, nodes BIGINT[], texts VARCHAR[][]);
+CREATE TABLE IF NOT EXISTS pattern_marks (number BIGINT, key VARCHAR, "end" BIGINT);
+CREATE TABLE IF NOT EXISTS pattern_late (doc BIGINT, "end" BIGINT, seen BIGINT);
 """
 """The tables of this version. `versions` counts the revisions that flow as documents of
 their own; a state written before there were any has none. A match in the outbox is that of all
 `queries` that share it, whose own have the `ids`; it has a `result`, or refers to `docs`. `kept`
 holds the bytes that these had for the matches with numbers below `before`, where the documents
-have changed or expired since. Every time is in microseconds; `since`, `from_time`, `to_time` and
-`kept` are of the wall clock, and NULL where it is unknown."""
+have changed or expired since. The tables of event patterns are described where they are read and
+written, in `broker/state/pattern_tables.py`. Every time is in microseconds; `since`, `from_time`,
+`to_time` and `kept` are of the wall clock, and NULL where it is unknown."""
 
 
 class Connection(Protocol):
@@ -163,6 +171,8 @@ INSERT INTO progress
     FROM meta;
 DELETE FROM meta WHERE key IN ('next_doc', 'highest_timestamp', 'position');
 """,
+    8: "SELECT 1",
 }
-"""The migration to each version from the one before. Before version 3 dead letters had neither
-streams nor a date; their retention counts from the day of the migration."""
+"""The migration to each version from the one before. Version 8 has more tables. Before version 3
+dead letters had neither streams nor a date; their retention counts from the day of the
+migration."""

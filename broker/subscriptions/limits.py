@@ -146,7 +146,7 @@ class Limits:
                 left = self._left(subscription.number, now)
                 at = self._crossing(subscription, own, shapes[canonical.template], known, left)
                 if at is not None:
-                    self._stop(subscription, at)
+                    self.stop(subscription, at)
 
     def _crossing(
         self,
@@ -169,7 +169,22 @@ class Limits:
     def _last_in(self, candidate: Candidate) -> int:
         return self.completing(candidate.docs)
 
-    def _stop(self, subscription: Subscription, at: int, reason: str = "") -> None:
+    def admits(self, subscription: Subscription, doc: int, matches: int, now: int | None) -> bool:
+        """Whether an event pattern may have so many more matches; otherwise it is suspended from
+        document number `doc` on."""
+        number = subscription.number
+        if not self or number < 0 or matches <= self._left(number, now):
+            return True
+        self.stop(subscription, doc)
+        return False
+
+    def count_matches(self, number: int, matches: int) -> None:
+        """Count matches of an event pattern."""
+        if self:
+            self._counted[number] += matches
+
+    def stop(self, subscription: Subscription, at: int, reason: str = "") -> None:
+        """Suspend a subscription: it does not see document number `at` and those after it."""
         if subscription.number not in self.cuts:
             self._stopped.append((subscription, reason))
         self.cuts[subscription.number] = min(at, self.cuts.get(subscription.number, at))
@@ -186,7 +201,7 @@ class Limits:
         if before + 1 >= HOPELESS:
             self._forgive(number)
             reason = f"set aside at {HOPELESS} documents, the last time for {why}"
-            self._stop(subscription, self.completing(docs), reason)
+            self.stop(subscription, self.completing(docs), reason)
             return
         self.store.on_rollback(partial(self._reset, number, before))
         self._strikes[number] = before + 1
@@ -209,7 +224,7 @@ class Limits:
             if inner.number < 0:
                 for outer in catalog.subscriptions.values():
                     if any(each.id == inner.id for each in outer.shape.nested):
-                        self._stop(outer, self.cuts[inner.number], why)
+                        self.stop(outer, self.cuts[inner.number], why)
 
     def take_stopped(self) -> list[tuple[str, int, str]]:
         """The subscriptions that were stopped since the last call: id, the first document that it

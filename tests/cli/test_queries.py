@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,22 +53,28 @@ def test_check_points_at_every_error_and_exits_with_2(tmp_path: Path) -> None:
     assert "z2" in result.stderr
 
 
-def test_event_patterns_are_checked_and_formatted_and_not_run(tmp_path: Path) -> None:
-    """Each is named, so that nobody waits in vain for matches; errors in them come first."""
+def test_event_patterns_are_checked_explained_and_run(tmp_path: Path) -> None:
     path = tmp_path / "patterns.xscl"
-    absent, nested = "S/a FOLLOWED BY {1 h} NOT S/b", "(SELECT x FROM S/a->x NEXT S/b)/result"
-    path.write_text(f"one: {absent};\npair: S/a->x JOIN {{x = y}} S/b->y;\ntwo: {nested};\n")
-    result = broker("check", path)
-    assert result.returncode == 2
-    assert result.stderr.count("error[not-supported]") == 2
-    assert {"patterns.xscl:1:", "patterns.xscl:3:"} <= set(
-        re.findall(r"patterns.xscl:\d+:", result.stderr)
+    path.write_text("one: S/a->x FOLLOWED BY {1 h} NOT S/b->y WHERE x = y WAIT 10 min;\n")
+    checked = broker("check", path)
+    assert checked.returncode == 0
+    assert "one answers 10 min after the end of its window" in checked.stderr
+    assert broker("fmt", path).stdout.splitlines()[0] == "one: S/a->x"
+    shown = broker("explain", path, "--stage", "pattern").stdout
+    assert "not, within 1 h where x = y" in shown
+    assert "SELECT y FROM S/b->y" in shown
+    assert broker("explain", path, "--stage", "sql").returncode == 2
+    documents = tmp_path / "d.jsonl"
+    documents.write_text(
+        '{"id":"a1","stream":"S","timestamp":"2026-10-01T00:00:00Z","xml":"<a>1</a>"}\n'
+        '{"id":"a2","stream":"S","timestamp":"2026-10-01T00:10:00Z","xml":"<a>2</a>"}\n'
+        '{"id":"b2","stream":"S","timestamp":"2026-10-01T00:20:00Z","xml":"<b>2</b>"}\n'
+        '{"id":"a3","stream":"S","timestamp":"2026-10-01T05:00:00Z","xml":"<a>3</a>"}\n'
     )
-    assert broker("fmt", path).stdout.splitlines()[0] == f"one: {absent.partition(' FO')[0]}"
-    (tmp_path / "a.xml").write_text("<a/>")
-    run = broker("run", path, "--documents", "a.xml", "--once", "--pipeline", "local", cwd=tmp_path)
-    assert run.returncode == 2
-    assert "error[not-supported]" in run.stderr
+    run = broker("run", path, "--documents", documents, "--once", "--pipeline", "local")
+    (match,) = map(json.loads, run.stdout.splitlines())
+    assert [each["id"] for each in match["documents"]] == ["a1"]
+    assert match["blocks"] == [0]
     path.write_text("S/a FOLLOWED BY NOT S/b")
     assert "error[negation-window]" in broker("check", path).stderr
 

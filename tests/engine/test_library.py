@@ -25,7 +25,6 @@ from broker import (
 )
 from broker.shared_match import SharedMatch
 from broker.state.store import DatabaseError
-from xscl import XsclError
 
 PAIR = "pair: S//a->x[./k->k] FOLLOWED BY {k = l, 1 h} S//b->y[./k->l]"
 
@@ -214,14 +213,3 @@ def test_a_broker_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pytest.M
                 "SELECT count(*) FROM (SELECT DISTINCT i || 'x' || i FROM range(2_000_000) t(i))"
             )
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "query", ["S/a NEXT S/b", "S/a PARTITION BY ./k", "(SELECT * FROM S/a NEXT S/b)/result"]
-)
-def test_an_event_pattern_is_refused(query: str) -> None:
-    with Broker() as broker:
-        with pytest.raises(XsclError) as caught:
-            broker.subscribe(query)
-        assert [each.code for each in caught.value.diagnostics] == ["not-supported"]
-        assert not broker.subscriptions

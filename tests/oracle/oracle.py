@@ -139,6 +139,7 @@ class Oracle:
         self._arrived += 1
         for query in self._standings():
             if isinstance(query, PatternStanding):
+                query.lateness = self._lateness(query)
                 query.arrives(document, before)
         return list(self._cascade(document))
 
@@ -161,6 +162,20 @@ class Oracle:
                 derived = [query.derived(match) for match in found]
                 news += derived
                 self._stored.update((each.key, each) for each in derived)
+
+    def _lateness(self, query: AnyStanding) -> int | None:
+        """By how much the watermark of a query is behind: WAIT is for streams that are not derived."""
+        makers = [each for each in self._standings() if each.stream is not None]
+        found: list[int | None] = []
+        for block in query.blocks:
+            own = [each for each in makers if each.stream == block.stream]
+            found += [self._lateness(each) for each in own]
+            if not own:
+                wait = query.query.wait if isinstance(query, PatternStanding) else None
+                found.append(self.lateness if wait is None else wait.microseconds)
+        if None in found:
+            return None
+        return max(each for each in found if each is not None)
 
     def _standings(self) -> list[AnyStanding]:
         return [standing for of in self._queries.values() for standing in of]

@@ -17,15 +17,22 @@ from tests.deep import Outcome, long_run
 from tests.oracle.generate import Case, case
 from tests.oracle.generate_documents import Level
 from tests.oracle.generate_hard import hard_case
+from tests.oracle.generate_patterns import pattern_case
 from tests.properties.harness import disagreement, expected, flat, reduced
 
 
 def one(seed: int, level: str) -> Outcome:
     random = Random(seed)
-    of = hard_case(random) if level == "hard" else case(random, cast(Level, level))
+    of = _case(random, level)
     failed = disagreement(of) is not None
     counts = Counter({"brokers": 1, "matches": _matches(of)})
     return Outcome(of.queries, counts, partial(reduced, of) if failed else None)
+
+
+def _case(random: Random, level: str) -> Case:
+    if level == "patterns":
+        return pattern_case(random)
+    return hard_case(random) if level == "hard" else case(random, cast(Level, level))
 
 
 def _matches(of: Case) -> int:
@@ -36,4 +43,4 @@ def _matches(of: Case) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(long_run(__doc__, "level", ("core", "full", "hard"), one))
+    raise SystemExit(long_run(__doc__, "level", ("core", "full", "hard", "patterns"), one))

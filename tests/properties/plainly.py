@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from broker.join.candidates import Candidate
 from broker.model import UNBOUNDED, DocumentRef, Match, compact_json, iso_time
 from broker.query.catalog import Subscription
-from broker.results.construct import construct, item_texts, item_xml, node_xml, renamed
+from broker.results.construct import construct, evaluator, item_texts, item_xml, node_xml, renamed
 from broker.results.headline import headline
 from broker.results.joined import joined
 from broker.results.match_ids import id_suffix, match_ids
@@ -53,18 +53,18 @@ def match_of(
     }
     for item in renamed(delivery.select):
         if item.name not in values:
-            values[item.name or ""] = item_texts(item, env)
+            values[item.name or ""] = item_texts(item, evaluator(env))
     start, end = min(each.start for each in stored), max(each.end for each in stored)
     times = (("query", subscription.id), ("start", iso_time(start)), ("end", iso_time(end)))
     if isinstance(delivery.select, ir.Element):
-        result = construct(delivery.select, env, delivery.namespaces, Meter(UNBOUNDED))
+        result = construct(delivery.select, evaluator(env), delivery.namespaces, Meter(UNBOUNDED))
     elif delivery.select is None:
         result = element("result", times, "".join(map(_copy, env.values(), places.values())))
     else:
         result = element(
             "result",
             times,
-            "".join(item_xml(each, env, Meter(UNBOUNDED)) for each in delivery.select),
+            "".join(item_xml(each, evaluator(env), Meter(UNBOUNDED)) for each in delivery.select),
         )
     identities = [compact_json(each.identity) for each in stored]
     return Match(

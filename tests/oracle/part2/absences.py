@@ -28,9 +28,8 @@ def _forbidden(
     around: Around,
 ) -> bool:
     found: list[Instance] = []
-    inside = Around(
-        {**around.single, **match.single()}, {**around.several, **match.elements()}, match.computed
-    )
+    whole = world.scope(match, around)
+    inside = Around(whole.single, whole.several, match.computed)
     keys = {document.key for document in match.documents()} | set(around.taken)
     for each in world.instances(absence.unit, Around()):
         if any(document.key in keys for document in each.documents()):

@@ -59,7 +59,7 @@ def _hull(spans: list[Span]) -> Span:
 def folds(world: World, item: shape.Fold) -> Iterator[Instance]:
     for left in world.instances(item.left, Around()):
         scope = world.scope(left, Around(), left.span.length)
-        begins = {each.variable: scope.value(each.initial) for each in item.iterations}
+        begins = {each.variable: scope.known(each.initial) for each in item.iterations}
         yield from _steps(world, item, left, [], begins, left.tuples)
 
 
@@ -91,7 +91,7 @@ def _steps(
         if each.span.end != soonest or not scope.all(item.proceed):
             continue
         steps = [*taken, each]
-        values = {i.variable: scope.value(i.expr) for i in item.iterations}
+        values = {i.variable: scope.known(i.expr) for i in item.iterations}
         span = _hull([left.span, *(step.span for step in steps)])
         yield Instance(
             {**left.parts, item.slot: tuple(steps)},

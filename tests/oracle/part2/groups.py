@@ -35,7 +35,7 @@ def _fillings(
     filler = _Filler(world, unit, group, state, around)
     if world.combinations:
         yield from filler.combinations()
-    elif len(unit.order) == 1 and not unit.absences:
+    elif len(list(leaves(state.branches))) == 1:
         yield from filler.alone()
     else:
         yield from filler.longest()

@@ -151,7 +151,7 @@ class World:
         empty: dict[str, list[Bound | None]] = {
             name: []
             for slot, part in instance.parts.items()
-            if part == ()
+            if isinstance(part, tuple)
             for name in self.bound.get(slot, ())
         }
         return Scope(

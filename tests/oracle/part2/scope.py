@@ -57,6 +57,13 @@ class Scope:
         plain = self.plain(expr)
         return value(plain, lambda path: self._texts(path))
 
+    def known(self, expr: ast.Expr) -> Value:
+        """The same; that of what is absent is no node."""
+        try:
+            return self.value(expr)
+        except NotAsked:
+            return NodeSet(())
+
     # -- existential truth, as in Part 1 -------------------------------------------------------
 
     def _truth(self, expr: ast.Expr) -> bool:
@@ -80,7 +87,10 @@ class Scope:
             return [node.text for node in nodes]
         assert path.variable is not None
         bound = self.bound(path.variable)
-        return [] if bound is None else self._below(bound, path)
+        if bound is not None:
+            return self._below(bound, path)
+        every = self.several.get(path.variable, ())
+        return [text for each in every if each is not None for text in self._below(each, path)]
 
     def bound(self, name: str) -> Bound | None:
         if self.current is not None and name in self.current:

@@ -33,7 +33,9 @@ class Decided:
 
     @property
     def order(self) -> tuple[object, ...]:
-        return (self.instance.span.end, self.instance.span.start, ids(self.instance), self.nodes)
+        span = self.instance.span
+        absent = [part is None for part in self.instance.parts.values()]
+        return (span.end, span.start, ids(self.instance), absent, self.nodes)
 
 
 @dataclass
@@ -56,8 +58,7 @@ class PatternStanding:
     undecided: list[Decided] = field(default_factory=list)
     _known: set[object] = field(default_factory=set)
     _watermark: int | None = None
-    _decided: list[Decided] = field(default_factory=list)
-    _waiting: list[Decided] = field(default_factory=list)
+    _kept_ones: set[object] = field(default_factory=set)
     _kept: dict[object, int] = field(default_factory=dict)
     _begun: set[object] = field(default_factory=set)
 
@@ -73,8 +74,6 @@ class PatternStanding:
         self.unit = shaper.unit(query.pattern, where, query.within)
         self.blocks = shaper.blocks
         self.bound = shaper.bound
-        if query.wait is not None:
-            self.lateness = query.wait.microseconds
 
     @property
     def query(self) -> ast.Query:
@@ -104,7 +103,7 @@ class PatternStanding:
 
     def waiting(self) -> list[tuple[object, ...]]:
         """The documents of what is not decided."""
-        return [refs(each.instance) for each in (*self.undecided, *self._waiting)]
+        return [refs(each.instance) for each in self.undecided]
 
     # -- matches -------------------------------------------------------------------------------
 
@@ -117,9 +116,9 @@ class PatternStanding:
             now = max(now, before)
         found: dict[tuple[object, ...], Decided] = {}
         for instance in self._instances(documents):
-            decided = self._identified(instance)
+            decided = self._identified(self._at_its_end(instance))
             other = found.get(decided.identity)
-            if other is None or later([instance.wait, other.instance.wait]) == other.instance.wait:
+            if other is None or _sooner(decided, other):
                 found[decided.identity] = decided
         new = [
             decided
@@ -129,7 +128,14 @@ class PatternStanding:
         self.undecided = [d for d in found.values() if not d.instance.wait.over(now)]
         self._known = {d.key for d in documents}
         self._watermark = now
-        return list(self._published(sorted(new, key=lambda each: each.order), now))
+        over_now = [decided for decided in found.values() if decided.instance.wait.over(now)]
+        return list(self._published(sorted(new, key=lambda each: each.order), over_now))
+
+    def _at_its_end(self, instance: Instance) -> Instance:
+        """What looks at several matches waits until none that ends before can come."""
+        if self.strategy.choosing is None and self.query.over is None:
+            return instance
+        return replace(instance, wait=later([instance.wait, Wait(instance.span.end, True)]))
 
     def _was_over(self, instance: Instance, before: int | None) -> bool:
         there = all(document.key in self._known for document in instance.documents())
@@ -162,22 +168,17 @@ class PatternStanding:
 
     # -- strategies over matches, and windows of matches ---------------------------------------
 
-    def _published(self, new: list[Decided], watermark: int | None) -> Iterable[Match]:
-        choosing, over = self.strategy.choosing, self.query.over
-        if choosing is None and over is None:
-            for decided in new:
-                yield self._match(decided, None)
-            return
-        self._waiting = sorted([*self._waiting, *new], key=lambda each: each.order)
-        ready = [d for d in self._waiting if Wait(d.instance.span.end, True).over(watermark)]
-        self._waiting = [d for d in self._waiting if d not in ready]
-        kept = [decided for decided in ready if self._keeps(decided)]
-        self._decided += kept
+    def _published(self, new: list[Decided], over_now: list[Decided]) -> Iterable[Match]:
+        over = self.query.over
+        kept = [decided for decided in new if self._keeps(decided)]
+        self._kept_ones |= {decided.identity for decided in kept}
+        if self.strategy.choosing is not None:
+            over_now = [each for each in over_now if each.identity in self._kept_ones]
         for decided in kept:
             if over is None:
                 yield self._match(decided, None)
                 continue
-            scope = self._window(decided, over)
+            scope = self._window(decided, over, over_now)
             if over.having is None or scope.holds(over.having):
                 yield self._match(decided, scope)
 
@@ -198,12 +199,13 @@ class PatternStanding:
         self._kept[partition] = instance.span.end
         return True
 
-    def _window(self, decided: Decided, over: ast.Over) -> Scope:
+    def _window(self, decided: Decided, over: ast.Over, among: Sequence[Decided]) -> Scope:
+        """What functions range over: the matches as their documents are now."""
         end, width = decided.instance.span.end, over.window.microseconds
         key = self._key(decided, over)
         inside = [
             other
-            for other in self._decided
+            for other in among
             if other.instance.span.end <= end
             and (width is None or other.instance.span.end >= end - width)
             and self._key(other, over) == key
@@ -213,13 +215,16 @@ class PatternStanding:
         return Scope(
             self.resolved.namespaces,
             decided.instance.single(),
-            {name: [o.instance.single().get(name) for o in inside] for name in names},
+            {
+                **decided.instance.elements(),
+                **{name: [o.instance.single().get(name) for o in inside] for name in names},
+            },
             length=decided.instance.span.length,
         )
 
     def _key(self, decided: Decided, over: ast.Over) -> tuple[object, ...]:
         scope = self.world.scope(decided.instance, Around())
-        found = [scope.value(key) for key in over.keys]
+        found = [scope.known(key) for key in over.keys]
         return tuple(v.texts if isinstance(v, NodeSet) else to_string(v) for v in found)
 
     # -- what is told --------------------------------------------------------------------------
@@ -242,7 +247,14 @@ class PatternStanding:
     def derived(self, match: Match) -> Stored:
         """The result as a document of the query's stream; AT END, a point."""
         made = match.document(self)  # type: ignore[arg-type]
+        # Of an OR two matches may have the same documents, in other places.
+        made = replace(made, key=(made.key, match.found.documents))
         return replace(made, start=made.end) if self.query.at_end else made
+
+
+def _sooner(one: Decided, other: Decided) -> bool:
+    waits = [one.instance.wait, other.instance.wait]
+    return waits[0] != waits[1] and later(waits) == waits[1]
 
 
 def keys(instance: Instance) -> tuple[object, ...]:

@@ -1,0 +1,118 @@
+"""How an event pattern is understood, for `broker explain`: when it answers, what stands where, and
+by which queries its documents are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from broker.model import UNBOUNDED
+from broker.pattern.answers import answers
+from broker.pattern.plan import (
+    Absence,
+    Choice,
+    Conjunct,
+    Fold,
+    Group,
+    Judged,
+    Leaf,
+    Next,
+    Ordered,
+    Plan,
+    Together,
+    Tree,
+    Unit,
+    Window,
+)
+from broker.query.catalog import Catalog
+from broker.query.prepared import Compiled
+from xscl.syntax.durations import format_microseconds
+from xscl.syntax.printer import format_expression, format_pattern
+
+
+def pattern_stage(query: Compiled, _catalog: Catalog) -> str:
+    """An event pattern, and the queries of its blocks."""
+    pattern = query.pattern
+    if pattern is None:
+        return "no event pattern"
+    plan = pattern.plan
+    lines = [f"answers {answers(plan)}"]
+    kept = pattern.retention
+    lasting = "for ever" if kept >= UNBOUNDED else f"for {format_microseconds(kept)}"
+    lines.append(f"keeps the documents that its blocks take {lasting}, beside the lateness")
+    if plan.query.partition:
+        paths = ", ".join(map(format_expression, plan.query.partition))
+        lines.append(f"all documents of a match agree in {paths}")
+    lines += _unit(plan, plan.unit, 0)
+    lines += [f"a match is {_kind(plan)}"] if plan.query.strategy is not None else []
+    lines.append("blocks are found by")
+    lines += [f"  {tap.resolved.text}" for tap in pattern.taps]
+    return "\n".join(lines)
+
+
+def _kind(plan: Plan) -> str:
+    strategy = plan.query.strategy
+    assert strategy is not None
+    return ", ".join([part for part in (strategy.selection, strategy.choosing) if part])
+
+
+def _unit(plan: Plan, unit: Unit, depth: int) -> Iterator[str]:
+    within = "" if unit.within is None else f" within {format_microseconds(unit.within)}"
+    yield f"{'  ' * depth}pattern{within}{_asked(' where', unit.conjuncts)}"
+    yield from _tree(plan, unit.tree, depth + 1, "")
+
+
+def _tree(  # noqa: C901  # one case a construct
+    plan: Plan, tree: Tree, depth: int, window: str
+) -> Iterator[str]:
+    pad = "  " * depth
+    match tree:
+        case Leaf():
+            yield f"{pad}{format_pattern(plan.taps[tree.tap].block)}{window}"
+        case Ordered():
+            yield f"{pad}one after the other{window}"
+            for item, (own, after) in zip(tree.items, tree.windows, strict=True):
+                yield from _tree(plan, item, depth + 1, _bound(own, after))
+        case Together():
+            yield f"{pad}in any order{window}"
+            for item, own in zip(tree.items, tree.windows, strict=True):
+                yield from _tree(plan, item, depth + 1, _bound(own))
+        case Choice():
+            yield f"{pad}one of{window}"
+            for branch in tree.branches:
+                yield from _tree(plan, branch, depth + 1, "")
+        case Absence():
+            many = f" {tree.count} of" if tree.count > 1 else ""
+            yield f"{pad}not{many}{window}{_asked(' where', tree.conjuncts)}"
+            yield from _unit(plan, tree.unit, depth + 1)
+        case Group():
+            most = "more" if tree.most is None else tree.most
+            asked = _asked(" each", tree.conjuncts) + _asked(" the first", tree.first)
+            yield f"{pad}{tree.least} to {most} of{window}{asked}"
+            yield from _unit(plan, tree.unit, depth + 1)
+        case Judged():
+            yield f"{pad}judged by itself{window}"
+            yield from _unit(plan, tree.unit, depth + 1)
+        case Next():
+            yield f"{pad}the next one{window}{_bound(tree.window, tree.after)}"
+            yield from _unit(plan, tree.left, depth + 1)
+            yield f"{pad}  is the first{_asked(' where', tree.conjuncts)}"
+            yield from _unit(plan, tree.right, depth + 2)
+        case Fold():
+            yield f"{pad}iterated{window}"
+            yield from _unit(plan, tree.left, depth + 1)
+            asked = _asked(" where", tree.filter) + _asked(" while", tree.proceed)
+            yield f"{pad}  then the first each time{asked}"
+            yield from _unit(plan, tree.right, depth + 2)
+
+
+def _bound(window: Window, after: bool = False) -> str:
+    if window is None:
+        return ""
+    behind = " after what stands before" if after else ""
+    return f", within {format_microseconds(window)}{behind}"
+
+
+def _asked(word: str, conjuncts: Sequence[Conjunct]) -> str:
+    if not conjuncts:
+        return ""
+    return f"{word} " + " and ".join([format_expression(each.expr) for each in conjuncts])

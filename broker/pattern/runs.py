@@ -1,0 +1,431 @@
+"""Runs: SKIP TILL NEXT MATCH, STRICT CONTIGUITY and PARTITION CONTIGUITY.
+
+A run takes one document after the other. Documents are taken in order of their ends, once the
+watermark is there; those that end at the same time never follow each other. What may not be skipped
+closes a run for all that end later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import count
+
+from broker.pattern.absences import Absences
+from broker.pattern.instances import (
+    Arrived,
+    Instance,
+    Part,
+    Row,
+    due_from,
+    of_row,
+    several_of,
+)
+from broker.pattern.plan import (
+    Absence,
+    Choice,
+    Group,
+    Item,
+    Leaf,
+    Ordered,
+    Plan,
+    Tree,
+    Variant,
+    Window,
+    slots_of,
+)
+from broker.pattern.setting import Setting
+from broker.pattern.timing import Timing
+from broker.pattern.values import Scope
+
+RUNS = ("SKIP TILL NEXT MATCH", "STRICT CONTIGUITY", "PARTITION CONTIGUITY")
+
+Place = Leaf | Choice | Group
+"""What a run takes documents for: a block, one of several blocks, a group of these."""
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """`at` is the item that it awaits or is in; `chosen` are the documents of single items,
+    `elements` those of groups, `partial` those of an element that is not complete. `last` is the
+    document that it took last, `closed` the end of what it may not skip: nothing that ends later
+    can be taken. `left` are groups that were left or passed over."""
+
+    partition: tuple[str, ...] | None
+    at: int = 0
+    chosen: tuple[tuple[Leaf, Row], ...] = ()
+    elements: Mapping[Group, tuple[Instance, ...]] = field(default_factory=dict)
+    partial: tuple[tuple[Leaf, Row], ...] = ()
+    last: Row | None = None
+    keys: frozenset[int] = frozenset()
+    left: frozenset[int] = frozenset()
+    closed: int | None = None
+
+    def taking(self, row: Row, **changes: object) -> Run:
+        return replace(
+            self,
+            last=row,
+            keys=self.keys | {row.key},
+            closed=None,
+            **changes,  # type: ignore[arg-type]
+        )
+
+
+@dataclass(slots=True)
+class Step:
+    """The run that a run is with one more document. `grows`: it is one more element, or the first
+    of the group that is awaited first; `awaited`: it is the single item that is awaited."""
+
+    run: Run
+    grows: bool
+    awaited: bool
+
+
+class RunsRunner:
+    """The matches of a pattern whose selection makes runs."""
+
+    def __init__(self, plan: Plan, setting: Setting, selection: str) -> None:
+        self.unit = plan.unit
+        self.setting = setting
+        self._selection = selection
+        self._absences = Absences(plan.unit, setting, lambda _: True)
+        tree = plan.unit.tree
+        trees = tree.items if isinstance(tree, Ordered) else [tree]
+        self._windows: list[tuple[Window, bool]] = [(None, False)]
+        if isinstance(tree, Ordered):
+            self._windows = tree.windows
+        self._trees = trees
+        self._items: list[Place] = [i for i in trees if isinstance(i, Leaf | Choice | Group)]
+        self._groups = [item for item in self._items if isinstance(item, Group)]
+        self._taps = {leaf.tap for item in self._items for leaf in _blocks(item)}
+        self._contiguous = set(plan.contiguous)
+        self._runs: list[Run] = []
+        self._ready: list[tuple[int, int, int, Row]] = []
+        self._number = count()
+        self._waiting: list[tuple[int, int, Variant, dict[Item, Instance], Instance]] = []
+        if setting.plan.query.partition == ():
+            self._runs.append(Run(None))
+        self._begun: set[tuple[str, ...]] = set()
+
+    # -- advancing -----------------------------------------------------------------------------
+
+    def advance(self, arrived: Arrived, watermark: int | None) -> list[Instance]:
+        self._absences.advance(arrived, watermark)
+        for tap, rows in arrived.items():
+            if tap in self._taps or tap in self._contiguous:
+                for row in rows:
+                    heappush(self._ready, (row.end, next(self._number), tap, row))
+        found: list[Instance] = []
+        if watermark is None:
+            return found
+        while self._ready and self._ready[0][0] <= watermark:
+            end = self._ready[0][0]
+            here: dict[int, list[Row]] = {}
+            while self._ready and self._ready[0][0] == end:
+                _, _, tap, row = heappop(self._ready)
+                here.setdefault(tap, []).append(row)
+            self._take(end, here)
+        self._runs = [run for run in self._runs if run.closed is None or run.closed >= watermark]
+        while self._waiting and self._waiting[0][0] <= 2 * watermark:
+            _, _, variant, chosen, instance = heappop(self._waiting)
+            filled = self._filled(instance)
+            if self._absences.unblocked(variant, chosen, filled, instance):
+                found.append(instance)
+        return found
+
+    def _take(self, end: int, here: Mapping[int, Sequence[Row]]) -> None:
+        """All runs take what ends at a time."""
+        if self.setting.plan.query.partition:
+            for tap in self._taps & here.keys():
+                for row in here[tap]:
+                    for one in sorted(row.tuples or ()):
+                        if one not in self._begun:
+                            self._begun.add(one)
+                            self._runs.append(Run(one))
+        made: list[Run] = []
+        for run in self._runs:
+            if run.closed is not None and run.closed < end:
+                continue
+            steps, growing = self._steps(run, here)
+            made += [step.run for step in steps]
+            begun = run.last is not None and run.closed is None
+            if begun and self._closes(run, here, steps, growing):
+                run.closed = end
+        for run in made:
+            self._matched(run)
+        self._runs += made
+
+    def _closes(
+        self, run: Run, here: Mapping[int, Sequence[Row]], steps: Sequence[Step], growing: bool
+    ) -> bool:
+        """Whether one of these documents may not be skipped."""
+        if self._selection == "SKIP TILL NEXT MATCH":
+            return any(step.grows if growing else step.awaited for step in steps)
+        assert run.last is not None
+        after = run.last.end
+        partitioned = self._selection == "PARTITION CONTIGUITY"
+        return any(
+            row.start > after and (not partitioned or run.partition in (row.tuples or ()))
+            for tap in self._contiguous & here.keys()
+            for row in here[tap]
+        )
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def _steps(self, run: Run, here: Mapping[int, Sequence[Row]]) -> tuple[list[Step], bool]:
+        """What a run could take, in every role; and whether a group may begin or grow, so that what
+        could only begin the next item may be skipped."""
+        found: list[Step] = []
+        if run.partial:
+            self._element(run, run.at, here, found, grows=False)
+            return found, False
+        growing, first = False, True
+        for at in range(run.at, len(self._items)):
+            item = self._items[at]
+            now = run if at == run.at else self._passed(run, at)
+            if not isinstance(item, Group):
+                self._single(now, at, item, here, found)
+                break
+            size = len(run.elements.get(item, ()))
+            if item.most is None or size < item.most:
+                growing = growing or first
+                self._element(now, at, here, found, grows=first)
+                first = False
+            if size < item.least:
+                break
+        return found, growing
+
+    def _passed(self, run: Run, at: int) -> Run:
+        """The run when it leaves the groups before an item."""
+        passed = {item.slot for item in self._items[:at] if isinstance(item, Group)}
+        return replace(run, at=at, left=run.left | passed)
+
+    def _single(
+        self,
+        run: Run,
+        at: int,
+        item: Place,
+        here: Mapping[int, Sequence[Row]],
+        found: list[Step],
+    ) -> None:
+        for leaf in _leaves(item):
+            for row in self._takes(run, leaf, here):
+                after = run.taking(row, at=at + 1, chosen=(*run.chosen, (leaf, row)))
+                after = self._passed(after, at + 1)
+                if self._holds(after):
+                    found.append(Step(after, False, True))
+
+    def _element(
+        self,
+        run: Run,
+        at: int,
+        here: Mapping[int, Sequence[Row]],
+        found: list[Step],
+        *,
+        grows: bool,
+    ) -> None:
+        """Steps into an element of a group, whose documents are taken one after the other."""
+        group = self._items[at]
+        assert isinstance(group, Group)
+        tree = group.unit.tree
+        parts = tree.items if isinstance(tree, Ordered) else [tree]
+        for leaf in _leaves(parts[len(run.partial)]):
+            for row in self._takes(run, leaf, here):
+                partial = (*run.partial, (leaf, row))
+                if len(partial) < len(parts):
+                    after = run.taking(row, at=at, partial=partial)
+                else:
+                    element = _element(group, partial)
+                    own = (*run.elements.get(group, ()), element)
+                    after = run.taking(
+                        row, at=at, partial=(), elements={**run.elements, group: own}
+                    )
+                if self._holds(after):
+                    found.append(Step(after, grows, bool(run.partial)))
+
+    def _takes(self, run: Run, leaf: Leaf, here: Mapping[int, Sequence[Row]]) -> Iterator[Row]:
+        for row in here.get(leaf.tap, ()):
+            self.setting.spend()
+            if run.last is not None and row.start <= run.last.end:
+                continue
+            there = run.partition is None or run.partition in (row.tuples or ())
+            if there and row.key not in run.keys:
+                yield row
+
+    # -- what is asked -------------------------------------------------------------------------
+
+    def _holds(self, run: Run, ended: bool = False) -> bool:
+        """Whether windows hold so far, and all conjuncts that can be answered."""
+        if (run.chosen or run.elements) and self._timing(run).span() is None:
+            return False
+        known = {name for leaf, _ in run.chosen for name in leaf.variables}
+        known |= self._absent(run)
+        for group in self._groups:
+            if ended or group.slot in run.left:
+                known |= group.variables
+        scope = self._scope(run)
+        for each in self.unit.conjuncts:
+            if each.names <= known and not each.holds(scope):
+                return False
+        return all(self._group_holds(run, group, known) for group in self._groups)
+
+    def _group_holds(self, run: Run, group: Group, known: set[str]) -> bool:
+        elements = run.elements.get(group, ())
+        for each in group.first:
+            asked = bool(elements) and each.names - group.variables <= known
+            if asked and not each.holds(self._scope(run, group, elements[:1])):
+                return False
+        for each in group.conjuncts:
+            if not each.names - group.variables <= known:
+                continue
+            for number, element in enumerate(elements):
+                if not each.holds(self._scope(run, group, elements[:number], element)):
+                    return False
+        return True
+
+    def _absent(self, run: Run) -> set[str]:
+        """The variables of branches that were not taken."""
+        taken = {id(leaf) for leaf, _ in run.chosen}
+        return {
+            name
+            for item in self._items[: run.at]
+            if isinstance(item, Choice)
+            for leaf in _leaves(item)
+            if id(leaf) not in taken
+            for name in leaf.variables
+        }
+
+    def _scope(
+        self,
+        run: Run,
+        group: Group | None = None,
+        before: Sequence[Instance] = (),
+        current: Instance | None = None,
+    ) -> Scope:
+        single = {name: row for leaf, row in run.chosen for name in leaf.variables}
+        several: dict[str, Sequence[Row | None]] = {}
+        for each in self._groups:
+            several.update(dict.fromkeys(each.variables, ()))
+            several.update(several_of(run.elements.get(each, ())))
+        times = [(row.start, row.end) for _, row in run.chosen]
+        if group is None:
+            times += [(e.start, e.end) for own in run.elements.values() for e in own]
+        else:
+            several.update(dict.fromkeys(group.variables, ()))
+            several.update(several_of(before))
+            place = self._items.index(group)
+            earlier = {id(leaf) for item in self._items[:place] for leaf in _leaves(item)}
+            times = [(row.start, row.end) for leaf, row in run.chosen if id(leaf) in earlier]
+            for other, own in run.elements.items():
+                if self._items.index(other) < place:
+                    times += [(e.start, e.end) for e in own]
+            times += [(e.start, e.end) for e in before]
+        if current is not None:
+            times.append((current.start, current.end))
+        length = max([e for _, e in times]) - min([s for s, _ in times]) if times else 0
+        return Scope(single, several, {}, None if current is None else current.single, length)
+
+    # -- times ---------------------------------------------------------------------------------
+
+    def _variant(self, run: Run) -> Variant:
+        """The list with the branches that a run has taken."""
+        taken = {id(leaf) for leaf, _ in run.chosen}
+        kept: list[Tree] = []
+        absent: list[int] = []
+        for item in self._trees:
+            if isinstance(item, Choice):
+                every = list(_leaves(item))
+                own = [leaf for leaf in every if id(leaf) in taken]
+                kept.append((own or every)[0])
+                absent += [leaf.slot for leaf in every if leaf is not kept[-1]]
+            else:
+                kept.append(item)
+        absences = [item for item in self._trees if isinstance(item, Absence)]
+        tree = Ordered(kept, self._windows)
+        return Variant(tree, [], [*self._groups], absences, tuple(absent), frozenset())
+
+    def _timing(self, run: Run, variant: Variant | None = None) -> Timing:
+        chosen: dict[Item, Instance] = {leaf: of_row(leaf.slot, row) for leaf, row in run.chosen}
+        variant = variant or self._variant(run)
+        return Timing(variant, self.unit.within, chosen, run.elements, free=True)
+
+    # -- matches -------------------------------------------------------------------------------
+
+    def _matched(self, run: Run) -> None:
+        """Note the match that a run has come to, if all items that are left may be empty."""
+        if run.partial:
+            return
+        for item in self._items[run.at :]:
+            if not isinstance(item, Group) or len(run.elements.get(item, ())) < item.least:
+                return
+        if not self._holds(run, ended=True):
+            return
+        variant = self._variant(run)
+        timing = self._timing(run, variant)
+        span = timing.span()
+        if span is None:
+            return
+        parts: dict[int, Part] = dict.fromkeys(variant.absent)
+        several: dict[str, Sequence[Row | None]] = {}
+        for group in self._groups:
+            elements = run.elements.get(group, ())
+            parts[group.slot] = elements
+            several.update(dict.fromkeys(group.variables, ()))
+            several.update(several_of(elements))
+        single: dict[str, Row] = {}
+        for leaf, row in run.chosen:
+            parts[leaf.slot] = row
+            single.update(dict.fromkeys(leaf.variables, row))
+        tuples = None if run.partition is None else frozenset([run.partition])
+        due = max(timing.due, due_from(span.last))
+        instance = Instance(*span, due, parts, run.keys, tuples, single, several)
+        chosen = dict(timing.chosen)
+        heappush(self._waiting, (due, next(self._number), variant, chosen, instance))
+
+    def _filled(self, instance: Instance) -> dict[Group, Sequence[Instance]]:
+        filled: dict[Group, Sequence[Instance]] = {}
+        for group in self._groups:
+            part = instance.parts[group.slot]
+            filled[group] = part if isinstance(part, tuple) else ()
+        return filled
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def expire(self, horizon: int) -> None:
+        self._absences.expire(horizon)
+        self._runs = [run for run in self._runs if run.last is None or run.last.end >= horizon]
+
+    def waiting(self) -> Iterator[tuple[int, Instance]]:
+        for due, _, variant, chosen, instance in self._waiting:
+            filled = self._filled(instance)
+            if self._absences.unblocked(variant, chosen, filled, instance):
+                yield due, instance
+
+
+def _leaves(item: Tree) -> Iterator[Leaf]:
+    match item:
+        case Leaf():
+            yield item
+        case Choice():
+            for branch in item.branches:
+                yield from _leaves(branch)
+
+
+def _blocks(item: Place) -> Iterator[Leaf]:
+    """The blocks of an item, those of a group's elements too."""
+    for each in item.unit.order if isinstance(item, Group) else [item]:
+        if not isinstance(each, Group):
+            yield from _leaves(each)
+
+
+def _element(group: Group, partial: Sequence[tuple[Leaf, Row]]) -> Instance:
+    parts: dict[int, Part] = {slot: None for item in group.unit.order for slot in slots_of(item)}
+    single: dict[str, Row] = {}
+    for leaf, row in partial:
+        parts[leaf.slot] = row
+        single.update(dict.fromkeys(leaf.variables, row))
+    rows = [row for _, row in partial]
+    start, end = min([row.start for row in rows]), max([row.end for row in rows])
+    keys = frozenset([row.key for row in rows])
+    return Instance(start, end, start, end, -(2**62), parts, keys, None, single)

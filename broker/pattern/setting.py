@@ -1,0 +1,48 @@
+"""What all parts of a registered pattern have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker.pattern.instances import Arrived, Instance
+from broker.pattern.plan import Plan, Single
+
+
+class TooMuch(Exception):
+    """A pattern has more to try than it may."""
+
+
+class Source(Protocol):
+    """Where the instances of an item come from."""
+
+    def advance(self, arrived: Arrived, watermark: int | None) -> list[Instance]:
+        """The instances that have become known, with these new rows and this watermark."""
+        ...
+
+    def expire(self, horizon: int) -> None: ...
+    def waiting(self) -> Iterator[tuple[int, Instance]]:
+        """What is not decided yet, each with its `due`."""
+        ...
+
+
+@dataclass(slots=True)
+class Setting:
+    """`registered` is the highest time seen when the pattern was, None if there was none; `free`:
+    SKIP TILL ANY MATCH. `source` makes the source of an item, and `unit` that of a unit, of which
+    all documents begin after a time and are others than those with some keys. `left` is how many
+    choices may still be tried in this batch."""
+
+    plan: Plan
+    registered: int | None
+    free: bool
+    source: Callable[[Single], Source]
+    unit: Callable[..., Source]
+    left: int = 0
+
+    def spend(self) -> None:
+        """Count a choice that is tried. Raises TooMuch."""
+        self.left -= 1
+        if self.left < 0:
+            raise TooMuch

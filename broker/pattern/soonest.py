@@ -1,0 +1,285 @@
+"""NEXT and FOLD, Cayuga's `;` and μ: the soonest that satisfies the braces, and iterations of it.
+
+A *seeker* looks for its successor: it is a match of the left operand, or an iteration so far. What
+is soonest is known when the watermark is at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from broker.pattern.groups import rank
+from broker.pattern.instances import (
+    Arrived,
+    Instance,
+    Row,
+    Tuples,
+    common,
+    due_from,
+    several_of,
+    together,
+)
+from broker.pattern.plan import Conjunct, Fold, Next, Unit
+from broker.pattern.pool import Pool, Wanted
+from broker.pattern.setting import Setting, Source
+from broker.pattern.values import Scope
+
+
+@dataclass(slots=True, eq=False)
+class Seeker:
+    """`left` and the `taken` of its iteration; it ends at `end`. `soonest` are those that end
+    at `soonest_end`, `told` those of them that were given. `own` finds its successors if they
+    depend on where they may begin."""
+
+    left: Instance
+    taken: tuple[Instance, ...]
+    end: int
+    keys: frozenset[int]
+    tuples: Tuples
+    computed: Mapping[str, Any]
+    soonest_end: int | None = None
+    soonest: list[Successor] = field(default_factory=list)
+    told: set[int] = field(default_factory=set)
+    own: Source | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Successor:
+    instance: Instance
+    tuples: Tuples
+    scope: Scope
+    goes: bool = True
+
+    def due(self, seeker: Seeker) -> int:
+        dues = [seeker.left.due, self.instance.due, due_from(self.instance.last)]
+        return max(*dues, *[each.due for each in seeker.taken])
+
+
+class _Soonest:
+    """What NEXT and FOLD have in common: seekers, and what may succeed them."""
+
+    def __init__(self, left: Unit, right: Unit, setting: Setting) -> None:
+        self._left = setting.unit(left)
+        self._unit = right
+        self._right = None if right.depends else setting.unit(right)
+        self._pool = Pool()
+        self._seekers: list[Seeker] = []
+        self._setting = setting
+        self._rows: dict[int, list[Row]] = {}
+        """All rows, where successors depend on where they may begin."""
+
+    def advance(self, arrived: Arrived, watermark: int | None) -> list[Instance]:
+        begun = [self._begin(left) for left in self._left.advance(arrived, watermark)]
+        if self._right is None:
+            for tap, rows in arrived.items():
+                self._rows.setdefault(tap, []).extend(rows)
+            for seeker in self._seekers:
+                assert seeker.own is not None
+                self._offer(seeker, seeker.own.advance(arrived, watermark))
+        else:
+            new = self._right.advance(arrived, watermark)
+            if new:
+                for seeker in self._seekers:
+                    self._offer(seeker, new)
+            self._pool.add(new)
+        found: list[Instance] = []
+        for seeker in begun:
+            self._seek(seeker, watermark)
+        left: list[Seeker] = []
+        pending = [*self._seekers, *begun]
+        while pending:
+            seeker = pending.pop()
+            following = self._settled(seeker, watermark, found)
+            for each in following:
+                self._seek(each, watermark)
+            pending += following
+            if not self._is_over(seeker, watermark):
+                left.append(seeker)
+        self._seekers = left
+        return found
+
+    def _begin(self, left: Instance) -> Seeker:
+        raise NotImplementedError
+
+    def _seek(self, seeker: Seeker, watermark: int | None) -> None:
+        """Offer a new seeker what is there."""
+        if self._right is not None:
+            self._offer(seeker, self._pool.find(Wanted(seeker.end)))
+            return
+        seeker.own = self._setting.unit(self._unit, seeker.end, seeker.keys)
+        self._offer(seeker, seeker.own.advance(self._rows, watermark))
+
+    def _offer(self, seeker: Seeker, instances: Iterable[Instance]) -> None:
+        """Keep those of the instances that are the soonest so far."""
+        ordered = [each for each in instances if each.start > seeker.end]
+        ordered.sort(key=lambda each: (each.order, rank(each)))
+        for _, same in groupby(ordered, key=lambda each: [row.key for row in each.rows]):
+            for each in self._passing(seeker, list(same)):
+                end = each.instance.end
+                if seeker.soonest_end is None or end < seeker.soonest_end:
+                    seeker.soonest_end, seeker.soonest = end, []
+                if end == seeker.soonest_end:
+                    seeker.soonest.append(each)
+
+    def _passing(self, seeker: Seeker, same: Sequence[Instance]) -> list[Successor]:
+        raise NotImplementedError
+
+    def _common(self, seeker: Seeker, instance: Instance) -> tuple[bool, Tuples]:
+        self._setting.spend()
+        if not seeker.keys.isdisjoint(instance.keys):
+            return False, None
+        both = common(seeker.tuples, instance.tuples)
+        return both is None or bool(both), both
+
+    def _settled(
+        self, seeker: Seeker, watermark: int | None, found: list[Instance]
+    ) -> list[Seeker]:
+        """Adds the matches of a seeker that are decided; returns the seekers that they are."""
+        following: list[Seeker] = []
+        if watermark is None or seeker.soonest_end is None:
+            return following
+        for each in seeker.soonest:
+            if id(each) in seeker.told or each.due(seeker) > 2 * watermark:
+                continue
+            seeker.told.add(id(each))
+            if each.goes:
+                instance, after = self._made(seeker, each)
+                found.append(instance)
+                if after is not None:
+                    following.append(after)
+        return following
+
+    def _made(self, seeker: Seeker, successor: Successor) -> tuple[Instance, Seeker | None]:
+        raise NotImplementedError
+
+    def _is_over(self, seeker: Seeker, watermark: int | None) -> bool:
+        """Whether nothing can succeed it any more."""
+        if watermark is None or seeker.soonest_end is None:
+            return False
+        return watermark > seeker.soonest_end and len(seeker.told) == len(seeker.soonest)
+
+    def expire(self, horizon: int) -> None:
+        self._left.expire(horizon)
+        if self._right is not None:
+            self._right.expire(horizon)
+        self._pool.expire(horizon)
+        self._seekers = [each for each in self._seekers if each.end >= horizon]
+        for seeker in self._seekers:
+            if seeker.own is not None:
+                seeker.own.expire(horizon)
+        self._rows = {
+            tap: [row for row in rows if row.end >= horizon] for tap, rows in self._rows.items()
+        }
+
+    def waiting(self) -> Iterator[tuple[int, Instance]]:
+        for seeker in self._seekers:
+            for each in seeker.soonest:
+                if id(each) not in seeker.told and each.goes:
+                    yield each.due(seeker), self._made(seeker, each)[0]
+
+
+class NextRunner(_Soonest):
+    """`left NEXT {p, T} right`."""
+
+    def __init__(self, item: Next, setting: Setting) -> None:
+        super().__init__(item.left, item.right, setting)
+        self._item = item
+
+    def _begin(self, left: Instance) -> Seeker:
+        return Seeker(left, (), left.end, left.keys, left.tuples, left.computed)
+
+    def _passing(self, seeker: Seeker, same: Sequence[Instance]) -> list[Successor]:
+        item, left = self._item, seeker.left
+        found = []
+        for right in same:
+            agrees, both = self._common(seeker, right)
+            if not agrees:
+                continue
+            length = max(left.end, right.end) - min(left.start, right.start)
+            bound = right.end - left.end if item.after else length
+            if item.window is not None and bound > item.window:
+                continue
+            scope = Scope(
+                {**left.single, **right.single},
+                {**left.several, **right.several},
+                {**left.computed, **right.computed},
+                length=length,
+            )
+            if _all(item.conjuncts, scope):
+                found.append(Successor(right, both, scope))
+        return found
+
+    def _made(self, seeker: Seeker, successor: Successor) -> tuple[Instance, Seeker | None]:
+        instances = [seeker.left, successor.instance]
+        return together(instances, successor.tuples, successor.due(seeker)), None
+
+
+class FoldRunner(_Soonest):
+    """`left FOLD {filter, proceed, …} right`."""
+
+    def __init__(self, item: Fold, setting: Setting) -> None:
+        super().__init__(item.left, item.right, setting)
+        self._item = item
+
+    def _begin(self, left: Instance) -> Seeker:
+        scope = Scope(left.single, left.several, left.computed, length=left.span)
+        computed = {step.variable: step.initial(scope) for step in self._item.steps}
+        return Seeker(left, (), left.end, left.keys, left.tuples, computed)
+
+    def _scope(self, seeker: Seeker, instance: Instance) -> Scope:
+        left = seeker.left
+        several: dict[str, Sequence[Row | None]] = dict.fromkeys(instance.single, ())
+        several.update(several_of(seeker.taken))
+        start = min([left.start, *[each.start for each in seeker.taken], instance.start])
+        end = max([left.end, *[each.end for each in seeker.taken], instance.end])
+        return Scope(
+            left.single,
+            {**left.several, **several},
+            {**left.computed, **seeker.computed},
+            instance.single,
+            end - start,
+        )
+
+    def _passing(self, seeker: Seeker, same: Sequence[Instance]) -> list[Successor]:
+        passing: list[Successor] = []
+        for each in same:
+            agrees, both = self._common(seeker, each)
+            if not agrees:
+                continue
+            scope = self._scope(seeker, each)
+            if not _all(self._item.filter, scope):
+                continue
+            successor = Successor(each, both, scope, _all(self._item.proceed, scope))
+            if successor.goes:
+                return [successor]
+            passing.append(successor)
+        return passing[:1]
+
+    def _made(self, seeker: Seeker, successor: Successor) -> tuple[Instance, Seeker | None]:
+        left, steps = seeker.left, (*seeker.taken, successor.instance)
+        values = {step.variable: step.value(successor.scope) for step in self._item.steps}
+        due = successor.due(seeker)
+        instance = Instance(
+            min([left.start, *[each.start for each in steps]]),
+            max([left.end, *[each.end for each in steps]]),
+            min([left.first, *[each.first for each in steps]]),
+            max([left.last, *[each.last for each in steps]]),
+            due,
+            {**left.parts, self._item.slot: steps},
+            seeker.keys | successor.instance.keys,
+            successor.tuples,
+            left.single,
+            {**left.several, **several_of(steps)},
+            {**left.computed, **values},
+        )
+        following = Seeker(
+            left, steps, successor.instance.end, instance.keys, successor.tuples, values
+        )
+        return instance, following
+
+
+def _all(conjuncts: Sequence[Conjunct], scope: Scope) -> bool:
+    return all(each.holds(scope) for each in conjuncts)

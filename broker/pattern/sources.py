@@ -1,0 +1,63 @@
+"""Makes the sources of items and units: who imports whom ends here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from broker.pattern.instances import Arrived, Instance, of_row
+from broker.pattern.plan import Fold, Judged, Leaf, Next, Plan, Single
+from broker.pattern.runs import RUNS, RunsRunner
+from broker.pattern.setting import Setting, Source
+from broker.pattern.soonest import FoldRunner, NextRunner
+from broker.pattern.unit import UnitRunner
+
+
+class Rows:
+    """The source of a block."""
+
+    def __init__(self, leaf: Leaf) -> None:
+        self._leaf = leaf
+
+    def advance(self, arrived: Arrived, watermark: int | None) -> list[Instance]:
+        return [of_row(self._leaf.slot, row) for row in arrived.get(self._leaf.tap, ())]
+
+    def expire(self, horizon: int) -> None:
+        pass
+
+    def waiting(self) -> Iterator[tuple[int, Instance]]:
+        return iter(())
+
+
+def source_of_plan(plan: Plan, registered: int | None, left: int) -> tuple[Setting, Source]:
+    """What finds the matches of a plan. `left` is how many choices may be tried."""
+    strategy = plan.query.strategy
+    selection = None if strategy is None else strategy.selection
+    free = selection == "SKIP TILL ANY MATCH"
+    setting = Setting(plan, registered, free, _nothing, _nothing, left)
+    setting.source = partial(_source, setting)
+    setting.unit = partial(_unit, setting)
+    if selection in RUNS:
+        return setting, RunsRunner(plan, setting, selection)
+    return setting, UnitRunner(plan.unit, setting)
+
+
+def _nothing(*_: object) -> Source:
+    raise TypeError("the setting is not complete")
+
+
+def _unit(setting: Setting, *args: object) -> Source:
+    unit, *others = args
+    return UnitRunner(unit, setting, *others)  # type: ignore[arg-type]
+
+
+def _source(setting: Setting, item: Single) -> Source:
+    match item:
+        case Leaf():
+            return Rows(item)
+        case Judged():
+            return UnitRunner(item.unit, setting)
+        case Next():
+            return NextRunner(item, setting)
+        case Fold():
+            return FoldRunner(item, setting)

@@ -1,0 +1,273 @@
+"""A registered pattern: its watermark, and which of its matches it publishes, each once.
+
+What selects among matches (NON OVERLAPPING, ONE PER START) and what looks at several (OVER) comes
+last, when no match that ends earlier can come any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from broker.pattern.instances import Arrived, Instance, Part, Row, due_beyond
+from broker.pattern.plan import Plan, named_in
+from broker.pattern.sources import source_of_plan
+from broker.pattern.values import Scope
+from xscl.functions.table import to_string
+
+
+@dataclass(slots=True, eq=False)
+class Published:
+    """A match that is published: `nodes` are those that SELECT names, `scope` what its expressions
+    range over."""
+
+    instance: Instance
+    nodes: tuple[int, ...]
+    scope: Scope
+
+
+@dataclass(slots=True, eq=False)
+class _Decided:
+    instance: Instance
+    nodes: tuple[int, ...]
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        instance = self.instance
+        ids = [row.id for row in instance.rows]
+        absent = [instance.parts[slot] is None for slot in sorted(instance.parts)]
+        return (instance.end, instance.start, ids, absent, self.nodes)
+
+
+class Marks:
+    """What a pattern has kept of its matches, and cannot be made again of the documents: by
+    partition the end of the last one kept (NON OVERLAPPING), and the documents with which matches
+    began (ONE PER START). `news` are those that are not stored yet."""
+
+    def __init__(self, known: Iterable[tuple[str, int]] = ()) -> None:
+        self.ends: dict[str, int] = dict(known)
+        self.news: dict[str, int] = {}
+
+    def keep(self, key: str, end: int) -> None:
+        self.ends[key] = self.news[key] = end
+
+    def expire(self, horizon: int) -> None:
+        """Drop those of documents that ended before a time."""
+        self.ends = {
+            key: end for key, end in self.ends.items() if end >= horizon or key.startswith("last")
+        }
+
+
+class Standing:
+    """One pattern. `registered` is the highest time seen at its registration, None for none.
+
+    Rows come in by tap, in any order that the lateness allows; `advance` gives what is published
+    with them and with the watermark. Raises TooMuch where more than `budget` choices would have to
+    be tried at once.
+    """
+
+    def __init__(
+        self, plan: Plan, registered: int | None, budget: int, marks: Marks | None = None
+    ) -> None:
+        self.plan = plan
+        self.marks = marks or Marks()
+        self.watermark: int | None = None
+        self._registered = registered
+        self._budget = budget
+        strategy = plan.query.strategy
+        self._choosing = None if strategy is None else strategy.choosing
+        self._over = plan.query.over
+        self._names = named_in(plan.query.select)
+        self._number = count()
+        self._ready: list[tuple[int, int, _Decided]] = []
+        """Matches that wait for those that end before them."""
+        self._past: list[tuple[tuple[object, ...], _Decided]] = []
+        """Those that OVER ranges over, with their keys of GROUP BY."""
+        self._seen: dict[object, int] = {}
+        """By identity the end of each match that was decided."""
+        self._reset()
+
+    def _reset(self) -> None:
+        self._setting, self._source = source_of_plan(self.plan, self._registered, self._budget)
+
+    # -- advancing -----------------------------------------------------------------------------
+
+    def advance(self, arrived: Arrived, watermark: int | None) -> list[Published]:
+        """What is published now, and was not before."""
+        return self._publish(self._decide(arrived, watermark))
+
+    def again(self, arrived: Arrived) -> None:
+        """Make the state of the rows of all live documents, as it was when the watermark was where
+        it is, after a restart or a revision. What was published is not published again."""
+        self._reset()
+        for _, _, decided in self._ready:
+            self._seen.pop(self._identity(decided.instance, decided.nodes), None)
+        self._ready.clear()
+        self._past.clear()
+        self._publish(self._decide(arrived, self.watermark, silently=True), silently=True)
+
+    def _decide(
+        self, arrived: Arrived, watermark: int | None, silently: bool = False
+    ) -> list[_Decided]:
+        if self.watermark is None or (watermark is not None and self.watermark < watermark):
+            self.watermark = watermark
+        self._setting.left = (1 << 62) if silently else self._budget
+        found: list[_Decided] = []
+        known: set[object] = set() if silently else self._seen.keys()  # type: ignore[assignment]
+        for instance in self._source.advance(arrived, self.watermark):
+            nodes = self._nodes(instance)
+            identity = self._identity(instance, nodes)
+            if identity not in known:
+                found.append(_Decided(instance, nodes))
+            self._seen[identity] = instance.end
+            if silently:
+                known.add(identity)
+        return sorted(found, key=lambda each: each.order)
+
+    def _identity(self, instance: Instance, nodes: tuple[int, ...]) -> object:
+        return (_documents(instance.parts), nodes)
+
+    def _nodes(self, instance: Instance) -> tuple[int, ...]:
+        if self._names is None:
+            parts = [instance.parts[slot] for slot in sorted(instance.parts)]
+            return tuple([part.node for part in parts if isinstance(part, Row)])
+        single = instance.single
+        return tuple([single[name].nodes[name] for name in self._names if name in single])
+
+    def _publish(self, decided: Sequence[_Decided], silently: bool = False) -> list[Published]:
+        if self._choosing is None and self._over is None:
+            return [Published(d.instance, d.nodes, _scope(self.plan, d.instance)) for d in decided]
+        for each in decided:
+            heappush(self._ready, (due_beyond(each.instance.end), next(self._number), each))
+        ready: list[_Decided] = []
+        while self._ready and self.watermark is not None:
+            if self._ready[0][0] > 2 * self.watermark:
+                break
+            ready.append(heappop(self._ready)[-1])
+        ready.sort(key=lambda each: each.order)
+        kept = [each for each in ready if self._keeps(each, silently)]
+        if self._over is None:
+            return [Published(d.instance, d.nodes, _scope(self.plan, d.instance)) for d in kept]
+        self._past += [(self._key(each), each) for each in kept]
+        return [published for each in kept if (published := self._windowed(each)) is not None]
+
+    # -- which matches are kept ------------------------------------------------------------------
+
+    def _keeps(self, decided: _Decided, silently: bool) -> bool:
+        """Whether a match is kept. `silently`: it was decided before, and the marks say how."""
+        instance = decided.instance
+        if self._choosing is None:
+            return True
+        if silently:
+            return f"kept {_name(decided)}" in self.marks.ends
+        if self._choosing == "ONE PER START":
+            earliest = min(instance.rows, key=lambda row: row.order)
+            key = f"start {earliest.doc}"
+            if key in self.marks.ends:
+                return False
+            self.marks.keep(key, earliest.end)
+        else:
+            partition = "" if instance.tuples is None else repr(min(instance.tuples))
+            key = f"last {partition}"
+            last = self.marks.ends.get(key)
+            if last is not None and not instance.start > last:
+                return False
+            self.marks.keep(key, instance.end)
+        if self._over is not None:
+            self.marks.keep(f"kept {_name(decided)}", instance.end)
+        return True
+
+    # -- OVER ----------------------------------------------------------------------------------
+
+    def _key(self, decided: _Decided) -> tuple[object, ...]:
+        scope = _scope(self.plan, decided.instance)
+        found: list[object] = []
+        for key in self.plan.keys:
+            value = key(scope)
+            found.append(tuple(value) if isinstance(value, list | tuple) else to_string(value))
+        return tuple(found)
+
+    def _windowed(self, decided: _Decided) -> Published | None:
+        """A match with what its functions range over; None if HAVING leaves it out."""
+        assert self._over is not None
+        end, width = decided.instance.end, self._over.window.microseconds
+        key = self._key(decided)
+        inside = [
+            other
+            for other_key, other in self._past
+            if other_key == key
+            and other.instance.end <= end
+            and (width is None or other.instance.end >= end - width)
+        ]
+        inside.sort(key=lambda each: each.order)
+        names = {name: None for other in inside for name in other.instance.single}
+        scope = Scope(
+            decided.instance.single,
+            {
+                **decided.instance.several,
+                **{name: [o.instance.single.get(name) for o in inside] for name in names},
+            },
+            length=decided.instance.span,
+        )
+        if self.plan.having is not None and not self.plan.having.holds(scope):
+            return None
+        return Published(decided.instance, decided.nodes, scope)
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def expire(self) -> None:
+        """Drop what no match can contain any more."""
+        kept = self.plan.kept
+        if kept is None or self.watermark is None:
+            return
+        horizon = self.watermark - kept
+        self._source.expire(horizon)
+        self._seen = {key: end for key, end in self._seen.items() if end >= horizon}
+        if self._over is not None and self._over.window.microseconds is not None:
+            past = self.watermark - self._over.window.microseconds
+            self._past = [each for each in self._past if each[1].instance.end >= past]
+            horizon = min(horizon, past)
+        self.marks.expire(horizon)
+
+    def waiting(self) -> Iterator[tuple[int, Instance]]:
+        """What is not decided, with twice the watermark that decides it; see `due_from`."""
+        seen: set[object] = set()
+        for due, instance in self._source.waiting():
+            identity = (_documents(instance.parts), self._nodes(instance))
+            if identity not in self._seen and identity not in seen:
+                seen.add(identity)
+                yield due, instance
+        for due, _, decided in self._ready:
+            yield due, decided.instance
+
+
+def _scope(plan: Plan, instance: Instance) -> Scope:
+    """The scope of a match; variables of groups that are absent are no elements."""
+    empty: Mapping[str, Sequence[Row | None]] = {
+        name: ()
+        for slot, names in plan.group_variables.items()
+        if instance.parts.get(slot) == ()
+        for name in names
+    }
+    several = {**empty, **instance.several}
+    return Scope(instance.single, several, instance.computed, length=instance.span)
+
+
+def _documents(parts: Mapping[int, Part]) -> tuple[object, ...]:
+    """The documents of a match by slot."""
+    return tuple([_document(parts[slot]) for slot in sorted(parts)])
+
+
+def _document(part: Part) -> object:
+    if part is None:
+        return None
+    if isinstance(part, Row):
+        return part.doc
+    return tuple([_documents(each.parts) for each in part])
+
+
+def _name(decided: _Decided) -> str:
+    return repr((_documents(decided.instance.parts), decided.nodes))

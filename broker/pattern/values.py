@@ -1,0 +1,353 @@
+"""Conjuncts and expressions of a pattern, compiled: from a syntax tree to a function of a scope.
+
+A condition holds if it holds for some choice of nodes, as in Part 1. A conjunct that names what is
+absent is not asked, and so holds (Part 2, "Where a conjunct is asked").
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple
+
+from broker.pattern.instances import Row
+from xscl import ast
+from xscl.functions.elements import DURATION, ELEMENT_FUNCTIONS
+from xscl.functions.table import FUNCTIONS, arithmetic, convert, to_number, to_string
+from xscl.functions.texts import TextTooLong
+from xscl.syntax.printer import format_expression
+
+SECOND = 1_000_000
+
+Value = Any
+"""A string, a number, a boolean, or a list of texts: those of nodes."""
+
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class NotAsked(Exception):
+    """The conjunct names what is absent, or asks for the first of nothing."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """What variables stand for: `single` documents, `several` of elements (None in one that does
+    not bind the variable), and `computed` values of FOLD. `current` are the documents of the
+    element or the step that is asked about; `several` are then those before it. `length` is how
+    long the match lasts, or has lasted so far, in microseconds."""
+
+    single: Mapping[str, Row]
+    several: Mapping[str, Sequence[Row | None]] = field(default_factory=dict)
+    computed: Mapping[str, Value] = field(default_factory=dict)
+    current: Mapping[str, Row] | None = None
+    length: int = 0
+
+    def bound(self, name: str) -> Row | None:
+        if self.current is not None and name in self.current:
+            return self.current[name]
+        return self.single.get(name)
+
+
+# -- what an expression reads ------------------------------------------------------------------
+
+
+class Leaf(NamedTuple):
+    """A part of an expression: `read` gives the texts that it stands for, or with `number` the one
+    number. Raises NotAsked."""
+
+    read: Callable[[Scope], Sequence[Any]]
+    number: bool = False
+
+
+Given = Sequence[Any]
+"""For each leaf of an expression its value: one text or number, or a list of texts."""
+
+
+def path_text(path: ast.Path) -> str:
+    """What the values of a path are known by."""
+    return format_expression(path)
+
+
+def paths(expr: ast.Expr) -> list[ast.Path]:
+    """The paths from variables in an expression."""
+    match expr:
+        case ast.Path():
+            return [] if expr.variable is None else [expr]
+        case ast.Call(args=parts) | ast.And(parts=parts) | ast.Or(parts=parts):
+            return [path for part in parts for path in paths(part)]
+        case ast.Not(part=part):
+            return paths(part)
+        case ast.Arithmetic(left=left, right=right) | ast.Comparison(left=left, right=right):
+            return [*paths(left), *paths(right)]
+    return []
+
+
+def names(expr: ast.Expr) -> frozenset[str]:
+    """The variables that an expression names."""
+    return frozenset([path.variable for path in paths(expr) if path.variable is not None])
+
+
+def lasts(expr: ast.Expr) -> bool:
+    """Whether an expression asks how long the match is."""
+    match expr:
+        case ast.Call(name=name, args=()) if name == DURATION:
+            return True
+        case ast.Call(args=parts) | ast.And(parts=parts) | ast.Or(parts=parts):
+            return any(map(lasts, parts))
+        case ast.Not(part=part):
+            return lasts(part)
+        case ast.Arithmetic(left=left, right=right) | ast.Comparison(left=left, right=right):
+            return lasts(left) or lasts(right)
+    return False
+
+
+def _path(path: ast.Path) -> Leaf:
+    name, text = path.variable, path_text(path)
+    assert name is not None
+
+    def texts(scope: Scope) -> Sequence[Any]:
+        if name in scope.computed:
+            return _listed(scope.computed[name])
+        row = scope.bound(name)
+        if row is None:
+            if scope.current is not None or name not in scope.several:
+                raise NotAsked
+            return [
+                t for each in scope.several[name] if each is not None for t in each.values[text]
+            ]
+        return row.values[text]
+
+    return Leaf(texts)
+
+
+def _listed(value: Value) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _duration(args: Sequence[ast.Expr]) -> Leaf:
+    if not args:
+        return Leaf(lambda scope: (scope.length / SECOND,), True)
+    path = args[0]
+    assert isinstance(path, ast.Path)
+    name = path.variable
+    assert name is not None
+
+    def seconds(scope: Scope) -> Sequence[Any]:
+        row = scope.bound(name)
+        if row is None:
+            raise NotAsked
+        return ((row.end - row.start) / SECOND,)
+
+    return Leaf(seconds, True)
+
+
+_OF_NUMBERS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    # By exact sums, so that the order in which documents came changes nothing.
+    "sum": math.fsum,
+    "avg": lambda numbers: math.fsum(numbers) / len(numbers),
+    "min": min,
+    "max": max,
+}
+
+
+def _of_elements(call: ast.Call) -> Leaf:
+    """A function over the elements of a group, of FOLD, or of OVER's window."""
+    path, *others = call.args
+    assert isinstance(path, ast.Path)
+    name, text, function = path.variable, path_text(path), call.name
+    assert name is not None
+    instead = compile_value(others[0]) if others else None
+
+    def taken(scope: Scope) -> list[Row]:
+        if name not in scope.several:
+            raise NotAsked
+        return [row for row in scope.several[name] if row is not None]
+
+    def node(scope: Scope) -> Sequence[Any]:
+        rows = taken(scope)
+        if rows:
+            return rows[0 if function == "first" else -1].values[text]
+        if instead is not None:
+            return _listed(instead(scope))
+        if scope.current is not None and function != "last":
+            raise NotAsked
+        return ()
+
+    def number(scope: Scope) -> Sequence[Any]:
+        rows = taken(scope)
+        if function == "count":
+            return (float(sum([bool(not path.steps or row.values[text]) for row in rows])),)
+        numbers = [to_number(each) for row in rows for each in row.values[text]]
+        numbers = [each for each in numbers if not math.isnan(each)]
+        if not numbers and function != "sum":
+            if scope.current is not None:
+                raise NotAsked
+            return (math.nan,)
+        return (_OF_NUMBERS[function](numbers),)
+
+    return Leaf(node) if ELEMENT_FUNCTIONS[function].result == "node" else Leaf(number, True)
+
+
+# -- compiled ----------------------------------------------------------------------------------
+
+
+class _Compiler:
+    """Collects the leaves of an expression; a compiled part is a function of their values."""
+
+    def __init__(self) -> None:
+        self.leaves: list[Leaf] = []
+
+    def leaf(self, leaf: Leaf) -> Callable[[Given], Value]:
+        place = len(self.leaves)
+        self.leaves.append(leaf)
+        return lambda given: given[place]
+
+    def value(self, expr: ast.Expr) -> Callable[[Given], Value]:
+        match expr:
+            case ast.String(value=text):
+                return lambda given: text
+            case ast.Number(value=number):
+                return lambda given: number
+            case ast.Path():
+                return self.leaf(_path(expr))
+            case ast.Call(name=name, args=args) if name == DURATION:
+                return self.leaf(_duration(args))
+            case ast.Call(name=name) if name in ELEMENT_FUNCTIONS:
+                return self.leaf(_of_elements(expr))
+            case ast.Call():
+                return self._call(expr)
+            case ast.Arithmetic(op=op, left=left, right=right):
+                a, b = self.value(left), self.value(right)
+                return lambda given: arithmetic(
+                    op, to_number(_one(a(given))), to_number(_one(b(given)))
+                )
+            case ast.Comparison():
+                return self._comparison(expr)
+            case ast.And(parts=parts):
+                every = [self.value(part) for part in parts]
+                return lambda given: all(bool(part(given)) for part in every)
+            case ast.Or(parts=parts):
+                some = [self.value(part) for part in parts]
+                return lambda given: any(bool(part(given)) for part in some)
+            case ast.Not(part=part):
+                inner = self.value(part)
+                return lambda given: not inner(given)
+        raise TypeError(f"{type(expr).__name__} is no part of a predicate")
+
+    def _call(self, call: ast.Call) -> Callable[[Given], Value]:
+        function = FUNCTIONS[call.name]
+        kinds = [function.parameter(place) for place in range(len(call.args))]
+        args = [self.value(arg) for arg in call.args]
+        return lambda given: function.call(
+            *[convert(_one(arg(given)), kind) for arg, kind in zip(args, kinds, strict=True)]
+        )
+
+    def _comparison(self, expr: ast.Comparison) -> Callable[[Given], bool]:
+        compare = _COMPARE[expr.op]
+        a, b = self.value(expr.left), self.value(expr.right)
+        relational = expr.op not in ("=", "!=")
+
+        def holds(given: Given) -> bool:
+            x, y = a(given), b(given)
+            if relational or isinstance(x, float) or isinstance(y, float):
+                right = [to_number(each) for each in _listed(y)]
+                return any(compare(to_number(one), each) for one in _listed(x) for each in right)
+            texts = [to_string(each) for each in _listed(y)]
+            return any(compare(to_string(one), each) for one in _listed(x) for each in texts)
+
+        return holds
+
+
+def _one(value: Value) -> Value:
+    """The first text of several, as functions take them."""
+    if isinstance(value, list | tuple):
+        return value[0] if value else ""
+    return value
+
+
+def compile_value(expr: ast.Expr) -> Callable[[Scope], Value]:
+    """A function from a scope to the value of an expression. Raises NotAsked, TextTooLong."""
+    compiler = _Compiler()
+    value = compiler.value(expr)
+    leaves = compiler.leaves
+    if isinstance(expr, ast.Path):
+        return leaves[0].read
+
+    def evaluate(scope: Scope) -> Value:
+        return value([leaf.read(scope)[0] if leaf.number else leaf.read(scope) for leaf in leaves])
+
+    return evaluate
+
+
+def compile_known(expr: ast.Expr) -> Callable[[Scope], Value]:
+    """The same, where what is absent has no value, and what is too long neither."""
+    evaluate = compile_value(expr)
+
+    def known(scope: Scope) -> Value:
+        try:
+            return evaluate(scope)
+        except (NotAsked, TextTooLong):
+            return ()
+
+    return known
+
+
+Condition = Callable[[Scope], bool]
+
+
+def compile_condition(expr: ast.Expr) -> Condition:
+    """A function from a scope to whether a conjunct holds; one that is not asked does."""
+    compiler = _Compiler()
+    holds = _truth(expr, compiler)
+    leaves = compiler.leaves
+
+    def condition(scope: Scope) -> bool:
+        try:
+            given = [leaf.read(scope) for leaf in leaves]
+        except NotAsked:
+            return True
+        try:
+            return holds(given)
+        except TextTooLong:
+            return False
+
+    return condition
+
+
+def _truth(expr: ast.Expr, compiler: _Compiler) -> Callable[[Given], bool]:
+    """Whether a condition holds for some choice among the values of its leaves."""
+    match expr:
+        case ast.And(parts=parts):
+            every = [_truth(part, compiler) for part in parts]
+            return lambda given: all(part(given) for part in every)
+        case ast.Or(parts=parts):
+            some = [_truth(part, compiler) for part in parts]
+            return lambda given: any(part(given) for part in some)
+        case ast.Not(part=part):
+            inner = _truth(part, compiler)
+            return lambda given: not inner(given)
+    begin = len(compiler.leaves)
+    value = compiler.value(expr)
+    end = len(compiler.leaves)
+    if isinstance(expr, ast.Path):
+        return lambda given: bool(given[begin])
+
+    def some_choice(given: Given) -> bool:
+        before = given[:begin]
+        return any(bool(value([*before, *choice])) for choice in product(*given[begin:end]))
+
+    return some_choice
+
+
+def all_hold(conditions: Iterable[Condition], scope: Scope) -> bool:
+    return all(condition(scope) for condition in conditions)

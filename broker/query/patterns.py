@@ -1,0 +1,128 @@
+"""Event patterns as queries: each of their blocks becomes a query of its own, a *tap*.
+
+A tap is a query of one block over the variables that the pattern reads. Stage 1 and the join find
+its documents like those of any query, and share the work among all that have the same block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from broker.model import UNBOUNDED
+from broker.pattern.plan import Plan, Tap, plan, streams_of
+from xscl import ast
+from xscl.check.patterns import holds_pattern
+from xscl.check.program import ResolvedQuery
+from xscl.check.scopes import bound_in
+from xscl.errors import Source, Span
+from xscl.normal.normalize import nested_query
+from xscl.syntax.printer import split_query
+
+TAP = "~tap-"
+"""What the ids of taps begin with; users cannot write such a name."""
+
+_NODE = "selected"
+_NOWHERE = Span(Source("", ""), 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TapQuery:
+    """A tap as a query: `resolved`, of which `variables` are selected, and `node` is the variable
+    of the selected node. `told_apart`: somebody asks for that node."""
+
+    tap: Tap
+    resolved: ResolvedQuery
+    variables: tuple[str, ...]
+    node: str | None
+    told_apart: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PatternQuery:
+    """An event pattern, compiled: its plan, its taps by their places in the plan, and the queries
+    in its FROM. `retention` is how long its documents are needed, in microseconds."""
+
+    plan: Plan
+    taps: tuple[TapQuery, ...]
+    nested: tuple[ResolvedQuery, ...]
+    namespaces: Mapping[str, str]
+
+    @property
+    def streams(self) -> frozenset[str]:
+        return self.plan.streams
+
+    @property
+    def retention(self) -> int:
+        query = self.plan.query
+        parts = [self.plan.kept]
+        if query.over is not None:
+            parts.append(query.over.window.microseconds)
+        if query.wait is not None:
+            parts.append(query.wait.microseconds)
+        known = [part for part in parts if part is not None]
+        return UNBOUNDED if len(known) < len(parts) else min(UNBOUNDED, sum(known))
+
+
+def pattern_query(resolved: ResolvedQuery) -> PatternQuery:
+    """The compiled form of a checked query for which `holds_pattern`."""
+    nested: dict[str, ResolvedQuery] = {}
+    streams: dict[int, str] = {}
+    for term in streams_of(resolved.query):
+        inner = nested_query(term, resolved.namespaces)
+        if holds_pattern(inner.query):
+            inner = _own(inner, resolved.id)
+        nested[inner.id] = inner
+        streams[id(term)] = inner.id
+    made = plan(resolved.query, streams)
+    taps = tuple([_tap(tap, resolved) for tap in made.taps])
+    return PatternQuery(made, taps, tuple(nested.values()), resolved.namespaces)
+
+
+def _own(inner: ResolvedQuery, outer: str) -> ResolvedQuery:
+    """A pattern in a FROM belongs to the query around it: what it finds depends on when that was
+    registered."""
+    name = f"{inner.id}-{_digest(outer)}"
+    return replace(inner, id=name, query=replace(inner.query, publish=name))
+
+
+def shown_id(id: str) -> str:
+    """The id of a query as its results say it: of a pattern in a FROM that of its text."""
+    return id.partition("-")[0] if id.startswith("~") else id
+
+
+def _digest(*parts: object) -> str:
+    text = repr(parts).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=8).hexdigest()
+
+
+def _tap(tap: Tap, resolved: ResolvedQuery) -> TapQuery:
+    bound = list(bound_in(tap.block.steps))
+    used = {path.variable for path in tap.paths.values()}
+    variables = tuple([name for name in dict.fromkeys(bound) if name in used])
+    node, steps = None, tap.block.steps
+    told_apart = resolved.query.select is None or bool(tap.partition)
+    if told_apart or not variables:
+        *before, last = steps
+        node = last.variable
+        if node is None:
+            node = _NODE
+            while node in bound:
+                node += "_"
+            steps = (*before, replace(last, variable=node))
+    selected = [*variables, *([node] if node is not None and node not in variables else [])]
+    query = ast.Query(
+        ast.Block(tap.block.stream, steps, span=_NOWHERE),
+        tuple(
+            ast.SelectItem(ast.Path(name, (), span=_NOWHERE), span=_NOWHERE) for name in selected
+        ),
+        span=_NOWHERE,
+    )
+    text, form, literals = split_query(query)
+    namespaces = resolved.namespaces
+    prefixes = sorted((p, u) for p, u in namespaces.items() if f"{p}:" in text)
+    partition = [*map(repr, tap.partition)]
+    name = TAP + _digest(text, sorted(namespaces.items()), sorted(tap.paths), partition, node)
+    made = ResolvedQuery(name, query, namespaces, text, f"{prefixes}{form}", literals)
+    return TapQuery(tap, made, variables, node, told_apart)

@@ -1,0 +1,1 @@
+"""Event patterns that are registered: how they come to their documents, and what they publish."""

@@ -1,0 +1,284 @@
+"""From decided matches of a pattern to matches for subscribers: documents, values, results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from broker.model import Blocks, compact_json
+from broker.pattern.instances import Part, Row
+from broker.pattern.plan import named_in
+from broker.pattern.standing import Published
+from broker.pattern.values import NotAsked, compile_value
+from broker.query.catalog import Subscription
+from broker.query.patterns import PatternQuery, shown_id
+from broker.results.construct import Evaluate, construct, item_texts, item_xml
+from broker.results.contents import Matched
+from broker.results.match_ids import id_suffix, match_ids
+from broker.results.rendering import Piece, Rendering, Value, places
+from broker.shared_match import Shared, SharedMatch, Whole
+from broker.text.meter import Meter
+from xscl import ast
+from xscl.functions.elements import ELEMENT_FUNCTIONS
+from xscl.functions.table import FUNCTIONS
+from xscl.normal import ir
+from xscl.normal.lower import Lowering
+from xscl.stage1 import filters
+from xscl.stage1.tree import Node
+
+
+class Maker:
+    """Makes the matches of one registered pattern."""
+
+    def __init__(self, subscription: Subscription, pattern: PatternQuery) -> None:
+        self._subscription = subscription
+        self._query = query = pattern.plan.query
+        self._names = named_in(query.select)
+        self._namespaces = pattern.namespaces
+        self._lowering = Lowering(pattern.namespaces)
+        self._exprs: list[ast.Expr] = []
+        self._items: list[ir.Item] = []
+        self._element: ir.Element | None = None
+        self._plain = True
+        if isinstance(query.select, ast.Element):
+            self._element = self._lowered(query.select)
+            self._plain = False
+        else:
+            for item in query.select or ():
+                name = item.name
+                if _is_several(item.expr):
+                    name = name or "value"
+                self._items.append(ir.Item(self._opaque(item.expr), name))
+                bare = isinstance(item.expr, ast.Path) and not item.expr.steps
+                self._plain = self._plain and bare and name is None
+        self._computed = {
+            step.variable for fold in _folds(query.pattern) for step in fold.iterations
+        }
+        if self._names is not None and self._computed.intersection(self._names):
+            self._plain = False
+
+    def _opaque(self, expr: ast.Expr) -> ir.VariablePath:
+        """An expression by its number."""
+        self._exprs.append(expr)
+        return ir.VariablePath(str(len(self._exprs) - 1))
+
+    def _lowered(self, element: ast.Element) -> ir.Element:
+        return ir.Element(
+            element.name,
+            tuple(
+                (name, tuple([p if isinstance(p, str) else self._opaque(p) for p in parts]))
+                for name, parts in element.attributes
+            ),
+            tuple(
+                [
+                    part
+                    if isinstance(part, str)
+                    else self._lowered(part)
+                    if isinstance(part, ast.Element)
+                    else self._opaque(part)
+                    for part in element.content
+                ]
+            ),
+        )
+
+    # -- matches -------------------------------------------------------------------------------
+
+    def match(
+        self, published: Published, documents: Mapping[int, Matched], meter: Meter
+    ) -> SharedMatch:
+        """The match for the subscriber. Raises TextTooLong."""
+        instance = published.instance
+        rows = instance.rows
+        docs = tuple([row.doc for row in rows])
+        matched = [documents[doc] for doc in docs]
+        place_of = {doc: place for place, doc in enumerate(docs)}
+        blocks = _blocks(instance.parts, place_of)
+        found = places(
+            published.nodes,
+            tuple(self._values(published, place_of)),
+            tuple(self._pieces(published, place_of)) if self._plain else (),
+            (),
+            blocks,
+        )
+        contents = [each.content for each in matched]
+        rendering = Rendering(docs, contents, [each.said for each in matched], found)
+        shared: Shared = rendering
+        if not self._plain:
+            evaluation = _Evaluation(self, published, documents)
+            shared = self._made(evaluation, rendering, blocks, meter)
+        else:
+            for place, node, item in found.pieces:
+                if len(contents[place].xml) > meter.room - meter.used:
+                    meter(contents[place].copy(node, item))
+            meter.used = 0  # nothing is kept of them: a match refers to its nodes
+        identity = [each.identity for each in matched]
+        suffix = id_suffix(identity, compact_json([blocks, published.nodes]))
+        return SharedMatch(
+            match_ids([self._subscription], suffix),
+            [shown_id(self._subscription.id)],
+            self._subscription.publish,
+            instance.start,
+            instance.end,
+            published.nodes,
+            (),
+            shared,
+        )
+
+    def _values(self, published: Published, place_of: Mapping[int, int]) -> Iterator[Value]:
+        scope = published.scope
+        for name in self._names or ():
+            row = scope.single.get(name)
+            rows = [row] if row is not None else published.instance.several.get(name, ())
+            for each in rows:
+                if each is not None:
+                    yield name, place_of[each.doc], (each.nodes[name],)
+
+    def _pieces(self, published: Published, place_of: Mapping[int, int]) -> Iterator[Piece]:
+        if self._query.select is None:
+            for row in published.instance.rows:
+                yield place_of[row.doc], row.node, False
+            return
+        instance = published.instance
+        for expr in self._exprs:
+            assert isinstance(expr, ast.Path)
+            name = expr.variable or ""
+            single = instance.single.get(name)
+            for each in [single] if single is not None else instance.several.get(name, ()):
+                if each is not None:
+                    yield place_of[each.doc], each.nodes[name], True
+
+    def _made(
+        self, evaluation: _Evaluation, rendering: Rendering, blocks: Blocks, meter: Meter
+    ) -> Whole:
+        """A match with what SELECT makes of it, as text. Raises TextTooLong."""
+        evaluate = evaluation.value
+        values = rendering.derive_values()
+        if self._element is not None:
+            content = construct(self._element, evaluate, self._namespaces, meter)
+        else:
+            content = "".join([item_xml(item, evaluate, meter) for item in self._items])
+            for item in self._items:
+                if item.name is not None and item.name not in values:
+                    values[item.name] = [*map(meter, item_texts(item, evaluate))]
+        documents = rendering.derive_documents()
+        return Whole(documents, values, content, self._element is None, blocks)
+
+    def expression(self, expr: ir.Expr) -> ast.Expr:
+        assert isinstance(expr, ir.VariablePath)
+        return self._exprs[int(expr.variable)]
+
+    def nodes(
+        self, path: ast.Path, name: str, row: Row, documents: Mapping[int, Matched]
+    ) -> list[Node]:
+        """The nodes that a path from a variable leads to in a document."""
+        node = documents[row.doc].content.context(row.nodes[name])
+        if not path.steps:
+            return [node]
+        steps = self._lowering.steps(path.steps)
+        value = filters.compile_value(ir.VariablePath("node", steps))({"node": node})
+        assert isinstance(value, list)
+        return value
+
+
+class _Evaluation:
+    """The values of SELECT's expressions for one match. What is absent has none."""
+
+    def __init__(
+        self, maker: Maker, published: Published, documents: Mapping[int, Matched]
+    ) -> None:
+        self._maker = maker
+        self._scope = published.scope
+        self._documents = documents
+
+    @property
+    def value(self) -> Evaluate:
+        return self._value
+
+    def _value(self, opaque: ir.Expr) -> Any:
+        expr = self._maker.expression(opaque)
+        try:
+            match expr:
+                case ast.Path():
+                    return self._path(expr)
+                case ast.Call(name=name) if name in ELEMENT_FUNCTIONS:
+                    if ELEMENT_FUNCTIONS[name].result == "node":
+                        return self._node(expr)
+            found = compile_value(expr)(self._scope)
+            return [*found] if isinstance(found, list | tuple) else found
+        except NotAsked:
+            return []
+
+    def _path(self, path: ast.Path) -> Any:
+        scope, name = self._scope, path.variable or ""
+        if name in scope.computed:
+            found = scope.computed[name]
+            return [*found] if isinstance(found, list | tuple) else found
+        row = scope.single.get(name)
+        rows = [row] if row is not None else scope.several.get(name, ())
+        return [
+            node
+            for each in rows
+            if each is not None
+            for node in self._maker.nodes(path, name, each, self._documents)
+        ]
+
+    def _node(self, call: ast.Call) -> Any:
+        path, *others = call.args
+        assert isinstance(path, ast.Path)
+        name = path.variable or ""
+        if name not in self._scope.several:
+            raise NotAsked
+        rows = [row for row in self._scope.several[name] if row is not None]
+        if not rows:
+            return compile_value(others[0])(self._scope) if others else []
+        row = rows[0 if call.name == "first" else -1]
+        return self._maker.nodes(path, name, row, self._documents)
+
+
+def _is_several(expr: ast.Expr) -> bool:
+    if isinstance(expr, ast.Call) and expr.name in FUNCTIONS:
+        return FUNCTIONS[expr.name].several
+    return False
+
+
+def _folds(pattern: ast.Pattern) -> Iterator[ast.Fold]:
+    match pattern:
+        case ast.Fold():
+            yield pattern
+            yield from _folds(pattern.left)
+            yield from _folds(pattern.right)
+        case ast.Join():
+            yield from _folds(pattern.left)
+            yield from _folds(pattern.right)
+        case ast.Alternatives():
+            for branch in pattern.branches:
+                yield from _folds(branch)
+        case ast.Group() | ast.Parenthesis():
+            yield from _folds(pattern.pattern)
+
+
+def _blocks(parts: Mapping[int, Part], place_of: Mapping[int, int]) -> Blocks:
+    """The documents of a match by block, as places."""
+
+    def block(part: Part) -> Any:
+        if part is None:
+            return None
+        if isinstance(part, Row):
+            return place_of[part.doc]
+        elements: list[Any] = []
+        for each in part:
+            inner = _blocks(each.parts, place_of)
+            elements.append(inner[0] if len(inner) == 1 else inner)
+        return tuple(elements)
+
+    return tuple([block(parts[slot]) for slot in sorted(parts)])
+
+
+def documents_of(found: Sequence[Published]) -> set[int]:
+    """The numbers of the documents that making these matches needs."""
+    docs: set[int] = set()
+    for each in found:
+        docs |= {row.doc for row in each.instance.rows}
+        for rows in each.scope.several.values():
+            docs |= {row.doc for row in rows if row is not None}
+    return docs

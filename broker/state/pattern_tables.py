@@ -1,0 +1,165 @@
+"""The tables of event patterns: the only module that reads and writes them.
+
+    patterns        those registered: from which document on, the highest time seen then (NULL
+                    before the first document), the lateness by which they decide, and a watermark
+                    below which they have decided already, from before that was changed
+    pattern_rows    the documents that their blocks take, by tap: the selected node, the nodes of
+                    the variables, and the texts at the paths that the patterns read
+    pattern_marks   what they have kept of their matches
+    pattern_late    documents that were older than others when they came, and the highest time then
+
+All times are in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from broker.state.store import Store
+
+
+class Entry(NamedTuple):
+    """A registered pattern."""
+
+    number: int
+    first_doc: int
+    registered: int | None
+    lateness: int
+    floor: int | None
+
+
+class TapRow(NamedTuple):
+    """A document as a block takes it: its number, that of the oldest one that it is made of, the
+    hash of what identifies it, its interval and id; and the `texts` at each path, in order."""
+
+    tap: str
+    doc: int
+    base: int
+    key: int
+    start: int
+    end: int
+    id: str
+    node: int
+    nodes: tuple[int, ...]
+    texts: tuple[tuple[str, ...], ...]
+
+
+_ROWS = pa.schema(
+    [
+        ("tap", pa.string()),
+        *((name, pa.int64()) for name in ("doc", "base")),
+        ("key", pa.uint64()),
+        *((name, pa.int64()) for name in ("start", "end")),
+        ("id", pa.string()),
+        ("node", pa.int64()),
+        ("nodes", pa.list_(pa.int64())),
+        ("texts", pa.list_(pa.list_(pa.string()))),
+    ]
+)
+_COLUMNS = ", ".join([f'r."{name}"' for name in TapRow._fields])
+
+
+def _row(values: Sequence[Any]) -> TapRow:
+    found: Any = (*values[:-2], tuple(values[-2]), tuple(map(tuple, values[-1])))
+    return TapRow._make(found)
+
+
+class PatternTables:
+    """Reads and writes; changes are part of the current transaction."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def entries(self) -> list[Entry]:
+        rows = self._store.rows(
+            'SELECT number, first_doc, registered, lateness, "floor" FROM patterns'
+        )
+        return [Entry(*row) for row in rows]
+
+    def enter(self, entries: Sequence[Entry]) -> None:
+        """Add patterns, or change them."""
+        self._store.delete("patterns", "number", [entry.number for entry in entries])
+        for entry in entries:
+            self._store.run("INSERT INTO patterns VALUES (?, ?, ?, ?, ?)", [*entry])
+
+    def remove(self, numbers: Collection[int]) -> None:
+        self._store.delete("patterns", "number", [*numbers])
+        self._store.delete("pattern_marks", "number", [*numbers])
+
+    def keep_taps(self, taps: Collection[str]) -> None:
+        """Delete the rows of all other taps."""
+        self._store.run(
+            "DELETE FROM pattern_rows WHERE tap NOT IN (SELECT unnest(?::VARCHAR[]))", [[*taps]]
+        )
+
+    # -- rows ----------------------------------------------------------------------------------
+
+    def add_rows(self, rows: Sequence[TapRow]) -> None:
+        if rows:
+            columns = zip(*rows, strict=True)
+            self._store.insert("pattern_rows", pa.table([*map(list, columns)], schema=_ROWS))
+
+    def delete_rows(self, docs: Collection[int]) -> None:
+        self._store.delete("pattern_rows", "doc", [*docs])
+
+    def rows_of(self, docs: Collection[int]) -> set[TapRow]:
+        """The rows of documents."""
+        found = self._store.rows(
+            f"SELECT {_COLUMNS} FROM pattern_rows r WHERE doc IN (SELECT unnest(?::BIGINT[]))",
+            [[*docs]],
+        )
+        return {*map(_row, found)}
+
+    def rows(self, taps: Collection[str], first_doc: int) -> list[tuple[TapRow, int | None]]:
+        """The rows of taps, of documents made of none before `first_doc`, in order of arrival, each
+        with the highest time when its document came, None if that was not older."""
+        found = self._store.rows(
+            f"SELECT {_COLUMNS}, l.seen FROM pattern_rows r"
+            " LEFT JOIN pattern_late l ON l.doc = r.doc"
+            " WHERE r.tap IN (SELECT unnest(?::VARCHAR[])) AND r.base >= ?"
+            " ORDER BY r.doc, r.node, r.nodes",
+            [[*taps], first_doc],
+        )
+        return [(_row(values), seen) for *values, seen in found]
+
+    def add_late(self, late: Sequence[tuple[int, int, int]]) -> None:
+        """Documents that were older than others: their numbers and ends, and the highest time."""
+        for each in late:
+            self._store.run("INSERT INTO pattern_late VALUES (?, ?, ?)", [*each])
+
+    def expire(self, horizon: int) -> None:
+        """Delete what is of documents that ended before a time."""
+        for table in ("pattern_rows", "pattern_late"):
+            self._store.run(f'DELETE FROM {table} WHERE "end" < ?', [horizon])
+
+    # -- marks ---------------------------------------------------------------------------------
+
+    def marks(self, number: int) -> list[tuple[str, int]]:
+        rows = self._store.rows('SELECT key, "end" FROM pattern_marks WHERE number = ?', [number])
+        return [(key, end) for key, end in rows]
+
+    def mark(self, number: int, marks: Sequence[tuple[str, int]]) -> None:
+        """Set marks of a pattern."""
+        if not marks:
+            return
+        keys, ends = [key for key, _ in marks], [end for _, end in marks]
+        self._store.run(
+            "DELETE FROM pattern_marks WHERE number = ? AND key IN (SELECT unnest(?::VARCHAR[]))",
+            [number, keys],
+        )
+        self._store.run(
+            "INSERT INTO pattern_marks SELECT ?, unnest(?::VARCHAR[]), unnest(?::BIGINT[])",
+            [number, keys, ends],
+        )
+
+    # -- how far they are ----------------------------------------------------------------------
+
+    def settled(self, default: int) -> int:
+        """The highest time by which patterns have decided."""
+        return self._store.number("pattern_highest", default)
+
+    def settle(self, highest: int) -> None:
+        self._store.set_numbers(pattern_highest=highest)

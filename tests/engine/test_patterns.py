@@ -1,0 +1,123 @@
+"""Event patterns in the life of a broker: time without documents, limits, pauses, restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker import Broker, Document, Limit, Match
+from broker.documents.witnessing import arrivals
+from broker.engine import Engine
+from broker.model import Budgets
+from broker.query.prepared import compile_query
+from broker.shared_match import each_match
+from broker.state.store import Store
+from xscl import XsclError, check, parse
+
+SECOND = 1_000_000
+
+
+def document(id: str, at: float, xml: str | None = None) -> Document:
+    return Document(id, timestamp=at, xml=xml or f"<{id[0]}/>")
+
+
+def ids(matches: list[Match]) -> list[list[str]]:
+    return [[each.id for each in match.documents] for match in matches]
+
+
+def test_an_absence_is_told_while_no_documents_come() -> None:
+    """The watermark moves with the clock."""
+    steady = [0]
+    engine = Engine(Store(None), 0, idle=SECOND, steady=lambda: steady[0])
+    program = check([parse("q: S/a FOLLOWED BY {10} NOT S/b")])
+    engine.subscribe([compile_query(query) for query in program.queries])
+    with Broker() as broker:
+        documents = broker.arrivals([document("a1", 100)], None).documents
+    engine.apply(arrivals(engine.matcher, documents), 100 * SECOND)
+    found: list[list[Match]] = []
+    for second in range(1, 20):
+        steady[0] = second * SECOND
+        found.append(each_match(engine.tick((100 + second) * SECOND)))
+    (match,) = [match for matches in found for match in matches]
+    assert found.index([match]) >= 10, "not before the window has ended"
+    assert ids([match]) == [["a1"]]
+    assert match.end_us - match.start_us == 10 * SECOND
+
+
+def test_what_waits_survives_a_restart_and_is_delivered_once(tmp_path: Path) -> None:
+    query = "q: S/a->x FOLLOWED BY (S/b->y)+ FOLLOWED BY {9} NOT S/c"
+    with Broker(tmp_path / "state", lateness=0) as broker:
+        broker.subscribe(query)
+        assert broker.process([document("a1", 1), document("b2", 2)]) == []
+    with Broker(tmp_path / "state", lateness=0) as broker:
+        assert broker.process([document("b3", 3)]) == []
+    with Broker(tmp_path / "state", lateness=0) as broker:
+        found = broker.process([document("z4", 40)])
+        assert ids(found) == [["a1", "b2", "b3"]]
+        assert found[0].blocks == (0, (1, 2))
+    with Broker(tmp_path / "state", lateness=0) as broker:
+        again = broker.undelivered()
+        assert [(m.id, m.blocks, m.result) for m in again] == [
+            (m.id, m.blocks, m.result) for m in found
+        ]
+
+
+def test_pausing_drops_what_is_undecided() -> None:
+    with Broker(lateness=0) as broker:
+        broker.subscribe("q: S/a FOLLOWED BY {5} NOT S/b")
+        broker.process([document("a1", 1)])
+        broker.pause("q")
+        broker.process([document("a2", 2)])
+        broker.resume("q")
+        assert ids(broker.process([document("a3", 3), document("z9", 30)])) == [["a3"]]
+
+
+def test_a_pattern_beyond_its_limit_is_suspended() -> None:
+    with Broker(lateness=0, limit=Limit(2, 60)) as broker:
+        broker.subscribe("q: S/a NEXT {100} S/b WAIT 0 s")
+        documents = [document(f"a{n}", n) for n in range(3)]
+        found = broker.process([*documents[:2], document("b3", 3)])
+        assert sorted(ids(found)) == [["a0", "b3"], ["a1", "b3"]]
+        broker.process([document("a5", 5), document("b6", 6)])
+        (suspended,) = broker.engine.take_suspensions()
+        assert suspended.id == "q"
+        assert "2 matches" in suspended.reason
+
+
+def test_a_pattern_with_too_much_to_try_is_suspended_and_others_go_on() -> None:
+    with Broker(lateness=0, budgets=Budgets(combinations=10)) as broker:
+        broker.subscribe(
+            "many: (S/a)+ FOLLOWED BY S/b USING SKIP TILL ANY MATCH WITHIN 1 h; one: S/b->x"
+        )
+        found = broker.process([*[document(f"a{n}", n) for n in range(30)], document("b30", 30)])
+        assert {match.query for match in found} == {"one"}
+        (suspended,) = broker.engine.take_suspensions()
+        assert suspended.id == "many"
+        assert "choices" in suspended.reason
+
+
+def test_there_is_no_history_for_a_pattern() -> None:
+    with Broker() as broker:
+        broker.process([document("a1", 1)])
+        with pytest.raises(XsclError, match="event pattern"):
+            broker.backfill("q: S/a NEXT {5} S/b", 0)
+        assert not broker.subscriptions
+
+
+def test_values_are_those_of_all_elements() -> None:
+    with Broker(lateness=0) as broker:
+        broker.subscribe(
+            "q: SELECT x, y, count(y) AS n FROM S/a->x FOLLOWED BY (S/b->y)+ FOLLOWED BY S/c"
+        )
+        (found,) = broker.process(
+            [
+                document("a1", 1, "<a>A</a>"),
+                document("b2", 2, "<b>1</b>"),
+                document("b3", 3, "<b>2</b>"),
+                document("c4", 4),
+            ]
+        )
+        assert found.values == {"x": ["A"], "y": ["1", "2"], "n": ["2"]}
+        assert found.to_json()["blocks"] == (0, (1, 2), 3)
+        assert found.result.endswith("<a>A</a><b>1</b><b>2</b><n>2</n></result>")
