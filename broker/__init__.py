@@ -33,6 +33,10 @@ The stages of a document:
       v
     Match -- state.outbox.Outbox --> the caller, a sink, or the service's mailbox
 
+An event pattern is a query whose blocks are queries of one block each (`query.patterns`); their
+candidates go to `standing.standings.Standings`, `pattern.standing.Standing` decides which of them
+are matches as the watermark moves, and `standing.results.Maker` makes these.
+
 `engine.Engine.apply` runs these for a batch in one transaction. `broker.Broker` is the library,
 `spark`, `local` and `service.pipeline` supply documents (`sources` reads their files), `delivery`
 delivers matches to receivers, and `service` and `cli` use all of these.
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
     from broker.backfill import Backfilled
     from broker.broker import Broker
     from broker.errors import ArgumentError, BrokerError, ClosedError
-    from broker.model import Budgets, DeadLetter, Document, DocumentRef, Limit, Match
+    from broker.model import Budgets, DeadLetter, Document, DocumentRef, Limit, Match, Waiting
     from broker.state.store import StateError
     from xscl.errors import XsclError
 
@@ -64,6 +68,7 @@ _HOMES = {
     "Limit": "broker.model",
     "Match": "broker.model",
     "StateError": "broker.state.store",
+    "Waiting": "broker.model",
     "XsclError": "xscl.errors",
 }
 
@@ -88,5 +93,6 @@ __all__ = [
     "Limit",
     "Match",
     "StateError",
+    "Waiting",
     "XsclError",
 ]

@@ -8,7 +8,7 @@ so that documents that arrive later join with history.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from broker.documents.dead_letters import as_row
 from broker.documents.witnessing import witness
 from broker.engine import Engine
 from broker.model import UNBOUNDED, Limit, Match
+from broker.query.patterns import TAP
 from broker.query.prepared import Compiled
 from broker.shared_match import SharedMatch, each_match
 from broker.state.relations import MatchRelations, StoredDocument
@@ -63,9 +64,10 @@ def backfill(
     if not fresh or first is None:
         engine.subscribe(compiled, now)
         return Backfilled(0, [])
-    past = _Past(engine, fresh, limit or engine.limits.default, first)
+    past = _Past(engine, fresh, limit or engine.limits.default, first, engine.relations)
     try:
         with engine.store.transaction():
+            past.known_late = engine.standings.late_since(first)
             engine.registry.subscribe(compiled, first, now)
             own = [engine.catalog.subscriptions[query.id].canonical for query in fresh]
             edges = {e: engine.catalog.edges[e] for canonical in own for e in canonical.edges}
@@ -77,6 +79,9 @@ def backfill(
                 engine.relations.insert_rows(_rows(matcher, documents))
                 past.see(documents)
                 on_documents(len(documents), total)
+            past.end()
+            if past.engine.standings:
+                engine.standings.adopt(past.engine.standings, first, past.settled)
             engine.post(past.in_order())
             engine.letter_table.add_set_aside(past.letters(), now)
             for gone in past.suspended:
@@ -104,9 +109,10 @@ def dry_run(
         if first is None:
             return Backfilled(0, [])
         limit = engine.limits.default if most is None else Limit.of(most, UNBOUNDED)
-        past = _Past(engine, compiled, limit, first)
+        past = _Past(engine, compiled, limit, first, relations)
         for documents in relations.history(first, _BATCH):
             past.see(documents)
+        past.end()
     return past.result()
 
 
@@ -119,22 +125,58 @@ class _Stopped:
 
 class _Past:
     """A temporary engine that holds only the new queries, and their matches in history, from
-    document number `first` on. The documents keep their numbers."""
+    document number `first` on. The documents keep their numbers.
+
+    `known_late` are documents that were older than others when they came, with the highest time
+    then; of others it follows from the documents before. `settled` is the highest time up to which
+    event patterns decide.
+    """
 
     def __init__(
-        self, engine: Engine, queries: Sequence[Compiled], limit: Limit | None, first: int
+        self,
+        engine: Engine,
+        queries: Sequence[Compiled],
+        limit: Limit | None,
+        first: int,
+        relations: MatchRelations,
     ) -> None:
-        budgets = engine.budget.budgets
-        self.engine = Engine(Store(None), UNBOUNDED, limit=limit, budgets=budgets)
+        self.engine = Engine(
+            Store(None),
+            UNBOUNDED,
+            limit=limit,
+            budgets=engine.budget.budgets,
+            pattern_lateness=engine.standings.lateness,
+        )
         self.engine.registry.subscribe(queries, first)
         self.documents = 0
+        self.known_late: Mapping[int, int] = {}
+        self.settled = engine.deciding()
+        before = relations.highest_before(first)
+        self._highest = -UNBOUNDED if before is None else min(before, self.settled)
+        self.engine.watermark.highest = self._highest
+        self._last = first
         self._found: list[SharedMatch] = []
 
     def see(self, documents: Sequence[StoredDocument]) -> None:
         """Search documents of history, given in the order of their arrival."""
         self.documents += len(documents)
+        self._last = documents[-1].doc
         rows = _rows(self.engine.matcher, documents)
-        self._found += self.engine.history(documents, rows)
+        self._found += self.engine.history(documents, rows, self._seen(documents))
+
+    def _seen(self, documents: Sequence[StoredDocument]) -> dict[int, int]:
+        """The highest time when each document came that is not made of results."""
+        seen: dict[int, int] = {}
+        for document in documents:
+            if document.base == document.doc:
+                self._highest = max(self._highest, min(document.end, self.settled))
+                seen[document.doc] = self.known_late.get(document.doc, self._highest)
+        return seen
+
+    def end(self) -> None:
+        """Decide what event patterns have decided by now."""
+        if self.engine.standings:
+            self._found += self.engine.history_ends(self._last, self.settled)
 
     def in_order(self) -> list[SharedMatch]:
         self._found.sort(key=lambda match: (match.end_us, match.start_us))
@@ -159,23 +201,16 @@ class _Past:
 
 
 def _refuse_nested(queries: Sequence[Compiled]) -> None:
-    problems = []
-    for query in queries:
-        if query.shape.is_pattern:
-            what, hint = "is an event pattern", "register it without history"
-        elif query.nested:
-            what = "has a query in its FROM"
-            hint = "publish the inner query as one of its own, and read its stream"
-        else:
-            continue
-        problems.append(
-            Diagnostic(
-                "no-history",
-                f"{query.id} {what}, for which there is no history",
-                query.resolved.query.span,
-                hint,
-            )
+    problems = [
+        Diagnostic(
+            "no-history",
+            f"{query.id} has a query in its FROM, for which there is no history",
+            query.resolved.query.span,
+            "publish the inner query as one of its own, and read its stream",
         )
+        for query in queries
+        if any(not inner.id.startswith(TAP) for inner in query.nested)
+    ]
     if problems:
         raise XsclError(problems)
 

@@ -27,6 +27,7 @@ from broker.model import (
     Limit,
     Match,
     Revisions,
+    Waiting,
     duration_microseconds,
     to_microseconds,
 )
@@ -206,6 +207,16 @@ class Broker:
     def acknowledge(self, matches: Iterable[Match | str]) -> None:
         """Delete matches, given as such or by their ids, from the outbox."""
         self.engine.acknowledge_ids(m.id if isinstance(m, Match) else m for m in matches)
+
+    def waiting(self) -> list[Waiting]:
+        """What event patterns have not decided yet, what is decided first in front."""
+        return self.engine.waiting()
+
+    def decide(self) -> list[Match]:
+        """Decide what event patterns wait for, as if enough time had passed without documents: for
+        the end of an input. Documents that come afterwards, for times that are decided, are late
+        for these patterns."""
+        return each_match(self.engine.decide())
 
     def dead_letters(self) -> list[DeadLetter]:
         """Documents that were not admitted, oldest first."""

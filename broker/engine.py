@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from broker.documents.admission import Admission, Requested
 from broker.documents.admitted import (
@@ -38,8 +39,10 @@ from broker.model import (
     Status,
     Subscribed,
     Suspension,
+    Waiting,
 )
 from broker.pattern.standing import Published
+from broker.query.catalog import Subscription
 from broker.query.prepared import Compiled
 from broker.results.contents import Contents
 from broker.results.matches import (
@@ -96,9 +99,10 @@ class Engine:
     memory; `limit` applies to each subscription that has no limit of its own; `budgets` bound the
     work of each query at each document, see `broker/join/budget.py`. Times named `now` are
     microseconds of the wall clock, None if it is unknown. `steady` is a monotonic clock in
-    microseconds. `revisions` "replace" the stored document and complete no match, or "flow" as
-    documents of their own, which never match other versions of themselves. Used by one thread at a
-    time.
+    microseconds. `pattern_lateness` says of an event pattern by how much its watermark is behind,
+    if another engine knows that. `revisions` "replace" the stored document and complete no match,
+    or "flow" as documents of their own, which never match other versions of themselves. Used by one
+    thread at a time.
     """
 
     def __init__(  # noqa: PLR0913  # each by its keyword
@@ -113,6 +117,7 @@ class Engine:
         idle: int = IDLE,
         steady: Callable[[], int] = steady_time,
         revisions: Revisions = "replace",
+        pattern_lateness: Callable[[Subscription], int] | None = None,
     ) -> None:
         self.store = store
         self._flow = revisions == "flow"
@@ -122,6 +127,7 @@ class Engine:
         self._memory = memory
         self._limit = limit
         self._budgets = budgets
+        self._pattern_lateness = pattern_lateness
         self._requested: Requested | None = None
         with store.loading():
             self._load()
@@ -150,7 +156,12 @@ class Engine:
         )
         self.admission.requested = self._requested
         self.standings = Standings(
-            store, self.catalog, self.contents, self.watermark, self._budgets.combinations
+            store,
+            self.catalog,
+            self.contents,
+            self.watermark,
+            self._budgets.combinations,
+            self._pattern_lateness,
         )
         self.retention = Retention(
             store, relations, self.catalog, self.joiner, self.admission, self.standings
@@ -296,15 +307,20 @@ class Engine:
         with self.store.transaction():
             self._begin(again, believed)
             self.clock.start()
+            held = bool(self.standings) and self.admission.history_is_pending()
             admitted = self.admission.admit(arrivals.documents, believed, now, position)
             self.clock.lap("admit")
             found: list[Result] = []
             for run in _runs(admitted):
                 for piece in self._pieces(run, again):
-                    found += self._cascade(self._process(piece, arrivals, now), now)
+                    found += self._cascade(self._process(piece, arrivals, now, held), now)
                     if self.standings and not piece[-1].revision:
-                        found += self._settle(piece[-1].document.doc, piece[-1].highest, now)
+                        highest = self.standings.settled if held else piece[-1].highest
+                        found += self._settle(piece[-1].document.doc, highest, now)
                     self._halt(now)
+            if held and not self.admission.history_is_pending():
+                found += self._settle(self.admission.next_doc - 1, self._highest(believed), now)
+                self._halt(now)
             matches = in_order(found)
             self.outbox.post(matches, {a.document.doc for a in admitted if a.revision})
             self._advance()
@@ -317,21 +333,59 @@ class Engine:
             return [[each] for each in run]
         return self.limits.pieces(run)
 
-    def history(self, documents: Sequence[StoredDocument], rows: pa.Table) -> list[SharedMatch]:
+    def history(
+        self, documents: Sequence[StoredDocument], rows: pa.Table, seen: Mapping[int, int]
+    ) -> list[SharedMatch]:
         """The matches that stored documents of another engine complete, given with their witness
-        rows; the documents keep their numbers. Results of matches do not become documents here."""
+        rows; the documents keep their numbers. `seen` is the highest time when each of those came
+        that are not made of results. Results of matches do not become documents here."""
         self.joiner.refresh()
         with self.store.transaction():
             self._begin()
-            self.relations.insert(documents, rows)
-            matches = in_order(self._evaluate(documents, rows, None, {}))
-            self._halt(None)
+            found: list[Result] = []
+            for piece, own in self._history_pieces(documents, rows):
+                self.relations.insert(piece, own)
+                if self.standings:
+                    self.standings.note((d, seen[d.doc]) for d in piece if d.doc in seen)
+                found += self._evaluate(piece, own, None, seen)
+                highest = max([seen[d.doc] for d in piece if d.doc in seen], default=-UNBOUNDED)
+                found += self._patterns_at(piece[-1].doc, highest)
+                self._halt(None)
+            self.standings.end()
         self.limits.commit(None)
-        return matches
+        return in_order(found)
+
+    def _history_pieces(
+        self, documents: Sequence[StoredDocument], rows: pa.Table
+    ) -> Iterable[tuple[Sequence[StoredDocument], pa.Table]]:
+        """Documents in pieces that are searched at once, with their witness rows."""
+        if not (self.standings and self.limits):
+            return [(documents, rows)]
+        docs = rows["doc"]
+        return (([d], rows.filter(pc.equal(docs, d.doc))) for d in documents)
+
+    def history_ends(self, doc: int, highest: int) -> list[SharedMatch]:
+        """The matches of event patterns that are decided at this highest time, which was reached
+        after document number `doc` of another engine."""
+        with self.store.transaction():
+            self._begin()
+            found = self._patterns_at(doc, highest)
+            self._halt(None)
+            self.standings.end()
+        self.limits.commit(None)
+        return in_order(found)
+
+    def _patterns_at(self, doc: int, highest: int) -> list[Result]:
+        """The matches of event patterns alone that are decided at this highest time."""
+        return [
+            result
+            for pattern, published in self.standings.settle(highest)
+            for result in self._of_pattern(pattern, published, doc, None)
+        ]
 
     def _begin(self, again: bool = False, now: int = UNBOUNDED) -> None:
         """Prepare for a batch, in its transaction."""
-        self.standings.begin(self.watermark.highest_at(now))
+        self.standings.begin(self._highest(now))
         self.limits.begin()
         self.budget.begin(again)
         self.admission.begin()
@@ -397,8 +451,11 @@ class Engine:
         self.budget.check()
         return derived(flowing)
 
-    def _process(self, run: list[Admitted], arrivals: Arrivals, now: int | None) -> list[Result]:
-        """Insert a run of new documents and find its matches, or replace a run of revised ones."""
+    def _process(
+        self, run: list[Admitted], arrivals: Arrivals, now: int | None, held: bool = False
+    ) -> list[Result]:
+        """Insert a run of new documents and find its matches, or replace a run of revised ones.
+        `held`: time stands still for event patterns, so nothing is late for them."""
         documents, rows = stored_documents(run), witness_rows(run, arrivals.rows)
         revised = [a.document.doc for a in run if a.revision]
         if revised:
@@ -415,7 +472,12 @@ class Engine:
             return []
         seen: dict[int, int] = {}
         if self.standings:
-            seen = {a.document.doc: a.highest for a in run if a.document.base == a.document.doc}
+            settled = self.standings.settled
+            seen = {
+                a.document.doc: settled if held else max(a.highest, settled)
+                for a in run
+                if a.document.base == a.document.doc
+            }
             self.standings.note((d, seen[d.doc]) for d in documents if d.doc in seen)
         return self._evaluate(documents, rows, now, seen)
 
@@ -510,7 +572,7 @@ class Engine:
 
     def expire(self) -> None:
         """Delete documents that no future match can contain, see `broker/retention.py`."""
-        self.retention.expire(self.watermark.highest_at(self.wall.believed()))
+        self.retention.expire(self.newest())
 
     def tick(self, now: int) -> list[SharedMatch]:
         """Advance time; to be called every few seconds. If no document has come for `idle`, the
@@ -526,22 +588,50 @@ class Engine:
         matches: list[SharedMatch] = []
         with self.store.transaction():
             self._begin(now=believed)
-            if self.watermark.heartbeat(believed):
-                matches = self._decided(believed, now)
+            moved = self.watermark.heartbeat(believed)
+            if self.standings and not self.admission.history_is_pending():
+                matches = self._decided(self._highest(believed), now)
+            if moved:
                 self.admission.write()
-                self.standings.end()
-            self.retention.expire(self.watermark.highest_at(believed))
+            self.standings.end()
+            self.retention.expire(self._highest(believed))
         self.limits.commit(now)
         return matches
 
-    def _decided(self, believed: int, now: int) -> list[SharedMatch]:
+    def _decided(self, highest: int, now: int | None) -> list[SharedMatch]:
         """The matches of event patterns that are decided by the time alone."""
-        if not self.standings:
-            return []
-        last = self.admission.next_doc - 1
-        found = in_order(self._settle(last, self.watermark.highest_at(believed), now))
+        found = in_order(self._settle(self.admission.next_doc - 1, highest, now))
         self._halt(now)
         self.outbox.post(found)
+        return found
+
+    def waiting(self) -> list[Waiting]:
+        """What event patterns wait for, what is decided first in front."""
+        self._ready()
+        if not self.standings:
+            return []
+        with self.store.transaction():
+            self.standings.begin(self.newest())
+        return self.standings.waiting()
+
+    def decide(self) -> list[SharedMatch]:
+        """Decide what event patterns wait for, as if enough time had passed without documents; the
+        matches are in the outbox. Documents that come afterwards, for times that are decided, are
+        late for these patterns, and for nothing else."""
+        self._ready()
+        found: list[SharedMatch] = []
+        before = None
+        while self.waiting() and (latest := self.standings.latest()) != before:
+            before = latest
+            if latest is None:
+                break
+            self.joiner.refresh()
+            with self.store.transaction():
+                self._begin()
+                found += self._decided(latest, None)
+                self._advance()
+            self.limits.commit(None)
+            self.admission.committed()
         return found
 
     def retain(self, documents: int | None = None, identities: int | None = None) -> Retained:
@@ -549,7 +639,7 @@ class Engine:
         longer ago than `documents` goes, also under a window of INFINITY, and the identity of what
         has gone is forgotten after `identities` (never within the lateness). None: no bound."""
         self._ready()
-        seen = self.watermark.highest_at(self.wall.believed())
+        seen = self.newest()
         forgotten = 0
         self.joiner.refresh()
         with self.store.transaction():
@@ -563,7 +653,17 @@ class Engine:
     def newest(self) -> int:
         """The highest time so far, in microseconds; at most -UNBOUNDED before the first
         document."""
-        return self.watermark.highest_at(self.wall.believed())
+        return self._highest(self.wall.believed())
+
+    def deciding(self) -> int:
+        """The highest time by which event patterns decide: while requested history is still to
+        come, that before it."""
+        if self.standings and self.admission.history_is_pending():
+            return self.standings.settled
+        return max(self.newest(), self.standings.settled)
+
+    def _highest(self, believed: int) -> int:
+        return self.watermark.highest_at(believed)
 
     def applied(self, sources: Iterable[str]) -> int:
         """The highest sequence number applied of any of these sources, 0 for none."""

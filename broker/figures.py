@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.engine import Engine
-from broker.model import UNBOUNDED
+from broker.model import UNBOUNDED, Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Figures:
 
     `next_doc` is the number of the next document, `newest` the highest time so far and `watermark`
     that less the lateness, in microseconds, None before the first document; `applied` is the
-    highest sequence number applied, by source."""
+    highest sequence number applied, by source. `waiting` is what event patterns have not decided
+    yet."""
 
     documents: int
     rows: int
@@ -36,6 +37,7 @@ class Figures:
     newest: int | None
     watermark: int | None
     applied: Mapping[str, int]
+    waiting: Sequence[Waiting]
 
 
 def figures(engine: Engine) -> Figures:
@@ -59,4 +61,5 @@ def figures(engine: Engine) -> Figures:
         newest=newest,
         watermark=None if newest is None else newest - engine.watermark.lateness,
         applied=engine.admission.all_applied(),
+        waiting=engine.waiting(),
     )

@@ -377,6 +377,20 @@ class Subscribed:
     outcome: Literal["new", "replaced", "unchanged"]
 
 
+COUNTED = 1_000
+"""Candidates that wait are counted up to so many for each pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What an event pattern has not decided yet: how many candidates, up to `COUNTED`, and the
+    highest time (microseconds) at which the first of them is decided, None for never."""
+
+    query: str
+    count: int
+    decides: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Suspension:
     """A subscription that the broker has suspended, why, and when (wall clock, microseconds, None

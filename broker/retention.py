@@ -56,10 +56,13 @@ class Retention:
         """Expire the documents that ended more than the largest lateness and the widest window
         before `seen`, the highest time, and those that ended more than `keep` before it; returns
         how many. All times are in microseconds. While requested history is still to come nothing
-        expires, because it joins documents that are older than any window reaches."""
+        expires, because it joins documents that are older than any window reaches; and nothing does
+        that event patterns have not decided about."""
         if self.admission.history_is_pending():
             self._expired = -UNBOUNDED
             return 0
+        if self.standings:
+            seen = min(seen, self.standings.settled)
         watermark = self.admission.watermark
         natural = horizon = seen - watermark.largest - self.catalog.widest_window()
         if keep is not None:

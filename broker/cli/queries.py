@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from broker import advice
 from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.shared import console, plural
 from broker.pattern.answers import answers
-from broker.query.prepared import compile_query
+from broker.query.prepared import Compiled, compile_query
 
 
 @click.command()
@@ -27,14 +28,21 @@ def check(queries: tuple[Path, ...]) -> None:
     """
     files = read_queries(queries)
     program = xscl.check(files)
-    patterns = [(query.id, compile_query(query).pattern) for query in program.queries]
+    told = [line for query in program.queries for line in _answers(query.id, compile_query(query))]
     for warning in advice.warnings(program):
         console.print(warning.render())
-    for id, pattern in patterns:
-        if pattern is not None:
-            console.print(f"{id} answers {answers(pattern.plan)}")
+    for line in told:
+        console.print(line)
     count = len(program.queries)
     console.print(f"{plural(count, 'query', 'queries')}, no errors")
+
+
+def _answers(name: str, query: Compiled) -> Iterator[str]:
+    """When event patterns answer: a query, and those in its FROM."""
+    if query.pattern is not None:
+        yield f"{name} answers {answers(query.pattern.plan)}"
+    for inner in query.nested:
+        yield from _answers(f"the query in the FROM of {name}", inner)
 
 
 @click.command()

@@ -17,10 +17,12 @@ from broker.cli.progress import Work, quiet_option
 from broker.cli.query_files import query_files, read_queries
 from broker.cli.shared import (
     console,
+    decide_option,
     lateness_option,
     plural,
     report_dead_letters,
     report_suspensions,
+    report_waiting,
     revisions_option,
     state_option,
 )
@@ -42,6 +44,7 @@ BATCH = 500
 @state_option
 @out_option
 @format_option
+@decide_option
 @lateness_option
 @revisions_option
 @quiet_option
@@ -51,6 +54,7 @@ def replay(
     state: Path | None,
     out: str,
     form: str,
+    decide: bool,
     lateness: int,
     revisions: Revisions,
 ) -> None:
@@ -96,6 +100,11 @@ def replay(
             on = "; the same command goes on behind them" if state is not None else ""
             console.print(f"{plural(items, 'item')}, {plural(match_count, 'match', 'matches')}{on}")
             raise
+        if decide:
+            decided = broker.decide()
+            match_count += len(decided)
+            with work.aside():
+                delivery(decided)
         for place, problem in problems[:10]:
             console.print(f"{place}: {problem}")
         if len(problems) > 10:
@@ -103,6 +112,7 @@ def replay(
             console.print(f"and {more} with problems")
         report_dead_letters(broker.dead_letters()[before:], state)
         console.print(f"{plural(items, 'item')}, {plural(match_count, 'match', 'matches')}")
+        report_waiting(broker.waiting(), decides=not decide)
 
 
 def batches(rows: Iterator[DocumentRow], matcher: Matcher) -> Iterator[tuple[Arrivals, int | None]]:

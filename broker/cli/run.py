@@ -21,11 +21,13 @@ from broker.cli.shared import (
     Stopped,
     allow_private_option,
     console,
+    decide_option,
     lateness_option,
     pipeline_option,
     plural,
     report_dead_letters,
     report_suspensions,
+    report_waiting,
     revisions_option,
     state_option,
 )
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 )
 @state_option
 @click.option("--once", is_flag=True, help="Process what is there, then stop.")
+@decide_option
 @out_option
 @format_option
 @click.option("--stream", default="S", show_default=True, help="Stream of the .xml files.")
@@ -107,6 +110,7 @@ def run(
     feeds: tuple[str, ...],
     state: Path | None,
     once: bool,
+    decide: bool,
     out: str,
     form: str,
     stream: str,
@@ -136,6 +140,8 @@ def run(
         )
     if master is not None and pipeline == "local":
         raise click.UsageError("--master is for Spark, so no --pipeline local")
+    if decide and not once:
+        raise click.UsageError("--decide is for the end of what --once reads")
     if websub and once:
         raise click.UsageError("--websub needs a broker that goes on running, so no --once")
     from broker.cli.polling import Polling, parse_push
@@ -167,6 +173,7 @@ def run(
             xml=XmlOptions(stream, timestamp, split),
             poll=poll,
             once=once,
+            decide=decide,
             pipeline=pipeline,
             master=master,
             keep=state is not None,
@@ -183,6 +190,7 @@ def pipe(
     xml: XmlOptions | None = None,
     poll: Polling | None = None,
     once: bool,
+    decide: bool = False,
     pipeline: str,
     master: str | None = None,
     keep: bool = True,
@@ -190,8 +198,9 @@ def pipe(
 ) -> int:
     """Run the pipeline until it is done or stopped; returns the number of documents processed.
 
-    `pipeline`: "spark" or "local". `keep`: the directory stays, so that messages may refer to it;
-    `brief`: no summary is printed.
+    `pipeline`: "spark" or "local". `decide`: at the end of what is read `once`, decide what event
+    patterns wait for. `keep`: the directory stays, so that messages may refer to it; `brief`: no
+    summary is printed.
     """
     from feeds.requested import Requested
 
@@ -226,9 +235,16 @@ def pipe(
                 poll.spool.trim(broker.engine.position)
 
         summary = run(once=once, on_matches=on_matches, on_progress=on_progress, stop=stop)
+        decided: list[Match] = []
+        if decide and stop.signal is None:
+            decided = broker.decide()
+            on_matches(decided)
     if not brief:
-        totals = plural(summary.documents, "document"), plural(summary.matches, "match", "matches")
+        match_count = summary.matches + len(decided)
+        totals = plural(summary.documents, "document"), plural(match_count, "match", "matches")
         console.print(f"{', '.join(totals)} in {summary.elapsed:.1f} s")
+        if once:
+            report_waiting(broker.waiting(), decides=not decide)
     report_places(read, xml, summary.undated)
     if once and stop.signal is not None:
         goes_on = "; the next run with this --state goes on" if keep else ""

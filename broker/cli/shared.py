@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from broker.model import COUNTED, MICROSECONDS, iso_time
 from broker.text.printable import visible_lines
 from broker.text.units import parse_duration, parse_size
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from broker.broker import Broker
-    from broker.model import DeadLetter
+    from broker.model import DeadLetter, Waiting
+
+_SHOWN = 10
+"""Queries that wait, of which there may be many, are shown up to so many."""
 
 DEFAULT_STATE = "broker-state"
 """The default state directory of `broker serve`."""
@@ -172,6 +176,14 @@ revisions_option = click.option(
 )
 
 
+decide_option = click.option(
+    "--decide",
+    is_flag=True,
+    help="At the end decide what event patterns wait for, as if enough time had passed without "
+    "documents. For them, what a later run brings of that time is late.",
+)
+
+
 def report_suspensions(broker: Broker) -> None:
     """Print which subscriptions were suspended since the last call, and why."""
     for suspension in broker.engine.take_suspensions():
@@ -181,6 +193,31 @@ def report_suspensions(broker: Broker) -> None:
 def suspended(id: str, reason: str | None) -> str:
     """What there is to say about a suspended subscription."""
     return f"{id} is suspended, and finds nothing more: {reason}; with another text it begins anew"
+
+
+def report_waiting(found: Sequence[Waiting], *, decides: bool) -> None:
+    """Print what event patterns have not decided yet, and until when. `decides`: the command has an
+    option that decides it."""
+    for each in found[:_SHOWN]:
+        console.print(f"waiting: {waiting_text(each)}")
+    if len(found) > _SHOWN:
+        console.print(f"  and {plural(len(found) - _SHOWN, 'more query', 'more queries')}")
+    if decides and any(each.decides is not None for each in found):
+        console.print("  with --decide they are decided at the end, as if that time had passed")
+
+
+def waiting_text(each: Waiting) -> str:
+    """What a query waits for, in words."""
+    at = each.decides
+    if at is None:
+        until = "for ever: no lateness or WAIT ends it"
+    else:
+        # What is decided beyond a time is decided a microsecond later.
+        word, at = ("beyond", at - 1) if at % MICROSECONDS == 1 else ("at", at)
+        until = f"until a document or the clock is {word} {iso_time(at)}"
+    number = f"{each.count:,} or more" if each.count >= COUNTED else f"{each.count:,}"
+    noun = "possible match" if each.count == 1 else "possible matches"
+    return f"{number} {noun} of {each.query}, {until}"
 
 
 def report_dead_letters(letters: Sequence[DeadLetter], state: Path | None) -> None:

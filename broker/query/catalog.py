@@ -381,6 +381,17 @@ class Catalog:
         if left is not None:
             self._by_variables[canonical.variables] = left
 
+    def owner(self, id: str) -> str:
+        """The id of the query in whose FROM this one stands, its own if it is none of these."""
+        while id.startswith("~"):
+            users = (
+                each
+                for each in self.subscriptions.values()
+                if any(inner.id == id for inner in each.shape.nested)
+            )
+            id = next(users).id
+        return id
+
     def registered(self) -> int:
         """How many subscriptions there are, without the queries in their FROM."""
         return len(self.subscriptions) - sum(1 for users in self._nested_users.values() if users)

@@ -7,13 +7,14 @@ in which the watermark comes far enough, and enters the outbox in its transactio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from broker.documents.watermark import Watermark
 from broker.join.candidates import Candidate, Found
-from broker.model import UNBOUNDED
-from broker.pattern.instances import Instance, Row
+from broker.model import COUNTED, UNBOUNDED, Waiting
+from broker.pattern.instances import Row
 from broker.pattern.setting import TooMuch
 from broker.pattern.standing import Marks, Published, Standing
 from broker.query.catalog import Catalog, Subscription
@@ -54,6 +55,7 @@ class Standings:
         contents: Contents,
         watermark: Watermark,
         budget: int,
+        lateness_of: Callable[[Subscription], int] | None = None,
     ) -> None:
         self._store = store
         self._tables = PatternTables(store)
@@ -61,6 +63,7 @@ class Standings:
         self._contents = contents
         self._watermark = watermark
         self._budget = budget
+        self._lateness_of = lateness_of or self.lateness
         self._seen = -1
         """The catalog's changes that are applied."""
         self._patterns: dict[int, Live] = {}
@@ -68,7 +71,8 @@ class Standings:
         self._by_tap: dict[str, list[Live]] = {}
         self._rows: list[TapRow] = []
         """Rows that are not stored yet."""
-        self._settled = -UNBOUNDED
+        self.settled = -UNBOUNDED
+        """The highest time by which they have decided."""
         self._stored: int | None = None
         self._loaded = False
 
@@ -86,7 +90,7 @@ class Standings:
         self._store.on_rollback(self._reset)
         if not self._loaded:
             self._stored = self._tables.settled(highest)
-            self._settled = self._stored
+            self.settled = self._stored
         if self._seen != self._catalog.changes or not self._loaded:
             self._synchronize(highest)
         self._loaded = True
@@ -114,13 +118,13 @@ class Standings:
         registered = None if highest <= -UNBOUNDED else highest
         kept: dict[int, Live] = {}
         for number, subscription in patterns.items():
-            lateness = self._lateness(subscription, set())
+            lateness = self._lateness_of(subscription)
             entry = entries.get(number)
             if entry is None or number in gone:
                 entry = Entry(number, subscription.first_doc, registered, lateness, None)
                 self._tables.enter([entry])
             elif entry.lateness != lateness:
-                before = self._settled - entry.lateness
+                before = self.settled - entry.lateness
                 floor = before if entry.floor is None else max(before, entry.floor)
                 entry = entry._replace(lateness=lateness, floor=floor)
                 self._tables.enter([entry])
@@ -152,11 +156,11 @@ class Standings:
         standing = Standing(pattern.plan, entry.registered, tries, marks)
         maker = Maker(subscription, pattern)
         made = Live(subscription, pattern, entry, standing, maker, readers, places)
-        standing.watermark = self._at(entry, self._settled)
+        standing.watermark = self._at(entry, self.settled)
         self._renew(made)
         return made
 
-    def _lateness(self, subscription: Subscription, inside: set[str]) -> int:
+    def lateness(self, subscription: Subscription, inside: Collection[str] = ()) -> int:
         """By how much the watermark of a query is behind the highest time."""
         published = self._catalog.published
         query = None if subscription.pattern is None else subscription.pattern.plan.query
@@ -168,7 +172,7 @@ class Standings:
                 base.append(stream)
             elif maker not in inside:
                 inner = self._catalog.subscriptions[maker]
-                found.append(self._lateness(inner, inside | {subscription.id}))
+                found.append(self.lateness(inner, {*inside, subscription.id}))
         if query is not None and query.wait is not None:
             wait = query.wait.microseconds
             if base or not found:
@@ -290,7 +294,7 @@ class Standings:
     def settle(self, highest: int) -> Iterator[tuple[Live, list[Published] | None]]:
         """What is decided now that the highest time is this, pattern by pattern, each behind those
         whose results it reads; None for one that has more to try than it may."""
-        self._settled = max(self._settled, highest)
+        self.settled = max(self.settled, highest)
         for pattern in self._ordered:
             if pattern.subscription.number not in self._catalog.patterns:
                 continue
@@ -331,9 +335,9 @@ class Standings:
         if not self._patterns:
             return
         self.write()
-        if self._settled != self._stored:
-            self._tables.settle(self._settled)
-            self._stored = self._settled
+        if self.settled != self._stored:
+            self._tables.settle(self.settled)
+            self._stored = self.settled
 
     def expire(self, horizon: int) -> None:
         """Drop what is of documents that ended before a time, which are deleted."""
@@ -343,9 +347,66 @@ class Standings:
             for pattern in self._patterns.values():
                 pattern.standing.expire()
 
-    def waiting(self, id: str) -> list[tuple[int, Instance]]:
-        """What a pattern has not decided yet, with twice the watermark that decides it. KeyError if
-        there is none of that id."""
-        subscription = self._catalog.subscriptions[id]
-        pattern = self._patterns.get(subscription.number)
-        return [] if pattern is None else [*pattern.standing.waiting()]
+    # -- history ---------------------------------------------------------------------------------
+
+    def late_since(self, first_doc: int) -> dict[int, int]:
+        """The documents from a number on that were older than others, with the highest time
+        then."""
+        return {doc: seen for doc, (_, seen) in self._tables.late(first_doc).items()}
+
+    def adopt(self, other: Standings, first_doc: int, settled: int) -> None:
+        """Take over what the patterns of another broker are made of, which has gone through the
+        documents from a number on: those that are registered here, and not known yet. They have
+        decided by the highest time `settled`."""
+        subscriptions = {each.number: each for each in other._catalog.patterns.values()}
+        taps: set[str] = set()
+        for entry in other._tables.entries():
+            of = subscriptions[entry.number]
+            own = self._catalog.subscriptions[of.id]
+            self._tables.enter([entry._replace(number=own.number)])
+            self._tables.mark(own.number, other._tables.marks(entry.number))
+            assert of.pattern is not None
+            taps.update([tap.resolved.id for tap in of.pattern.taps])
+        self._tables.replace_rows(
+            first_doc, [row for row, _ in other._tables.rows(taps, first_doc)], taps
+        )
+        known = self._tables.late(first_doc)
+        late = other._tables.late(first_doc).items()
+        self._tables.add_late([(d, end, seen) for d, (end, seen) in late if d not in known])
+        self._store.on_rollback(self._reset)
+        self.settled = max(self.settled, settled)
+
+    # -- what waits ------------------------------------------------------------------------------
+
+    def waiting(self) -> list[Waiting]:
+        """What the patterns have not decided yet, what is decided first in front. That of a pattern
+        in a FROM counts for the query around it."""
+        counts: dict[str, int] = {}
+        soonest: dict[str, int] = {}
+        for pattern in self._ordered:
+            dues = [due for due, _ in islice(pattern.standing.waiting(), COUNTED)]
+            if dues:
+                owner = self._catalog.owner(pattern.subscription.id)
+                counts[owner] = min(COUNTED, counts.get(owner, 0) + len(dues))
+                highest = _highest_at(pattern.entry, min(dues))
+                soonest[owner] = min(soonest.get(owner, UNBOUNDED), highest)
+        found = [
+            Waiting(id, counts[id], None if soonest[id] >= UNBOUNDED else soonest[id])
+            for id in counts
+        ]
+        return sorted(found, key=lambda each: (each.decides or UNBOUNDED, each.query))
+
+    def latest(self) -> int | None:
+        """The highest time at which all that waits is decided, but for what waits for ever."""
+        found = [
+            highest
+            for pattern in self._ordered
+            for due, _ in pattern.standing.waiting()
+            if (highest := _highest_at(pattern.entry, due)) < UNBOUNDED
+        ]
+        return max(found, default=None)
+
+
+def _highest_at(entry: Entry, due: int) -> int:
+    """The highest time at which the watermark is that far; `due` is twice the watermark."""
+    return min(UNBOUNDED, (due + 1) // 2 + entry.lateness)

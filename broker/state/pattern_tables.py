@@ -125,6 +125,22 @@ class PatternTables:
         )
         return [(_row(values), seen) for *values, seen in found]
 
+    def replace_rows(self, first_doc: int, rows: Sequence[TapRow], taps: Collection[str]) -> None:
+        """Replace what is stored of taps from a document on."""
+        self._store.run(
+            "DELETE FROM pattern_rows WHERE tap IN (SELECT unnest(?::VARCHAR[])) AND doc >= ?",
+            [[*taps], first_doc],
+        )
+        self.add_rows(rows)
+
+    def late(self, first_doc: int) -> dict[int, tuple[int, int]]:
+        """The documents from a number on that were older than others: their ends, and the highest
+        time then."""
+        found = self._store.rows(
+            'SELECT doc, "end", seen FROM pattern_late WHERE doc >= ?', [first_doc]
+        )
+        return {doc: (end, seen) for doc, end, seen in found}
+
     def add_late(self, late: Sequence[tuple[int, int, int]]) -> None:
         """Documents that were older than others: their numbers and ends, and the highest time."""
         for each in late:

@@ -241,6 +241,11 @@ class MatchRelations:
         )
         return None if found is None else int(found)
 
+    def highest_before(self, doc: int) -> int | None:
+        """The end of the youngest document that came before this number, None for none."""
+        ((found,),) = self._sql.rows('SELECT max("end") FROM documents WHERE doc < ?', [doc])
+        return None if found is None else int(found)
+
     def stored_since(self, first: int) -> int:
         """How many documents `history` brings from number `first` on."""
         return self._sql.count(

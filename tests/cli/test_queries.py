@@ -71,10 +71,27 @@ def test_event_patterns_are_checked_explained_and_run(tmp_path: Path) -> None:
         '{"id":"b2","stream":"S","timestamp":"2026-10-01T00:20:00Z","xml":"<b>2</b>"}\n'
         '{"id":"a3","stream":"S","timestamp":"2026-10-01T05:00:00Z","xml":"<a>3</a>"}\n'
     )
-    run = broker("run", path, "--documents", documents, "--once", "--pipeline", "local")
+    command = "run", path, "--documents", documents, "--once", "--pipeline", "local"
+    run = broker(*command)
     (match,) = map(json.loads, run.stdout.splitlines())
     assert [each["id"] for each in match["documents"]] == ["a1"]
     assert match["blocks"] == [0]
+    beyond = "beyond 2026-10-01T06:10:00Z"
+    assert f"waiting: 1 possible match of one, until a document or the clock is {beyond}" in (
+        run.stderr
+    )
+    assert "--decide" in run.stderr
+    decided = broker(*command, "--decide")
+    assert [json.loads(line)["documents"][0]["id"] for line in decided.stdout.splitlines()] == [
+        "a1",
+        "a3",
+    ]
+    assert "2 matches" in decided.stderr
+    assert "waiting" not in decided.stderr
+    assert broker("run", path, "--documents", documents, "--decide").returncode == 2
+    path.write_text("n: SELECT x FROM (SELECT * FROM S/a->x NEXT {1 h} S/b WAIT 0 s)/result/a->x")
+    said = "the query in the FROM of n answers as soon as time is beyond"
+    assert said in broker("check", path).stderr
     path.write_text("S/a FOLLOWED BY NOT S/b")
     assert "error[negation-window]" in broker("check", path).stderr
 

@@ -34,6 +34,7 @@ BROKER = ".venv/bin/broker"
 
 ENDS: dict[str, tuple[int, str]] = {
     "check followed.xscl": (0, "1 query, no errors"),
+    "check alarm.xscl": (0, "1 query, no errors"),
     "subscribe followed.xscl --webhook https://example.org/hook": (
         0,
         "  what is signed with: broker channels show same-page.webhook --secrets",

@@ -12,6 +12,7 @@ from broker.cli.opening import open_broker
 from broker.cli.query_files import read_queries
 from tests.engine.test_state import item
 from tests.oracle.generate import Batch, Subscribe, steady
+from tests.oracle.generate_patterns import pattern_case
 from tests.properties.harness import _document
 from xscl import XsclError
 
@@ -55,6 +56,41 @@ def test_history_is_matched_as_if_it_came_now(seed: int, tmp_path: Path) -> None
             each for each in expected if each[0] in before
         }
         assert got == expected
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_event_patterns_decide_in_history_as_if_they_had_been_there(
+    seed: int, tmp_path: Path
+) -> None:
+    r = Random(seed)
+    while True:
+        case = pattern_case(r)
+        text = next(event.text for event in case.events if isinstance(event, Subscribe))
+        if "PUBLISH" not in text and "(SELECT" not in text:
+            break
+    arrived = [a for event in case.events if isinstance(event, Batch) for a in event.documents]
+    documents = [_document(a) for a in arrived if not a.revision]
+    lateness = case.lateness / 10**6
+    with Broker(tmp_path / "first", lateness) as broker:
+        broker.subscribe(text)
+        expected = {m.id for document in documents for m in broker.process([document])}
+    cut = r.randint(0, len(documents))
+    other = "other: S/a FOLLOWED BY {3} NOT S/b; another: S/b NEXT S/c"
+    with Broker(tmp_path / "later", lateness, memory=case.memory) as broker:
+        first = r.randint(0, cut)
+        broker.process(documents[:first])
+        if r.random() < 0.5:  # it shares blocks with the new ones
+            broker.subscribe(other)
+        broker.process(documents[first:cut])
+        would = broker.dry_run(text, -(10**9))
+        history = broker.backfill(text, -(10**9))
+        assert {m.id for m in would.matches} == {m.id for m in history.matches}
+    with Broker(tmp_path / "later", lateness, memory=case.memory) as broker:
+        later = broker.process(documents[cut:])
+        got = [
+            m.id for m in (*history.matches, *later) if not m.query.startswith(("other", "another"))
+        ]
+        assert sorted(got) == sorted(expected)
 
 
 def test_history_reaches_back_as_far_as_asked(tmp_path: Path) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from broker import Broker, Document, Limit, Match
+from broker import Broker, Document, Limit, Match, Waiting
 from broker.documents.witnessing import arrivals
 from broker.engine import Engine
 from broker.model import Budgets
 from broker.query.prepared import compile_query
 from broker.shared_match import each_match
 from broker.state.store import Store
-from xscl import XsclError, check, parse
+from xscl import check, parse
 
 SECOND = 1_000_000
 
@@ -63,6 +61,36 @@ def test_what_waits_survives_a_restart_and_is_delivered_once(tmp_path: Path) -> 
         ]
 
 
+def test_what_waits_is_told_and_decided_when_asked(tmp_path: Path) -> None:
+    texts = """
+        soon: S/a->x FOLLOWED BY {x = y, 5} NOT S/b->y;
+        never: S/a FOLLOWED BY {5} NOT S/c WAIT INFINITY;
+        outer: SELECT x FROM (SELECT * FROM S/a->x FOLLOWED BY {9} NOT S/c)/result/a->x
+               FOLLOWED BY {9} NOT S/d
+    """
+    with Broker(tmp_path / "state", lateness=10) as broker:
+        assert broker.waiting() == []
+        broker.subscribe(texts)
+        broker.process([document("a1", 1, "<a>1</a>"), document("a2", 2, "<a>2</a>")])
+        broker.process([document("b3", 3, "<b>2</b>")])
+    with Broker(tmp_path / "state", lateness=10) as broker:
+        soon = Waiting("soon", 1, 16 * SECOND + 1)
+        outer, never = Waiting("outer", 2, 20 * SECOND + 1), Waiting("never", 2, None)
+        assert broker.waiting() == [soon, outer, never]
+        found = broker.decide()
+        assert [(match.query, len(match.documents)) for match in found] == [
+            ("soon", 1),
+            ("outer", 1),
+            ("outer", 1),
+        ]
+        assert broker.waiting() == [never]
+        assert broker.decide() == []
+        # What is decided stays so, for patterns; a join still takes what comes late.
+        broker.subscribe("join: S/b->x JOIN {x = y, 9} S/b->y")
+        assert ids(broker.process([document("b4", 4, "<b>1</b>"), document("b5", 5, "<b>1</b>")]))
+        assert {match.query for match in broker.undelivered()} == {"soon", "outer", "join"}
+
+
 def test_pausing_drops_what_is_undecided() -> None:
     with Broker(lateness=0) as broker:
         broker.subscribe("q: S/a FOLLOWED BY {5} NOT S/b")
@@ -95,14 +123,6 @@ def test_a_pattern_with_too_much_to_try_is_suspended_and_others_go_on() -> None:
         (suspended,) = broker.engine.take_suspensions()
         assert suspended.id == "many"
         assert "choices" in suspended.reason
-
-
-def test_there_is_no_history_for_a_pattern() -> None:
-    with Broker() as broker:
-        broker.process([document("a1", 1)])
-        with pytest.raises(XsclError, match="event pattern"):
-            broker.backfill("q: S/a NEXT {5} S/b", 0)
-        assert not broker.subscriptions
 
 
 def test_values_are_those_of_all_elements() -> None:

@@ -24,6 +24,9 @@ from tests.feeds.spooling import batch
 DAY = 86_400_000_000
 NOON = 1_791_201_600_000_000  # 5 October 2026, 12:00
 NEWS, BLOG, SLOW = (f"http://{name}.example/f" for name in ("news", "blog", "slow"))
+ALONE = (
+    "alone: S//item->a[./title->t] FOLLOWED BY {t = u, 7 days} NOT S//item->b[./title->u] WAIT 0 s"
+)
 PAIR = "pair: S//item->a[./title->t] FOLLOWED BY {t = u, 7 days} S//item->b[./title->u];"
 
 
@@ -44,7 +47,9 @@ class Matching:
         self.spool = spool
         self.broker = Broker()
         self.broker.subscribe(PAIR)
+        self.broker.subscribe(ALONE)
         self.seconds = 0.0
+        self.alone: list[str] = []
         self.broker.engine.expect(Requested(spool.path, lambda: self.seconds))
 
     def step(self, *wave: Batch) -> list[Match]:
@@ -54,7 +59,9 @@ class Matching:
         found: list[Match] = []
         for row in list(self.spool.read(engine.position, self.spool.last_seq())):
             ((arrivals, _),) = batches(iter([row]), engine.matcher)
-            found += each_match(engine.apply(arrivals, NOON, row.seq))
+            matches = each_match(engine.apply(arrivals, NOON, row.seq))
+            found += [match for match in matches if match.query == "pair"]
+            self.alone += [match.documents[0].id for match in matches if match.query == "alone"]
             engine.retain()
         self.spool.trim(engine.position)
         return found
@@ -82,6 +89,28 @@ def test_what_was_asked_for_joins_however_old_it_is(matching: Matching) -> None:
     assert matching.late() == []
     matching.broker.engine.retain()
     assert matching.held() == 1
+
+
+def test_event_patterns_decide_when_all_of_it_is_there(matching: Matching) -> None:
+    """What is absent from the first feed may be in the last, which comes much later."""
+    tide, ebb, again = [
+        item(name, NOON - at * DAY) for name, at in (("tide", 60), ("ebb", 59), ("tide", 58))
+    ]
+    matching.spool.add_all({BLOG: None, SLOW: None})
+    matching.step(fetched(BLOG, tide, ebb), fetched(NEWS, item("today", NOON)))
+    assert matching.alone == []
+    matching.step(fetched(SLOW, again))
+    assert matching.late() == []
+    assert matching.alone == [f"ebb-{NOON - 59 * DAY}", f"tide-{NOON - 58 * DAY}"]
+
+
+def test_event_patterns_decide_by_the_clock_when_a_feed_is_empty(matching: Matching) -> None:
+    matching.spool.add_all({BLOG: None, SLOW: None})
+    matching.step(fetched(BLOG, item("tide", NOON - 60 * DAY), item("today", NOON)))
+    assert matching.alone == []
+    matching.step(fetched(SLOW))
+    found = each_match(matching.broker.engine.decide())
+    assert found[0].documents[0].id == f"tide-{NOON - 60 * DAY}"
 
 
 def test_it_is_admitted_oldest_first_and_before_what_is_new(matching: Matching) -> None:

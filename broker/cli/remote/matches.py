@@ -15,7 +15,7 @@ from broker.cli.remote.answers import line_of, lines_of
 from broker.cli.remote.client import Refused, Service, Unreachable, part
 from broker.cli.remote.options import patience_option, with_service
 from broker.cli.shared import Failed, console, plural
-from broker.model import DocumentRef, Match, to_microseconds
+from broker.model import DocumentRef, Match, nested_tuples, to_microseconds
 
 if TYPE_CHECKING:
     import httpx
@@ -252,6 +252,7 @@ def as_match(reply: dict[str, Any]) -> Match:
             nodes=(),
             result=reply["result"],
             joined=tuple(map(tuple, reply.get("joined", ()))),
+            blocks=nested_tuples(reply.get("blocks")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Failed(

@@ -102,10 +102,25 @@ def _subscriptions(report: dict[str, Any]) -> Iterator[Line]:
         shared = f"{templates}, {plural(engine['nfa_states'], 'NFA state')}"
         paused = f", {engine['paused']:,} paused or suspended" if engine["paused"] else ""
         yield "subscriptions", "", f"{active:,} active{paused}; {shared}"
+        yield from _waiting(engine)
     if report["suspended_count"]:
         more = report["suspended_count"] - len(report["suspended"])
         names = ", ".join(report["suspended"]) + (f" and {more:,} more" if more else "")
         yield "", "bad", f"suspended: {names}"
+
+
+def _waiting(engine: dict[str, Any]) -> Iterator[Line]:
+    """The event patterns that wait. A service of an older version tells of none."""
+    label = "waiting"
+    for each in engine.get("waiting", ()):
+        decides = each["decides"]
+        until = f"the first decided at {moment(decides)}" if decides else "never decided"
+        noun = "possible match" if each["count"] == 1 else "possible matches"
+        yield label, "", f"{each['query']}: {each['count']:,} {noun}, {until}"
+        label = ""
+    more = engine.get("waiting_count", 0) - len(engine.get("waiting", ()))
+    if more > 0:
+        yield label, "", f"and {plural(more, 'more event pattern')}"
 
 
 def _deliveries(state: dict[str, Any]) -> Iterator[Line]:

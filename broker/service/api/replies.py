@@ -193,6 +193,11 @@ class FoundReply(Reply):
     joined: list[list[str]] = Field(
         default=[], description="variables that belong together because their values do"
     )
+    blocks: list[Any] | None = Field(
+        default=None,
+        description="of an event pattern, by block: the place of its document in `documents`, null "
+        "for a branch that was not taken, a list for a group",
+    )
     result: str = Field(description="the XML document that the match publishes")
 
 

@@ -46,6 +46,17 @@ class PipelineStatus(Reply):
     poisoned: int = Field(description="documents that were set aside because the engine failed")
 
 
+class WaitingStatus(Reply):
+    """What an event pattern has not decided yet."""
+
+    query: str
+    count: int = Field(description="possible matches, counted up to a bound")
+    decides: Time | None = Field(
+        description="the time of documents or of the clock at which the first of them is decided; "
+        "null for never"
+    )
+
+
 class EngineStatus(Reply):
     """What the engine holds."""
 
@@ -62,6 +73,10 @@ class EngineStatus(Reply):
         validation_alias="matches_in_outbox", description="matches that are not in the log yet"
     )
     watermark: Time | None = Field(description="documents from before are too late")
+    waiting: list[WaitingStatus] = Field(
+        description="event patterns that wait to decide; those that decide first"
+    )
+    waiting_count: int = Field(description="how many event patterns wait")
 
 
 class KindStatus(Reply):
@@ -142,12 +157,21 @@ def status_reply(service: Service, readers: int) -> StatusReply:
             "reasons": found,
             "uptime_seconds": _seconds(figures.at - figures.started),
             "intake": attributes(figures.spool) | {"lag_seconds": _lag(figures.spool, figures.at)},
-            "engine": engine and engine | {"age_seconds": _seconds(figures.engine_age)},
+            "engine": engine and _engine(engine, figures.engine_age),
             "deliveries": _deliveries(figures.mailbox, readers),
             "suspended": sorted(figures.suspended)[:_SHOWN],
             "suspended_count": figures.engine.suspended if figures.engine else 0,
         }
     )
+
+
+def _engine(engine: dict[str, Any], age: int) -> dict[str, Any]:
+    waiting = engine["waiting"]
+    return engine | {
+        "age_seconds": _seconds(age),
+        "waiting": waiting[:_SHOWN],
+        "waiting_count": len(waiting),
+    }
 
 
 def _lag(spool: SpoolFigures, now: int) -> float:
