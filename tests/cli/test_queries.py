@@ -33,7 +33,7 @@ def test_a_command_that_is_not_there() -> None:
 def test_check_accepts_the_demo() -> None:
     result = broker("check", DEMO)
     assert result.returncode == 0, result.stderr
-    assert "8 queries, no errors" in result.stderr
+    assert "10 queries, no errors" in result.stderr
     assert result.stdout == ""
 
 

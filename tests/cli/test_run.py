@@ -129,7 +129,7 @@ def test_the_demo_in_one_process_finds_all_and_leaves_nothing_behind(temporary: 
     done = process("demo", "--pipeline", "local")
     assert done.returncode == 0, done.stderr
     assert "same-story" in done.stdout
-    assert "132 items, 51 matches" in done.stderr
+    assert "132 items, 57 matches" in done.stderr
     assert list(temporary.iterdir()) == []
 
 

@@ -60,9 +60,9 @@ def test_the_demo(tmp_path: Path) -> None:
         ended = demo.ended()
         clean(demo)
     assert ended.code == 0, ended.text
-    assert ended.lines[0].startswith("17 sample feeds, 8 subscriptions from ")
+    assert ended.lines[0].startswith("17 sample feeds, 10 subscriptions from ")
     heads = [line for line in ended.lines if line.startswith("● ")]
-    assert len(heads) == 51, ended.text
+    assert len(heads) == 57, ended.text
     # The comment of the query is the heading, and what joins has names that say something.
     claim = "● A book is announced, and one of its authors writes about it"
     assert sum(line.startswith(claim) for line in heads) == 9
@@ -74,7 +74,7 @@ def test_the_demo(tmp_path: Path) -> None:
     (sums_up,) = [line for line in ended.lines if "book-then-author  " in line and "●" not in line]
     assert sums_up.split()[0] == "9"
     assert claim.strip("● ") in sums_up
-    summary = next(n for n, line in enumerate(ended.lines) if "items, 51 matches" in line)
+    summary = next(n for n, line in enumerate(ended.lines) if "items, 57 matches" in line)
     assert "Next:" in ended.lines[summary:]
     assert ended.lines[-1].endswith(
         "write your own subscription: the README shows one in five minutes"

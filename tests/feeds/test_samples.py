@@ -70,6 +70,7 @@ def test_the_planted_correlations(streams: dict[str, list[Item]]) -> None:
     everything = streams["S"]
     courier = [item for item in everything if item.channel_title.startswith("Courier ")]
     books = streams["Tidewater_Press_New_Books"]
+    decided = max(item.timestamp for item in everything) - DAY // 24
     found: dict[str, Sequence[object]] = {
         "same-story": [
             (a, b) for a in courier for b in courier if a.item_url == b.item_url and within(1, a, b)
@@ -125,6 +126,25 @@ def test_the_planted_correlations(streams: dict[str, list[Item]]) -> None:
             for b in streams["Planet_Saltmarsh"]
             if a.title == b.title and abs(a.timestamp - b.timestamp) <= DAY
             for author in set(a.authors) & set(b.authors)
+        ],
+        "unpatched": [
+            (a, package)
+            for a in streams["Lanternfish_Advisories"]
+            if not a.title.startswith("Withdrawn") and a.timestamp + 4 * DAY < decided
+            for package in a.categories
+            if not [
+                b
+                for b in streams["Cratebay_Releases"]
+                if package in b.categories and within(4, a, b)
+            ]
+        ],
+        "comes-up": [
+            (a, subject)
+            for a in everything
+            if a.timestamp + 4 * DAY < decided
+            for subject in set(a.categories)
+            if not [b for b in everything if subject in b.categories and within(2, b, a)]
+            and len([b for b in everything if subject in b.categories and within(4, a, b)]) >= 3
         ],
     }
     readme = (SAMPLES / "README.md").read_text(encoding="utf-8")
