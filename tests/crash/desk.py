@@ -11,7 +11,7 @@ import xscl
 from tests.crash.actors import Caller
 from tests.crash.notes import Past, backfilled
 from tests.crash.process import Served
-from tests.crash.queries import STANDING, query
+from tests.crash.queries import PATTERNS, STANDING, query
 from tests.crash.webhooks import SECRET
 from tests.waiting import pause
 
@@ -93,7 +93,9 @@ class Desk:
 
     def begin(self) -> None:
         """Register the permanent queries."""
-        for made in self._call.json("POST", "/v1/subscriptions", json={"text": STANDING}):
+        for made in self._call.json(
+            "POST", "/v1/subscriptions", json={"text": f"{STANDING};{PATTERNS}"}
+        ):
             self.now[made["id"]] = Registration(made["id"], made["text"], made["first_doc"])
         for id in self._throttles:
             self._register(id)

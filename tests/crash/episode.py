@@ -25,7 +25,7 @@ from tests.crash.mails import EVERY, LIMIT, TO, Mails
 from tests.crash.notes import lives
 from tests.crash.points import POINTS, SELDOM, Aim
 from tests.crash.process import Served, configuration
-from tests.crash.queries import NAMES
+from tests.crash.queries import PERMANENT
 from tests.crash.receivers import Box, Follower, Puller, Reader
 from tests.crash.site import Feeds
 from tests.crash.state import State
@@ -260,7 +260,7 @@ class Episode:
 
     def verdict(self) -> dict[str, int]:
         """Stop the service and check the results; returns the number of everything."""
-        own = {f"{id}.webhook" for id in self.desk.now if id not in NAMES}
+        own = {f"{id}.webhook" for id in self.desk.now if id not in PERMANENT}
         channels = {channel["name"] for channel in self.served.get("/v1/channels")}
         wanted = self._channels().keys() | own
         assert channels == wanted, f"channels {sorted(channels)}, not {sorted(wanted)}"

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import xscl
 from broker.model import iso_time
@@ -107,6 +107,25 @@ class Expected:
                 doc = items[doc.name] = then.get(doc.name) or versions.first(doc.name)
             yield number, doc, False
 
+    def of_patterns(self, text: str) -> Iterator[Key]:
+        """The matches of event patterns that were registered before the first document, each of
+        documents of one group. What they decide depends on the times of all documents."""
+        queries = xscl.check([xscl.parse(text)]).queries
+        numbered = sorted((n, doc.timestamp) for group in self._groups.values() for n, doc in group)
+        highest = [*accumulate([time for _, time in numbered], max)]
+        places = {number: place for place, (number, _) in enumerate(numbered)}
+        for group in self._groups.values():
+            oracle = Oracle()
+            for query in queries:
+                oracle.subscribe(query)
+            arriving: list[Arrival] = []
+            for number, doc in group:
+                if places[number]:
+                    arriving.append(_time(number, highest[places[number] - 1]))
+                arriving.append(_arrival(doc, revision=False))
+            for each in [*arriving, _time(0, highest[-1])]:
+                yield from map(_pattern_key, oracle.arrive(each))
+
     def during(self, own: Registration) -> Iterator[Hit]:
         """The matches of a registration in all periods in which it was active."""
         begin = own.first
@@ -157,6 +176,25 @@ def _hit(number: int, found: Found) -> Hit:
     documents = tuple((_unnumbered(id), iso_time(time)) for id, time in found.documents)
     values = dict(found.values).get("k", ())
     return Hit(number, Key(found.query, documents, found.result), found.end, frozenset(values))
+
+
+def _time(number: int, highest: int) -> Arrival:
+    """A document that says how far the time was before another one, and nothing else."""
+    return Arrival(f"~{number}", ("~",), highest, "<time/>", "~")
+
+
+def _pattern_key(found: Found) -> Key:
+    """The documents of a pattern are nested, and those of a branch not taken are None."""
+
+    def flat(part: object) -> Iterator[tuple[str, str]]:
+        match part:
+            case (str(id), int(time)):
+                yield id, iso_time(time)
+            case tuple():
+                for each in part:
+                    yield from flat(each)
+
+    return Key(found.query, tuple(flat(found.documents)), found.result)
 
 
 def _unnumbered(id: str) -> str:

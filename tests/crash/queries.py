@@ -16,7 +16,18 @@ met-t: SELECT g FROM S//item[./title->t][./category->g] JOIN {t = k, 3 h} T//*->
 """
 """Registered before the first document, and never changed; one reads what another publishes."""
 
+PATTERNS = """
+alone: SELECT k AS k FROM S//a[./k->k] FOLLOWED BY {k = l, 1 h} NOT S//b[./k->l] WAIT 2 h;
+crowd: SELECT k AS k, count(n) AS n FROM S//c[./k->k]
+       FOLLOWED BY {k = l, 1 h} (S//b->y[./k->l][./n->n])+ WAIT 2 h;
+fresh: SELECT k AS k, m FROM S//a[./k->k] NEXT {k = l} S//c->z[./k->l][./n->m]
+       USING ONE PER START WITHIN 1 h WAIT 2 h
+"""
+"""Event patterns, registered with STANDING. Some documents are too late for them, not for others."""
+
 NAMES = ("first", "second", *MET)
+PATTERN_NAMES = ("alone", "crowd", "fresh")
+PERMANENT = (*NAMES, *PATTERN_NAMES)
 
 _KEYED = (
     "S//a->x[./k->k] FOLLOWED BY {{k = l, {w} min}} S//b->y[./k->l]",

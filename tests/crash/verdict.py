@@ -21,7 +21,7 @@ from tests.crash.actors import Accepted
 from tests.crash.desk import Desk, Registration
 from tests.crash.expected import END, Expected, Hit, Key, Name
 from tests.crash.mails import EVERY, Digest
-from tests.crash.queries import NAMES, STANDING
+from tests.crash.queries import NAMES, PATTERN_NAMES, PATTERNS, PERMANENT, STANDING
 from tests.crash.receivers import Box, Delivered
 from tests.crash.state import State
 from tests.crash.throttled import left_out
@@ -69,6 +69,7 @@ def judge(evidence: Evidence) -> dict[str, int]:
     return {
         "documents": len(numbers),
         "matches": len(log),
+        "of patterns": sum(d["query"] in PATTERN_NAMES for _, d in log.values()),
         "letters": len(evidence.letters),
         "registrations": len(registrations),
         "of history": sum(own.history[1] for own in registrations if own.history),
@@ -134,12 +135,14 @@ def _matches(evidence: Evidence, expected: Expected, log: Entries) -> tuple[set[
     standing = Counter(key for key, delivered in log.values() if delivered["query"] in NAMES)
     wanted = Counter(hit.key for hit in expected.of(STANDING, begun))
     _equal("the standing queries", wanted, standing)
+    waited = Counter(key for key, delivered in log.values() if delivered["query"] in PATTERN_NAMES)
+    _equal("the event patterns", Counter(expected.of_patterns(PATTERNS)), waited)
     maybe: set[Key] = set()
     left = 0
     ids = {own.id for own in [*evidence.desk.past, *evidence.desk.now.values()]}
     unknown = {delivered["query"] for _, delivered in log.values()} - ids
     assert not unknown, f"matches of nobody: {unknown}"
-    for id in ids.difference(NAMES):
+    for id in ids.difference(PERMANENT):
         begin = 0
         for chain in evidence.desk.chains(id):
             end = END if chain[-1].last is None else chain[-1].last
@@ -268,7 +271,7 @@ def _received(evidence: Evidence, log: Entries, maybe: set[Key]) -> None:
     for box in evidence.boxes:
         _box(box, every, maybe, derived)
     if evidence.own is not None:
-        for id in {d["query"] for d in every.values()}.difference(NAMES):
+        for id in {d["query"] for d in every.values()}.difference(PERMANENT):
             assert id in evidence.own, f"the webhook of {id} has got nothing"
         for id, box in evidence.own.items():
             _box(box, {n: d for n, d in every.items() if d["query"] == id}, maybe, derived)
