@@ -67,7 +67,8 @@ def _tree(  # noqa: C901  # one case a construct
     pad = "  " * depth
     match tree:
         case Leaf():
-            yield f"{pad}{format_pattern(plan.taps[tree.tap].block)}{window}"
+            asked = _asked(" where", tree.conjuncts)
+            yield f"{pad}{format_pattern(plan.taps[tree.tap].block)}{window}{asked}"
         case Ordered():
             yield f"{pad}one after the other{window}"
             for item, (own, after) in zip(tree.items, tree.windows, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.pattern.plan import (
+    RUNS,
     Absence,
     Fold,
     Group,
@@ -16,7 +17,6 @@ from broker.pattern.plan import (
     Unit,
     leaves,
 )
-from broker.pattern.runs import RUNS
 from xscl.syntax.durations import format_microseconds
 
 

@@ -27,6 +27,9 @@ from xscl import ast
 from xscl.check.scopes import bound_in, conjuncts
 from xscl.functions.elements import ELEMENT_FUNCTIONS
 
+RUNS = ("SKIP TILL NEXT MATCH", "STRICT CONTIGUITY", "PARTITION CONTIGUITY")
+"""The selections that make runs."""
+
 Window = int | None
 """Microseconds; None: no bound."""
 
@@ -41,6 +44,11 @@ class Conjunct:
     lasts: bool
     equal: tuple[ast.Path, ast.Path] | None
     expr: ast.Expr
+
+    @property
+    def of_nodes(self) -> bool:
+        """Whether it asks of nodes alone, not of several documents or of lengths."""
+        return not self.lasts and all(how == "bare" for _, how in _uses(self.expr))
 
 
 def conjunct(expr: ast.Expr) -> Conjunct:
@@ -57,11 +65,13 @@ def conjunct(expr: ast.Expr) -> Conjunct:
 
 @dataclass(slots=True, eq=False)
 class Leaf:
-    """One document of a block; `tap` is the block's place among those of the plan."""
+    """One document of a block; `tap` is the block's place among those of the plan. Its conjuncts
+    name nothing else."""
 
     slot: int
     tap: int
     variables: frozenset[str]
+    conjuncts: list[Conjunct] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -258,6 +268,7 @@ def plan(query: ast.Query, streams: Mapping[int, str]) -> Plan:
         if not tap.plain:
             tap.paths = {path_text(p): p for p in paths if p.variable in own}
         tap.partition = query.partition
+    _ask_early(unit, runs=selection in RUNS)
     over = query.over
     # What waits until its deadline may look back from its beginning as far.
     kept = unit.kept if unit.kept is None else unit.kept * (2 if maker.waits else 1)
@@ -570,6 +581,48 @@ def slots_of(item: Single | Group) -> tuple[int, ...]:
 
 def _variables_of(unit: Unit) -> frozenset[str]:
     return frozenset().union(*[item.variables for item in unit.order])
+
+
+# -- what one document decides -----------------------------------------------------------------
+
+
+def _ask_early(unit: Unit, *, runs: bool = False) -> None:
+    """Have what one document decides asked when it comes. `runs`: the unit is one of runs, which
+    ask for themselves."""
+    if not runs:
+        unit.conjuncts = _left_to(unit, unit.conjuncts)
+    for item in unit.order:
+        match item:
+            case Judged():
+                _ask_early(item.unit)
+            case Next():
+                _ask_early(item.left)
+                _ask_early(item.right)
+                item.conjuncts = _left_to(item.right, _left_to(item.left, item.conjuncts))
+            case Fold():
+                _ask_early(item.left)
+                _ask_early(item.right)
+                item.filter = _left_to(item.right, _left_to(item.left, item.filter))
+            case Group() if not runs:
+                _ask_early(item.unit)
+                item.conjuncts = _left_to(item.unit, item.conjuncts)
+    for absence in unit.absences:
+        _ask_early(absence.unit)
+        absence.conjuncts = _left_to(absence.unit, absence.conjuncts)
+
+
+def _left_to(unit: Unit, asked: Sequence[Conjunct]) -> list[Conjunct]:
+    """The conjuncts that blocks of the unit do not decide by themselves; the others go to these."""
+    left: list[Conjunct] = []
+    for each in asked:
+        own = [item for item in unit.order if item.variables & each.names]
+        blocks = [i for i in own if isinstance(i, Leaf) and each.names <= i.variables]
+        if not each.names or not each.of_nodes or not own or len(blocks) < len(own):
+            left.append(each)
+            continue
+        for block in blocks:
+            block.conjuncts.append(each)
+    return left
 
 
 # -- variants ----------------------------------------------------------------------------------

@@ -39,8 +39,6 @@ from broker.pattern.setting import Setting
 from broker.pattern.timing import Timing
 from broker.pattern.values import Scope
 
-RUNS = ("SKIP TILL NEXT MATCH", "STRICT CONTIGUITY", "PARTITION CONTIGUITY")
-
 Place = Leaf | Choice | Group
 """What a run takes documents for: a block, one of several blocks, a group of these."""
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from heapq import heappop, heappush
+from itertools import count, groupby
 from typing import Any
 
+from broker.pattern.absences import sides
 from broker.pattern.groups import rank
 from broker.pattern.instances import (
     Arrived,
@@ -18,14 +20,16 @@ from broker.pattern.instances import (
     Row,
     Tuples,
     common,
+    due_beyond,
     due_from,
     several_of,
     together,
 )
-from broker.pattern.plan import Conjunct, Fold, Next, Unit
+from broker.pattern.plan import Conjunct, Fold, Leaf, Next, Unit
 from broker.pattern.pool import Pool, Wanted
 from broker.pattern.setting import Setting, Source
-from broker.pattern.values import Scope
+from broker.pattern.values import Scope, path_text
+from xscl import ast
 
 
 @dataclass(slots=True, eq=False)
@@ -58,16 +62,108 @@ class Successor:
         return max(*dues, *[each.due for each in seeker.taken])
 
 
-class _Soonest:
-    """What NEXT and FOLD have in common: seekers, and what may succeed them."""
+Tie = tuple[ast.Path, ast.Path]
+"""Two paths that an equality compares: of the left operand, and of the right one."""
 
-    def __init__(self, left: Unit, right: Unit, setting: Setting) -> None:
+
+def _tie(left: Unit, right: Unit, conjuncts: Sequence[Conjunct]) -> Tie | None:
+    """An equality by which seekers and what succeeds them are found."""
+    ours, theirs = (_of_blocks(unit) for unit in (left, right))
+    for each in conjuncts:
+        for one, other in sides(each):
+            if one.variable in ours and other.variable in theirs:
+                return one, other
+    return None
+
+
+def _of_blocks(unit: Unit) -> set[str]:
+    """The variables of a unit's blocks."""
+    return {name for item in unit.order if isinstance(item, Leaf) for name in item.variables}
+
+
+class Seekers:
+    """Seekers, by the values of a tie, if there is one."""
+
+    def __init__(self, tie: Tie | None) -> None:
+        self._tie = tie
+        self._all: dict[int, Seeker] = {}
+        self._by: dict[str, dict[int, Seeker]] = {}
+        self._untied: dict[int, Seeker] = {}
+
+    def __iter__(self) -> Iterator[Seeker]:
+        return iter(self._all.values())
+
+    def __contains__(self, seeker: Seeker) -> bool:
+        return id(seeker) in self._all
+
+    def values(self, seeker: Seeker) -> Sequence[str] | None:
+        """The values that a successor must have one of; None for any, as nothing is asked of what
+        is absent."""
+        if self._tie is None:
+            return None
+        path = self._tie[0]
+        row = seeker.left.single.get(path.variable or "")
+        return None if row is None else row.values[path_text(path)]
+
+    def _places(self, seeker: Seeker) -> list[dict[int, Seeker]]:
+        values = self.values(seeker)
+        if values is None:
+            return [self._untied]
+        return [self._by.setdefault(value, {}) for value in dict.fromkeys(values)]
+
+    def add(self, seeker: Seeker) -> None:
+        self._all[id(seeker)] = seeker
+        for place in self._places(seeker):
+            place[id(seeker)] = seeker
+
+    def remove(self, seeker: Seeker) -> None:
+        del self._all[id(seeker)]
+        for place in self._places(seeker):
+            del place[id(seeker)]
+        for value in self.values(seeker) or ():
+            if not self._by.get(value, True):
+                del self._by[value]
+
+    def sought(self, new: Sequence[Instance]) -> list[tuple[Seeker, list[Instance]]]:
+        """Seekers with those of the instances that may be what they seek."""
+        found: dict[int, tuple[Seeker, list[Instance]]] = {}
+        for instance in new:
+            for key, seeker in self._may_seek(instance).items():
+                found.setdefault(key, (seeker, []))[1].append(instance)
+        return [*found.values()]
+
+    def _may_seek(self, instance: Instance) -> Mapping[int, Seeker]:
+        if self._tie is None:
+            return self._all
+        path = self._tie[1]
+        row = instance.single.get(path.variable or "")
+        if row is None:
+            return self._all
+        found = dict(self._untied)
+        for value in row.values[path_text(path)]:
+            found.update(self._by.get(value, {}))
+        return found
+
+
+class _Soonest:
+    """What NEXT and FOLD have in common: seekers, and what may succeed them. `conjuncts` are those
+    that a successor must satisfy."""
+
+    def __init__(
+        self, left: Unit, right: Unit, conjuncts: Sequence[Conjunct], setting: Setting
+    ) -> None:
         self._left = setting.unit(left)
         self._unit = right
         self._right = None if right.depends else setting.unit(right)
         self._pool = Pool()
-        self._seekers: list[Seeker] = []
+        self._tie = _tie(left, right, conjuncts)
+        if self._tie is not None:
+            self._pool.index(path_text(self._tie[1]), self._tie[1].variable or "")
+        self._seekers = Seekers(self._tie)
         self._setting = setting
+        self._number = count()
+        self._due: list[tuple[int, int, Seeker]] = []
+        """Seekers by when something of them is decided, or they are over."""
         self._rows: dict[int, list[Row]] = {}
         """All rows, where successors depend on where they may begin."""
 
@@ -81,48 +177,68 @@ class _Soonest:
                 self._offer(seeker, seeker.own.advance(arrived, watermark))
         else:
             new = self._right.advance(arrived, watermark)
-            if new:
-                for seeker in self._seekers:
-                    self._offer(seeker, new)
+            for seeker, instances in self._seekers.sought(new):
+                self._offer(seeker, instances)
             self._pool.add(new)
-        found: list[Instance] = []
         for seeker in begun:
             self._seek(seeker, watermark)
-        left: list[Seeker] = []
-        pending = [*self._seekers, *begun]
-        while pending:
-            seeker = pending.pop()
-            following = self._settled(seeker, watermark, found)
-            for each in following:
+        found: list[Instance] = []
+        while watermark is not None and self._due and self._due[0][0] <= 2 * watermark:
+            _, _, seeker = heappop(self._due)
+            if seeker not in self._seekers:
+                continue
+            for each in self._settled(seeker, watermark, found):
                 self._seek(each, watermark)
-            pending += following
-            if not self._is_over(seeker, watermark):
-                left.append(seeker)
-        self._seekers = left
+            if self._is_over(seeker, watermark):
+                self._seekers.remove(seeker)
         return found
 
     def _begin(self, left: Instance) -> Seeker:
         raise NotImplementedError
 
+    def _last(self, seeker: Seeker) -> int | None:
+        """The latest end of what may succeed a seeker, None for no bound."""
+        return None
+
     def _seek(self, seeker: Seeker, watermark: int | None) -> None:
         """Offer a new seeker what is there."""
+        self._seekers.add(seeker)
+        last = self._last(seeker)
+        if last is not None:
+            self._look_again(seeker, due_beyond(last))
         if self._right is not None:
-            self._offer(seeker, self._pool.find(Wanted(seeker.end)))
+            values = self._seekers.values(seeker)
+            if values is None or self._tie is None:
+                wanted = Wanted(seeker.end)
+            else:
+                wanted = Wanted(seeker.end, None, path_text(self._tie[1]), values)
+            self._offer(seeker, self._pool.find(wanted))
             return
         seeker.own = self._setting.unit(self._unit, seeker.end, seeker.keys)
         self._offer(seeker, seeker.own.advance(self._rows, watermark))
 
+    def _look_again(self, seeker: Seeker, due: int) -> None:
+        heappush(self._due, (due, next(self._number), seeker))
+
     def _offer(self, seeker: Seeker, instances: Iterable[Instance]) -> None:
         """Keep those of the instances that are the soonest so far."""
-        ordered = [each for each in instances if each.start > seeker.end]
-        ordered.sort(key=lambda each: (each.order, rank(each)))
+        soonest = seeker.soonest_end
+        ordered = [
+            each
+            for each in instances
+            if each.start > seeker.end and (soonest is None or each.end <= soonest)
+        ]
+        if len(ordered) > 1:
+            ordered.sort(key=lambda each: (each.order, rank(each)))
         for _, same in groupby(ordered, key=lambda each: [row.key for row in each.rows]):
             for each in self._passing(seeker, list(same)):
                 end = each.instance.end
                 if seeker.soonest_end is None or end < seeker.soonest_end:
                     seeker.soonest_end, seeker.soonest = end, []
+                    self._look_again(seeker, due_beyond(end))
                 if end == seeker.soonest_end:
                     seeker.soonest.append(each)
+                    self._look_again(seeker, each.due(seeker))
 
     def _passing(self, seeker: Seeker, same: Sequence[Instance]) -> list[Successor]:
         raise NotImplementedError
@@ -157,8 +273,11 @@ class _Soonest:
 
     def _is_over(self, seeker: Seeker, watermark: int | None) -> bool:
         """Whether nothing can succeed it any more."""
-        if watermark is None or seeker.soonest_end is None:
+        if watermark is None:
             return False
+        if seeker.soonest_end is None:
+            last = self._last(seeker)
+            return last is not None and watermark > last
         return watermark > seeker.soonest_end and len(seeker.told) == len(seeker.soonest)
 
     def expire(self, horizon: int) -> None:
@@ -166,9 +285,10 @@ class _Soonest:
         if self._right is not None:
             self._right.expire(horizon)
         self._pool.expire(horizon)
-        self._seekers = [each for each in self._seekers if each.end >= horizon]
-        for seeker in self._seekers:
-            if seeker.own is not None:
+        for seeker in [*self._seekers]:
+            if seeker.end < horizon:
+                self._seekers.remove(seeker)
+            elif seeker.own is not None:
                 seeker.own.expire(horizon)
         self._rows = {
             tap: [row for row in rows if row.end >= horizon] for tap, rows in self._rows.items()
@@ -185,11 +305,17 @@ class NextRunner(_Soonest):
     """`left NEXT {p, T} right`."""
 
     def __init__(self, item: Next, setting: Setting) -> None:
-        super().__init__(item.left, item.right, setting)
+        super().__init__(item.left, item.right, item.conjuncts, setting)
         self._item = item
 
     def _begin(self, left: Instance) -> Seeker:
         return Seeker(left, (), left.end, left.keys, left.tuples, left.computed)
+
+    def _last(self, seeker: Seeker) -> int | None:
+        window = self._item.window
+        if window is None:
+            return None
+        return (seeker.left.end if self._item.after else seeker.left.start) + window
 
     def _passing(self, seeker: Seeker, same: Sequence[Instance]) -> list[Successor]:
         item, left = self._item, seeker.left
@@ -221,7 +347,7 @@ class FoldRunner(_Soonest):
     """`left FOLD {filter, proceed, …} right`."""
 
     def __init__(self, item: Fold, setting: Setting) -> None:
-        super().__init__(item.left, item.right, setting)
+        super().__init__(item.left, item.right, item.filter, setting)
         self._item = item
 
     def _begin(self, left: Instance) -> Seeker:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 
 from broker.pattern.instances import Arrived, Instance, of_row
-from broker.pattern.plan import Fold, Judged, Leaf, Next, Plan, Single
-from broker.pattern.runs import RUNS, RunsRunner
+from broker.pattern.plan import RUNS, Fold, Judged, Leaf, Next, Plan, Single
+from broker.pattern.runs import RunsRunner
 from broker.pattern.setting import Setting, Source
 from broker.pattern.soonest import FoldRunner, NextRunner
 from broker.pattern.unit import UnitRunner
+from broker.pattern.values import Scope
 
 
 class Rows:
@@ -20,13 +21,21 @@ class Rows:
         self._leaf = leaf
 
     def advance(self, arrived: Arrived, watermark: int | None) -> list[Instance]:
-        return [of_row(self._leaf.slot, row) for row in arrived.get(self._leaf.tap, ())]
+        leaf = self._leaf
+        found = [of_row(leaf.slot, row) for row in arrived.get(leaf.tap, ())]
+        if not leaf.conjuncts:
+            return found
+        return [each for each in found if all(c.holds(_scope(each)) for c in leaf.conjuncts)]
 
     def expire(self, horizon: int) -> None:
         pass
 
     def waiting(self) -> Iterator[tuple[int, Instance]]:
         return iter(())
+
+
+def _scope(instance: Instance) -> Scope:
+    return Scope(instance.single, length=instance.span)
 
 
 def source_of_plan(plan: Plan, registered: int | None, left: int) -> tuple[Setting, Source]:

@@ -6,6 +6,7 @@ last, when no match that ends earlier can come any more.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -84,8 +85,8 @@ class Standing:
         self._number = count()
         self._ready: list[tuple[int, int, _Decided]] = []
         """Matches that wait for those that end before them."""
-        self._past: list[tuple[tuple[object, ...], _Decided]] = []
-        """Those that OVER ranges over, with their keys of GROUP BY."""
+        self._past: dict[object, list[_Decided]] = {}
+        """Those that OVER ranges over by their keys of GROUP BY, in order."""
         self._seen: dict[object, int] = {}
         """By identity the end of each match that was decided."""
         self._reset()
@@ -151,8 +152,11 @@ class Standing:
         kept = [each for each in ready if self._keeps(each, silently)]
         if self._over is None:
             return [Published(d.instance, d.nodes, _scope(self.plan, d.instance)) for d in kept]
-        self._past += [(self._key(each), each) for each in kept]
-        return [published for each in kept if (published := self._windowed(each)) is not None]
+        keys = [self._key(each) for each in kept]
+        for key, each in zip(keys, kept, strict=True):
+            self._past.setdefault(key, []).append(each)
+        found = [self._windowed(key, each) for key, each in zip(keys, kept, strict=True)]
+        return [published for published in found if published is not None]
 
     # -- which matches are kept ------------------------------------------------------------------
 
@@ -190,19 +194,15 @@ class Standing:
             found.append(tuple(value) if isinstance(value, list | tuple) else to_string(value))
         return tuple(found)
 
-    def _windowed(self, decided: _Decided) -> Published | None:
-        """A match with what its functions range over; None if HAVING leaves it out."""
+    def _windowed(self, key: object, decided: _Decided) -> Published | None:
+        """A match with what its functions range over; None if HAVING leaves it out. Matches come in
+        order of their ends, so what is before its window is before that of all that follow."""
         assert self._over is not None
         end, width = decided.instance.end, self._over.window.microseconds
-        key = self._key(decided)
-        inside = [
-            other
-            for other_key, other in self._past
-            if other_key == key
-            and other.instance.end <= end
-            and (width is None or other.instance.end >= end - width)
-        ]
-        inside.sort(key=lambda each: each.order)
+        past = self._past[key]
+        if width is not None:
+            del past[: bisect_left(past, end - width, key=_end)]
+        inside = past[: bisect_right(past, end, key=_end)]
         names = {name: None for other in inside for name in other.instance.single}
         scope = Scope(
             decided.instance.single,
@@ -211,6 +211,7 @@ class Standing:
                 **{name: [o.instance.single.get(name) for o in inside] for name in names},
             },
             length=decided.instance.span,
+            windowed=frozenset(names),
         )
         if self.plan.having is not None and not self.plan.having.holds(scope):
             return None
@@ -228,7 +229,10 @@ class Standing:
         self._seen = {key: end for key, end in self._seen.items() if end >= horizon}
         if self._over is not None and self._over.window.microseconds is not None:
             past = self.watermark - self._over.window.microseconds
-            self._past = [each for each in self._past if each[1].instance.end >= past]
+            for key, found in [*self._past.items()]:
+                del found[: bisect_left(found, past, key=_end)]
+                if not found:
+                    del self._past[key]
             horizon = min(horizon, past)
         self.marks.expire(horizon)
 
@@ -242,6 +246,10 @@ class Standing:
                 yield due, instance
         for due, _, decided in self._ready:
             yield due, decided.instance
+
+
+def _end(decided: _Decided) -> int:
+    return decided.instance.end
 
 
 def _scope(plan: Plan, instance: Instance) -> Scope:

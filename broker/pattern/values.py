@@ -44,13 +44,15 @@ class Scope:
     """What variables stand for: `single` documents, `several` of elements (None in one that does
     not bind the variable), and `computed` values of FOLD. `current` are the documents of the
     element or the step that is asked about; `several` are then those before it. `length` is how
-    long the match lasts, or has lasted so far, in microseconds."""
+    long the match lasts, or has lasted so far, in microseconds. Of the variables in `windowed`
+    functions range over the window of OVER, and bare ones are the match's own."""
 
     single: Mapping[str, Row]
     several: Mapping[str, Sequence[Row | None]] = field(default_factory=dict)
     computed: Mapping[str, Value] = field(default_factory=dict)
     current: Mapping[str, Row] | None = None
     length: int = 0
+    windowed: frozenset[str] = frozenset()
 
     def bound(self, name: str) -> Row | None:
         if self.current is not None and name in self.current:
@@ -120,7 +122,7 @@ def _path(path: ast.Path) -> Leaf:
             return _listed(scope.computed[name])
         row = scope.bound(name)
         if row is None:
-            if scope.current is not None or name not in scope.several:
+            if scope.current is not None or name not in scope.several or name in scope.windowed:
                 raise NotAsked
             return [
                 t for each in scope.several[name] if each is not None for t in each.values[text]

@@ -215,6 +215,8 @@ class _Evaluation:
             return [*found] if isinstance(found, list | tuple) else found
         row = scope.single.get(name)
         rows = [row] if row is not None else scope.several.get(name, ())
+        if row is None and name in scope.windowed:
+            rows = ()
         return [
             node
             for each in rows

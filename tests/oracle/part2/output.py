@@ -81,6 +81,8 @@ class Output:
         assert path.variable is not None
         bound = self.scope.single.get(path.variable)
         every = [bound] if bound is not None else self.scope.several.get(path.variable, [])
+        if bound is None and path.variable in self.scope.windowed:
+            every = []
         found: list[Node] = []
         for one in every:
             if one is None:

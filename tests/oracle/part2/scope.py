@@ -31,8 +31,8 @@ class Scope:
     those that do not bind it; `computed`: values of FOLD; all other variables are absent.
 
     `current` are the nodes of the element or of the step that is asked about; `several` are then
-    those before it. `length` is the duration of the match, or so far, in microseconds. `windowed`:
-    functions range over `several` for all variables, and bare ones are single.
+    those before it. `length` is the duration of the match, or so far, in microseconds. Functions range
+    over those of `windowed` in the window of OVER, where bare ones are the match's own.
     """
 
     namespaces: Mapping[str, str]
@@ -41,6 +41,7 @@ class Scope:
     computed: Mapping[str, Value] = field(default_factory=dict)
     current: Bindings | None = None
     length: int = 0
+    windowed: frozenset[str] = frozenset()
 
     def holds(self, conjunct: ast.Expr) -> bool:
         """Whether a conjunct holds; one that is not asked does."""
@@ -89,6 +90,8 @@ class Scope:
         bound = self.bound(path.variable)
         if bound is not None:
             return self._below(bound, path)
+        if path.variable in self.windowed:
+            return []
         every = self.several.get(path.variable, ())
         return [text for each in every if each is not None for text in self._below(each, path)]
 
@@ -118,6 +121,8 @@ class Scope:
                     raise NotAsked
                 if self.current is not None and self.bound(name) is None:
                     raise NotAsked  # an element of an OR that does not bind it
+                if name in self.windowed and self.bound(name) is None:
+                    raise NotAsked  # of a branch that was not taken
                 return expr
             case ast.Call(name="duration", args=args):
                 return ast.Number(self._duration(args) / SECOND, span=expr.span)

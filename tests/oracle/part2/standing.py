@@ -220,6 +220,7 @@ class PatternStanding:
                 **{name: [o.instance.single().get(name) for o in inside] for name in names},
             },
             length=decided.instance.span.length,
+            windowed=frozenset(names),
         )
 
     def _key(self, decided: Decided, over: ast.Over) -> tuple[object, ...]:
