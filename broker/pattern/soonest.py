@@ -230,8 +230,11 @@ class _Soonest:
         ]
         if len(ordered) > 1:
             ordered.sort(key=lambda each: (each.order, rank(each)))
-        for _, same in groupby(ordered, key=lambda each: [row.key for row in each.rows]):
-            for each in self._passing(seeker, list(same)):
+        for _, group in groupby(ordered, key=lambda each: [row.key for row in each.rows]):
+            same = list(group)
+            if seeker.soonest_end is not None and same[0].last > seeker.soonest_end:
+                break  # they come in the order of their last documents, and none ends before it
+            for each in self._passing(seeker, same):
                 end = each.instance.end
                 if seeker.soonest_end is None or end < seeker.soonest_end:
                     seeker.soonest_end, seeker.soonest = end, []
