@@ -33,6 +33,7 @@ from broker.model import (
 )
 from broker.query.prepared import Compiled, compile_query
 from broker.shared_match import each_match
+from broker.standing.why import Why
 from broker.state.store import Store
 from feeds.rows import DocumentRow
 from xscl.growth import growing
@@ -211,6 +212,12 @@ class Broker:
     def waiting(self) -> list[Waiting]:
         """What event patterns have not decided yet, what is decided first in front."""
         return self.engine.waiting()
+
+    def why(self, id: str) -> list[Why]:
+        """What became of the stored documents of an event pattern: how many each block took, what
+        waits and until when, what was blocked and by what. KeyError if there is no subscription of
+        this id, ValueError if it is no event pattern, or not active."""
+        return self.engine.why(id)
 
     def decide(self) -> list[Match]:
         """Decide what event patterns wait for, as if enough time had passed without documents: for

@@ -62,6 +62,7 @@ from broker.retention import Retained, Retention
 from broker.shared_match import SharedMatch
 from broker.standing.results import documents_of
 from broker.standing.standings import TRIES, Live, Standings
+from broker.standing.why import Why
 from broker.state.outbox import Outbox
 from broker.state.progress import Progress
 from broker.state.relations import MatchRelations, StoredDocument
@@ -613,6 +614,21 @@ class Engine:
         with self.store.transaction():
             self.standings.begin(self.newest())
         return self.standings.waiting()
+
+    def why(self, id: str) -> list[Why]:
+        """What became of the stored documents of an event pattern, and of the patterns in its FROM.
+        KeyError if there is no subscription of this id, ValueError if there is no pattern, or it is
+        not active."""
+        self._ready()
+        self.registry.known_or_fail(id)
+        if id not in self.catalog.subscriptions:
+            raise ValueError(f"{id} is not active, and takes no documents")
+        with self.store.transaction():
+            self.standings.begin(self.newest())
+        found = self.standings.why(id)
+        if not found:
+            raise ValueError(f"{id} is no event pattern; broker explain shows how it is matched")
+        return found
 
     def decide(self) -> list[SharedMatch]:
         """Decide what event patterns wait for, as if enough time had passed without documents; the

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from broker.model import UNBOUNDED
 from broker.pattern.answers import answers
+from broker.pattern.growth import growth
 from broker.pattern.plan import (
     Absence,
     Choice,
@@ -35,7 +36,7 @@ def pattern_stage(query: Compiled, _catalog: Catalog) -> str:
     if pattern is None:
         return "no event pattern"
     plan = pattern.plan
-    lines = [f"answers {answers(plan)}"]
+    lines = [f"answers {answers(plan)}", growth(plan)]
     kept = pattern.retention
     lasting = "for ever" if kept >= UNBOUNDED else f"for {format_microseconds(kept)}"
     lines.append(f"keeps the documents that its blocks take {lasting}, beside the lateness")

@@ -83,7 +83,7 @@ MAY_IMPORT = {
     "broker.broker": (
         *("broker.backfill", "broker.engine", "broker.join", "broker.query"),
         *("broker.documents", "broker.state", "broker.errors", "broker.model", "feeds", "xscl"),
-        "broker.shared_match",
+        *("broker.shared_match", "broker.standing"),
     ),
     "broker": (
         *("broker.broker", "broker.backfill", "broker.state", "broker.errors", "broker.model"),
@@ -114,6 +114,7 @@ MAY_IMPORT = {
         *("broker.service.pipeline", "broker.service.core", "broker.sources", "broker.delivery"),
         *("broker.figures", "broker.backfill", "broker.engine", "broker.query", "broker.advice"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
+        "broker.standing",
     ),
     "broker.service.api": (
         *("broker.service", "broker.service.core", "broker.sources", "broker.delivery"),

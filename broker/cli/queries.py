@@ -12,6 +12,7 @@ from broker import advice
 from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.shared import console, plural
 from broker.pattern.answers import answers
+from broker.pattern.growth import growth
 from broker.query.prepared import Compiled, compile_query
 
 
@@ -38,9 +39,10 @@ def check(queries: tuple[Path, ...]) -> None:
 
 
 def _answers(name: str, query: Compiled) -> Iterator[str]:
-    """When event patterns answer: a query, and those in its FROM."""
+    """When event patterns answer, and what they may cost: a query, and those in its FROM."""
     if query.pattern is not None:
         yield f"{name} answers {answers(query.pattern.plan)}"
+        yield f"  {growth(query.pattern.plan)}"
     for inner in query.nested:
         yield from _answers(f"the query in the FROM of {name}", inner)
 

@@ -63,11 +63,15 @@ class Absences:
         instance: Instance,
     ) -> bool:
         """Whether no absence forbids a match, and all of them can be known."""
-        return all(
-            not self._reaches_back(variant, chosen, filled, absence, instance)
-            and not self._forbidden(variant, chosen, filled, absence, instance)
-            for absence in variant.absences
-        )
+        trace = self.setting.trace
+        for absence in variant.absences:
+            early = self._reaches_back(variant, chosen, filled, absence, instance)
+            by = [] if early else self._forbidden(variant, chosen, filled, absence, instance)
+            if early or by:
+                if trace is not None:
+                    trace.block(instance, absence, by)
+                return False
+        return True
 
     def _forbidden(
         self,
@@ -76,7 +80,8 @@ class Absences:
         filled: Mapping[Group, Sequence[Instance]],
         absence: Absence,
         instance: Instance,
-    ) -> bool:
+    ) -> list[Instance]:
+        """What is there and an absence forbids; nothing if there is less than its count."""
         _, pool = self._absences[absence]
         found: list[Instance] = []
         for each in pool.find(self._where(variant, chosen, absence, instance)):
@@ -98,8 +103,8 @@ class Absences:
             if all(one.holds(scope) for one in absence.conjuncts):
                 found.append(each)
                 if absence.count == 1:
-                    return True
-        return _count(found, absence) >= absence.count
+                    return found
+        return found if _count(found, absence) >= absence.count else []
 
     def _where(
         self,

@@ -139,12 +139,13 @@ class Group:
 
 @dataclass(slots=True, eq=False)
 class Absence:
-    """NOT; `count` of `NOT (P){k}`. Its conjuncts name its variables and others."""
+    """NOT of a pattern; `count` of `NOT (P){k}`. Its conjuncts name its variables and others."""
 
     unit: Unit
     variables: frozenset[str]
     count: int
     composite: bool
+    pattern: ast.Negation
     conjuncts: list[Conjunct] = field(default_factory=list)
 
 
@@ -389,7 +390,8 @@ class _Maker:
             predicates.append(pattern.predicate)
         right = _independent(self._tree(pattern.right, unit, predicates))
         window = microseconds(pattern.window)
-        items, windows = [left], [None]  # type: list[Tree], list[Window]
+        items = _independent(left)
+        windows: list[Window] = [None] * len(items)
         if isinstance(left, Together):
             items, windows = [*left.items], [*left.windows]
         return Together([*items, *right], [*windows, *[window] * len(right)])
@@ -444,7 +446,7 @@ class _Maker:
         own = self.unit(inner, [], None)
         self._slots = slots
         bound = frozenset(_bound(inner))
-        absence = Absence(own, bound, count, not _is_document(inner))
+        absence = Absence(own, bound, count, not _is_document(inner), pattern)
         for each in [*own.conjuncts]:
             if not each.names <= bound:
                 own.conjuncts.remove(each)

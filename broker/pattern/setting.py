@@ -8,6 +8,7 @@ from typing import Protocol
 
 from broker.pattern.instances import Arrived, Instance
 from broker.pattern.plan import Plan, Single
+from broker.pattern.trace import Trace
 
 
 class TooMuch(Exception):
@@ -32,7 +33,7 @@ class Setting:
     """`registered` is the highest time seen when the pattern was, None if there was none; `free`:
     SKIP TILL ANY MATCH. `source` makes the source of an item, and `unit` that of a unit, of which
     all documents begin after a time and are others than those with some keys. `left` is how many
-    choices may still be tried in this batch."""
+    choices may still be tried in this batch; `trace` notes what is blocked."""
 
     plan: Plan
     registered: int | None
@@ -40,6 +41,7 @@ class Setting:
     source: Callable[[Single], Source]
     unit: Callable[..., Source]
     left: int = 0
+    trace: Trace | None = None
 
     def spend(self) -> None:
         """Count a choice that is tried. Raises TooMuch."""

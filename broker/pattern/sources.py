@@ -10,6 +10,7 @@ from broker.pattern.plan import RUNS, Fold, Judged, Leaf, Next, Plan, Single
 from broker.pattern.runs import RunsRunner
 from broker.pattern.setting import Setting, Source
 from broker.pattern.soonest import FoldRunner, NextRunner
+from broker.pattern.trace import Trace
 from broker.pattern.unit import UnitRunner
 from broker.pattern.values import Scope
 
@@ -38,12 +39,14 @@ def _scope(instance: Instance) -> Scope:
     return Scope(instance.single, length=instance.span)
 
 
-def source_of_plan(plan: Plan, registered: int | None, left: int) -> tuple[Setting, Source]:
+def source_of_plan(
+    plan: Plan, registered: int | None, left: int, trace: Trace | None
+) -> tuple[Setting, Source]:
     """What finds the matches of a plan. `left` is how many choices may be tried."""
     strategy = plan.query.strategy
     selection = None if strategy is None else strategy.selection
     free = selection == "SKIP TILL ANY MATCH"
-    setting = Setting(plan, registered, free, _nothing, _nothing, left)
+    setting = Setting(plan, registered, free, _nothing, _nothing, left, trace)
     setting.source = partial(_source, setting)
     setting.unit = partial(_unit, setting)
     if selection in RUNS:

@@ -16,6 +16,7 @@ from typing import Any
 from broker.pattern.instances import Arrived, Instance, Part, Row, due_beyond
 from broker.pattern.plan import Plan, named_in
 from broker.pattern.sources import source_of_plan
+from broker.pattern.trace import Trace
 from broker.pattern.values import Scope
 from xscl.functions.table import to_string
 
@@ -71,13 +72,19 @@ class Standing:
     """
 
     def __init__(
-        self, plan: Plan, registered: int | None, budget: int, marks: Marks | None = None
+        self,
+        plan: Plan,
+        registered: int | None,
+        budget: int,
+        marks: Marks | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self.plan = plan
         self.marks = marks or Marks()
         self.watermark: int | None = None
         self._registered = registered
         self._budget = budget
+        self._trace = trace
         strategy = plan.query.strategy
         self._choosing = None if strategy is None else strategy.choosing
         self._over = plan.query.over
@@ -92,13 +99,20 @@ class Standing:
         self._reset()
 
     def _reset(self) -> None:
-        self._setting, self._source = source_of_plan(self.plan, self._registered, self._budget)
+        self._setting, self._source = source_of_plan(
+            self.plan, self._registered, self._budget, self._trace
+        )
 
     # -- advancing -----------------------------------------------------------------------------
 
     def advance(self, arrived: Arrived, watermark: int | None) -> list[Published]:
         """What is published now, and was not before."""
         return self._publish(self._decide(arrived, watermark))
+
+    def count(self, arrived: Arrived, watermark: int | None) -> int:
+        """How many matches are decided among rows that come at once, before any selection among
+        matches. Raises TooMuch."""
+        return len(self._decide(arrived, watermark))
 
     def again(self, arrived: Arrived) -> None:
         """Make the state of the rows of all live documents, as it was when the watermark was where

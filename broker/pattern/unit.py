@@ -38,6 +38,7 @@ from broker.pattern.plan import (
     Tree,
     Unit,
     Variant,
+    leaves,
 )
 from broker.pattern.pool import PARTITION, Pool, Wanted
 from broker.pattern.setting import Setting, Source
@@ -554,12 +555,24 @@ def scope_of(instance: Instance) -> Scope:
 
 def _earliest(variant: Variant, candidate: Candidate) -> int:
     """A time before which no filling of a candidate's groups is decided."""
-    chosen = [*candidate.chosen.values()]
-    if _in_join(variant.tree):
-        if any(group.most is not None for group in variant.groups):
-            return AT_ONCE
-        return due_beyond(max([each.last for each in chosen]))
-    return due_from(max([each.start for each in chosen]))
+    if not _in_join(variant.tree):
+        return due_from(max([each.start for each in candidate.chosen.values()]))
+    if any(group.most is not None for group in variant.groups):
+        return AT_ONCE
+    return min(_earliest_joined(variant.tree, candidate.chosen))
+
+
+def _earliest_joined(tree: Tree, chosen: Mapping[Item, Instance]) -> Iterator[int]:
+    """For each group in a JOIN a time before its deadline, which is not before the end of anything
+    up to it in its JOIN."""
+    if not isinstance(tree, Ordered | Together):
+        return
+    for place, item in enumerate(tree.items):
+        yield from _earliest_joined(item, chosen)
+        if isinstance(tree, Together) and _has_group(item):
+            inside = [leaf for each in tree.items[:place] for leaf in leaves(each)]
+            ends = [chosen[leaf].last for leaf in inside if leaf in chosen]
+            yield due_beyond(max(ends)) if ends else AT_ONCE
 
 
 def _in_join(tree: Tree) -> bool:

@@ -18,10 +18,11 @@ from broker.pattern.instances import Row
 from broker.pattern.setting import TooMuch
 from broker.pattern.standing import Marks, Published, Standing
 from broker.query.catalog import Catalog, Subscription
-from broker.query.patterns import PatternQuery
+from broker.query.patterns import TAP, PatternQuery
 from broker.results.contents import Contents
 from broker.standing.results import Maker
 from broker.standing.taps import TapReader
+from broker.standing.why import Why, look, time_of
 from broker.state.pattern_tables import Entry, PatternTables, TapRow
 from broker.state.relations import StoredDocument
 from broker.state.store import Store
@@ -396,6 +397,29 @@ class Standings:
         ]
         return sorted(found, key=lambda each: (each.decides or UNBOUNDED, each.query))
 
+    def why(self, id: str, name: str | None = None) -> list[Why]:
+        """What became of the stored documents of a query, if it is a pattern, and of the patterns
+        in its FROM."""
+        name = name or id
+        subscription = self._catalog.subscriptions[id]
+        found: list[Why] = []
+        pattern = self._patterns.get(subscription.number)
+        if pattern is not None:
+            entry, standing = pattern.entry, pattern.standing
+            arrived: dict[int, list[Row]] = {}
+            for row, seen in self._tables.rows(pattern.readers.keys(), entry.first_doc):
+                self._offer(pattern, row, seen, arrived)
+            found.append(
+                look(
+                    *(name, pattern.pattern.plan, entry.registered, entry.lateness),
+                    *(standing.watermark, arrived, TRIES * self._budget, COUNTED),
+                )
+            )
+        for inner in subscription.shape.nested:
+            if not inner.id.startswith(TAP):
+                found += self.why(inner.id, f"the query in the FROM of {name}")
+        return found
+
     def latest(self) -> int | None:
         """The highest time at which all that waits is decided, but for what waits for ever."""
         found = [
@@ -409,4 +433,4 @@ class Standings:
 
 def _highest_at(entry: Entry, due: int) -> int:
     """The highest time at which the watermark is that far; `due` is twice the watermark."""
-    return min(UNBOUNDED, (due + 1) // 2 + entry.lateness)
+    return time_of(due, entry.lateness)

@@ -172,6 +172,10 @@ def test_an_event_pattern_waits_and_decides(service: Serving, tmp_path: Path) ->
         return [each["count"] for each in found if each["query"] == "pat"] == [2]
 
     service.until("/v1/status", waiting)
+    told = service.done("why", "pat")
+    assert told.startswith("pat: 0 matches among the stored documents\n")
+    assert "Pat//book->c[./title->u]  3 documents" in told
+    assert "  2 wait:\n" in told
     assert "pat: 2 possible matches, the first decided at 2026-09-21T15:14:20Z" in (
         service.done("status")
     )

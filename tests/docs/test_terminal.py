@@ -35,6 +35,8 @@ BROKER = ".venv/bin/broker"
 ENDS: dict[str, tuple[int, str]] = {
     "check followed.xscl": (0, "1 query, no errors"),
     "check alarm.xscl": (0, "1 query, no errors"),
+    "subscribe alarm.xscl": (0, "alarm: (counts from document .* on|was there already, and goes on)"),
+    "why alarm": (0, "  It answers as soon as time is beyond its last document.*"),
     "subscribe followed.xscl --webhook https://example.org/hook": (
         0,
         "  what is signed with: broker channels show same-page.webhook --secrets",

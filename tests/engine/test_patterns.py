@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from broker import Broker, Document, Limit, Match, Waiting
 from broker.documents.witnessing import arrivals
 from broker.engine import Engine
@@ -89,6 +91,46 @@ def test_what_waits_is_told_and_decided_when_asked(tmp_path: Path) -> None:
         broker.subscribe("join: S/b->x JOIN {x = y, 9} S/b->y")
         assert ids(broker.process([document("b4", 4, "<b>1</b>"), document("b5", 5, "<b>1</b>")]))
         assert {match.query for match in broker.undelivered()} == {"soon", "outer", "join"}
+
+
+def test_why_tells_what_was_blocked_and_by_what(tmp_path: Path) -> None:
+    with Broker(tmp_path / "state", lateness=0) as broker:
+        broker.process([document("z0", 1)])
+        broker.subscribe("""
+            q: S/a->x FOLLOWED BY {x = y, 10} NOT S/b->y;
+            back: NOT S/b FOLLOWED BY {20} S/a WAIT 0 s;
+            join: S/a->x JOIN {x = y, 3} S/b->y;
+            outer: SELECT x FROM (SELECT * FROM S/a->x FOLLOWED BY {5} NOT S/c)/result/a->x
+                   JOIN {x = y, 3} S/b->y
+        """)
+        broker.process([document("a1", 2, "<a>1</a>"), document("a2", 3, "<a>2</a>")])
+        broker.process([document("b3", 4, "<b>2</b>"), document("a4", 9, "<a>1</a>")])
+    with Broker(tmp_path / "state", lateness=0) as broker:
+        broker.process([document("z5", 13)])
+        (told,) = broker.why("q")
+        assert [(block.block, block.documents) for block in told.blocks] == [
+            ("S/a->x", 3),
+            ("S/b->y", 1),
+        ]
+        assert told.found == 1
+        (waits,) = told.waiting
+        assert ([each.id for each in waits.documents], waits.decides) == (["a4"], 19 * SECOND + 1)
+        (blocked,) = told.blocked
+        assert [each.id for each in (*blocked.documents, *blocked.by)] == ["a2", "b3"]
+        assert blocked.absent == "NOT S/b->y"
+        (back,) = broker.why("back")
+        assert {each.documents[0].id for each in back.blocked} == {"a1", "a2", "a4"}
+        assert [each.by for each in back.blocked if each.documents[0].id == "a1"] == [()]
+        _, inner = broker.why("outer")
+        assert inner.query == "the query in the FROM of outer"
+        assert inner.found == 2
+        with pytest.raises(ValueError, match="no event pattern"):
+            broker.why("join")
+        with pytest.raises(KeyError):
+            broker.why("nobody")
+        broker.pause("q")
+        with pytest.raises(ValueError, match="not active"):
+            broker.why("q")
 
 
 def test_pausing_drops_what_is_undecided() -> None:

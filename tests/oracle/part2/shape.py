@@ -200,7 +200,10 @@ class Shaper:
             case ast.Join(kind="FOLLOWED BY"):
                 return self._list(pattern, unit, predicates)
             case ast.Join(kind="JOIN"):
-                left = self.tree(pattern.left, unit, predicates)
+                # Absences side by side are each for itself, on the left too.
+                left, *others = _independent(self.tree(pattern.left, unit, predicates))
+                for each in others:
+                    left = Both(left, each, None)
                 if pattern.predicate is not None:
                     predicates.append(pattern.predicate)
                 right = self.tree(pattern.right, unit, predicates)
@@ -342,6 +345,11 @@ def _is_document(pattern: ast.Pattern) -> bool:
     if isinstance(pattern, ast.Alternatives):
         return all(map(_is_document, pattern.branches))
     return isinstance(pattern, ast.Block | ast.Nested)
+
+
+def _independent(tree: Tree) -> list[Tree]:
+    inside = _absences(tree) if isinstance(tree, List) else None
+    return [tree] if inside is None else inside
 
 
 def _absences(tree: Tree) -> list[Tree] | None:

@@ -1,0 +1,56 @@
+"""The price of a pattern: how many matches n documents may make, in words."""
+
+from __future__ import annotations
+
+from broker.pattern.plan import RUNS, Fold, Group, Item, Judged, Next, Plan, Unit, Window, leaves
+from xscl.syntax.durations import format_microseconds
+
+
+def growth(plan: Plan) -> str:
+    """At most how many matches n documents within the window make, as the end of a sentence: the
+    table "Growth" of Part 2."""
+    strategy = plan.query.strategy
+    selection = None if strategy is None else strategy.selection
+    choosing = None if strategy is None else strategy.choosing
+    if choosing == "ONE PER START":
+        most = "n"
+    elif selection in RUNS:
+        most = "n²" if plan.unit.groups else "n"
+    else:
+        free = selection == "SKIP TILL ANY MATCH"
+        power, exponential = _power(plan.unit, free)
+        most = {0: "1", 1: "n", 2: "n²", 3: "n³"}.get(power, f"n^{power}")
+        if exponential:
+            most = "2^n" if power == 0 else f"{most} · 2^n"
+    return f"at most {most} matches of n documents{_within(plan.unit.kept)}"
+
+
+def _within(kept: Window) -> str:
+    if kept is None:
+        return " in all"
+    return "" if kept == 0 else f" within {format_microseconds(kept)}"
+
+
+def _power(unit: Unit, free: bool) -> tuple[int, bool]:
+    """The power of n, and whether there are all combinations of a group; of the branches of ORs the
+    worst."""
+    found = []
+    for variant in unit.variants:
+        powers = [_of(item, free) for item in leaves(variant.tree)]
+        found.append((sum([power for power, _ in powers]), any(ex for _, ex in powers)))
+    return max([power for power, _ in found]), any(ex for _, ex in found)
+
+
+def _of(item: Item, free: bool) -> tuple[int, bool]:
+    match item:
+        case Group():
+            # A longest group is one for each choice of the rest; a bounded one may begin anywhere.
+            return (0 if item.most is None else 1, False) if not free else (0, True)
+        case Judged():
+            return _power(item.unit, free)
+        case Next():
+            return _power(item.left, free)
+        case Fold():
+            power, exponential = _power(item.left, free)
+            return power + 1, exponential
+    return (1, False) if hasattr(item, "tap") else (0, False)

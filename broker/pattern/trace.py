@@ -1,0 +1,30 @@
+"""What stood in the way of matches, noted where it is decided; for `broker why`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from broker.pattern.instances import Instance
+from broker.pattern.plan import Absence
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What would be a match. `absence` is the NOT that forbids it, and `by` what it forbids; none
+    of these if it looks back to before the query was registered, where nothing is known."""
+
+    instance: Instance
+    absence: Absence
+    by: Sequence[Instance]
+
+
+@dataclass(slots=True)
+class Trace:
+    """The blocked ones, each once."""
+
+    blocked: dict[object, Blocked] = field(default_factory=dict)
+
+    def block(self, instance: Instance, absence: Absence, by: Sequence[Instance]) -> None:
+        documents = tuple([row.doc for row in instance.rows])
+        self.blocked[documents, id(absence)] = Blocked(instance, absence, by)

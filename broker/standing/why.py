@@ -1,0 +1,145 @@
+"""Why an event pattern has matched, has not, or not yet: what `broker why` tells.
+
+In: a registered pattern and the rows of its documents. Out: how many documents each block took, the
+matches among them, what waits and until when, and what was blocked and by what. It is worked out
+anew from the rows, so it is exact on what is stored and changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from broker.model import UNBOUNDED
+from broker.pattern.answers import answers
+from broker.pattern.growth import growth
+from broker.pattern.instances import Instance, Row
+from broker.pattern.plan import Plan
+from broker.pattern.setting import TooMuch
+from broker.pattern.standing import Standing
+from broker.pattern.trace import Trace
+from xscl import ast
+from xscl.syntax.printer import format_pattern
+
+SHOWN = 20
+"""Of what waits and of what was blocked, so many are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A document of a pattern; `time` is its end in microseconds."""
+
+    id: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How many stored documents a block takes."""
+
+    block: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What is not decided, and the highest time (microseconds) that decides it; None: never."""
+
+    documents: tuple[Seen, ...]
+    decides: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What would be a match, but for a NOT. `by` is what it forbids; empty: it looks back to before
+    the query was registered."""
+
+    documents: tuple[Seen, ...]
+    absent: str
+    by: tuple[Seen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What became of the stored documents. `answers` says when the pattern answers, `growth` how
+    many matches there may be. `found` is None where too much would have to be tried."""
+
+    query: str
+    answers: str
+    growth: str
+    blocks: tuple[Taken, ...]
+    found: int | None
+    waiting: tuple[Pending, ...]
+    waiting_count: int
+    blocked: tuple[Blocked, ...]
+    blocked_count: int
+
+
+def look(
+    name: str,
+    plan: Plan,
+    registered: int | None,
+    lateness: int,
+    watermark: int | None,
+    rows: Mapping[int, Sequence[Row]],
+    tries: int,
+    counted: int,
+) -> Why:
+    """What becomes of rows, by tap. At most `tries` choices are tried, and what waits is counted up
+    to `counted`. Times are in microseconds."""
+    trace = Trace()
+    standing = Standing(plan, registered, tries, trace=trace)
+    found: int | None = None
+    waiting: list[tuple[int, Instance]] = []
+    try:
+        found = standing.count(rows, watermark)
+        waiting = sorted(islice(standing.waiting(), counted), key=lambda each: each[0])
+    except TooMuch:
+        trace.blocked.clear()
+    blocked = sorted(trace.blocked.values(), key=lambda each: each.instance.last, reverse=True)
+    return Why(
+        name,
+        answers(plan),
+        growth(plan),
+        tuple(
+            [
+                Taken(_shown(tap.block), len({row.doc for row in rows.get(place, ())}))
+                for place, tap in enumerate(plan.taps)
+                if not tap.plain
+            ]
+        ),
+        found,
+        tuple([Pending(_seen([i]), _known(time_of(d, lateness))) for d, i in waiting[:SHOWN]]),
+        len(waiting),
+        tuple(
+            [
+                Blocked(
+                    _seen([each.instance]), format_pattern(each.absence.pattern), _seen(each.by)
+                )
+                for each in blocked[:SHOWN]
+            ]
+        ),
+        len(blocked),
+    )
+
+
+def _shown(block: ast.Block) -> str:
+    """A block as text; the stream of a query in FROM has no name."""
+    return re.sub("^~[^/]*", "(a query)", format_pattern(block))
+
+
+def time_of(due: int, lateness: int) -> int:
+    """The highest time at which the watermark is that far; `due` is twice the watermark. UNBOUNDED
+    for never."""
+    return min(UNBOUNDED, (due + 1) // 2 + lateness)
+
+
+def _known(time: int) -> int | None:
+    return None if time >= UNBOUNDED else time
+
+
+def _seen(instances: Iterable[Instance]) -> tuple[Seen, ...]:
+    found = {row.doc: Seen(row.id, row.end) for each in instances for row in each.rows}
+    return tuple(found.values())
