@@ -150,7 +150,7 @@ class _Past:
         self.engine.registry.subscribe(queries, first)
         self.documents = 0
         self.known_late: Mapping[int, int] = {}
-        self.settled = engine.deciding()
+        self.settled = engine.decides_by()
         before = relations.highest_before(first)
         self._highest = -UNBOUNDED if before is None else min(before, self.settled)
         self.engine.watermark.highest = self._highest

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,7 +41,6 @@ from broker.model import (
     Suspension,
     Waiting,
 )
-from broker.pattern.standing import Published
 from broker.query.catalog import Subscription
 from broker.query.prepared import Compiled
 from broker.results.contents import Contents
@@ -60,8 +59,8 @@ from broker.results.publisher import Plans
 from broker.results.undelivered import restored
 from broker.retention import Retained, Retention
 from broker.shared_match import SharedMatch
-from broker.standing.results import documents_of
-from broker.standing.standings import TRIES, Live, Standings
+from broker.standing.deciding import Deciding
+from broker.standing.standings import Standings
 from broker.standing.why import Why
 from broker.state.outbox import Outbox
 from broker.state.progress import Progress
@@ -72,7 +71,6 @@ from broker.subscriptions.limits import Limits
 from broker.subscriptions.listing import Listing
 from broker.subscriptions.registry import Registry
 from broker.subscriptions.set_aside import set_aside
-from xscl.functions.texts import TextTooLong
 
 LATENESS = 7 * 86_400 * 1_000_000
 """Allowed lateness by default, in microseconds."""
@@ -163,6 +161,9 @@ class Engine:
             self.watermark,
             self._budgets.combinations,
             self._pattern_lateness,
+        )
+        self.deciding = Deciding(
+            self.standings, self.catalog, self.limits, self.budget, self.contents
         )
         self.retention = Retention(
             store, relations, self.catalog, self.joiner, self.admission, self.standings
@@ -350,7 +351,7 @@ class Engine:
                     self.standings.note((d, seen[d.doc]) for d in piece if d.doc in seen)
                 found += self._evaluate(piece, own, None, seen)
                 highest = max([seen[d.doc] for d in piece if d.doc in seen], default=-UNBOUNDED)
-                found += self._patterns_at(piece[-1].doc, highest)
+                found += chain.from_iterable(self.deciding.results(piece[-1].doc, highest, None))
                 self._halt(None)
             self.standings.end()
         self.limits.commit(None)
@@ -370,19 +371,11 @@ class Engine:
         after document number `doc` of another engine."""
         with self.store.transaction():
             self._begin()
-            found = self._patterns_at(doc, highest)
+            found = [*chain.from_iterable(self.deciding.results(doc, highest, None))]
             self._halt(None)
             self.standings.end()
         self.limits.commit(None)
         return in_order(found)
-
-    def _patterns_at(self, doc: int, highest: int) -> list[Result]:
-        """The matches of event patterns alone that are decided at this highest time."""
-        return [
-            result
-            for pattern, published in self.standings.settle(highest)
-            for result in self._of_pattern(pattern, published, doc, None)
-        ]
 
     def _begin(self, again: bool = False, now: int = UNBOUNDED) -> None:
         """Prepare for a batch, in its transaction."""
@@ -519,42 +512,9 @@ class Engine:
         """The matches of event patterns that are decided at this highest time, after document
         number `doc`, and what their results complete."""
         found: list[Result] = []
-        for pattern, published in self.standings.settle(highest):
-            results = self._of_pattern(pattern, published, doc, now)
-            found += self._cascade(results, now)
+        for made in self.deciding.results(doc, highest, now):
+            found += self._cascade(made, now)
         self.clock.lap("patterns")
-        return found
-
-    def _of_pattern(
-        self, pattern: Live, published: list[Published] | None, doc: int, now: int | None
-    ) -> list[Result]:
-        """The matches of one pattern; none if they are more than its limit allows."""
-        subscription, limits = pattern.subscription, self.limits
-        number = subscription.number
-        if published is None:
-            most = TRIES * self.budget.combinations
-            limits.stop(subscription, doc, f"more than {most:,} choices to try at one document")
-            limits.stop_outer_queries(self.catalog)
-            return []
-        if not limits.admits(subscription, doc, len(published), now):
-            limits.stop_outer_queries(self.catalog)
-            return []
-        documents = self.contents.of(documents_of(published), ())
-        found: list[Result] = []
-        for each in published:
-            rows = each.instance.rows
-            pair = (subscription.canonical.number, doc)
-            meter = self.budget.meter(pair, subscription.delivery)
-            try:
-                match = pattern.maker.match(each, documents, meter)
-            except TextTooLong:
-                most = self.budget.budgets.text
-                limits.stop(subscription, doc, f"results of more than {most:,} characters")
-                return []
-            self.budget.use(pair, subscription.delivery, meter)
-            base = min([row.base for row in rows])
-            found.append(Result(match, tuple([row.doc for row in rows]), base, [number], pair))
-        limits.count_matches(number, len(found))
         return found
 
     def post(self, matches: Sequence[SharedMatch]) -> None:
@@ -671,7 +631,7 @@ class Engine:
         document."""
         return self._highest(self.wall.believed())
 
-    def deciding(self) -> int:
+    def decides_by(self) -> int:
         """The highest time by which event patterns decide: while requested history is still to
         come, that before it."""
         if self.standings and self.admission.history_is_pending():

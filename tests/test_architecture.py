@@ -64,6 +64,7 @@ MAY_IMPORT = {
     "broker.standing": (
         *("broker.results", "broker.pattern", "broker.join", "broker.query", "broker.documents"),
         *("broker.state", "broker.shared_match", "broker.text", "broker.model", "xscl"),
+        "broker.subscriptions",
     ),
     "broker.results": (
         *("broker.subscriptions", "broker.join", "broker.query", "broker.state"),
@@ -71,7 +72,7 @@ MAY_IMPORT = {
     ),
     "broker.engine": (
         *("broker.results", "broker.retention", "broker.subscriptions", "broker.join"),
-        *("broker.standing", "broker.pattern", "xscl"),
+        *("broker.standing"),
         *("broker.query", "broker.documents", "broker.state", "broker.model"),
         *("broker.shared_match", "broker.stopwatch"),
     ),
