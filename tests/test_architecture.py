@@ -72,8 +72,7 @@ MAY_IMPORT = {
     ),
     "broker.engine": (
         *("broker.results", "broker.retention", "broker.subscriptions", "broker.join"),
-        *("broker.standing"),
-        *("broker.query", "broker.documents", "broker.state", "broker.model"),
+        *("broker.standing", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("broker.shared_match", "broker.stopwatch"),
     ),
     "broker.figures": ("broker.engine", "broker.model"),

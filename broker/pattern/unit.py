@@ -369,7 +369,7 @@ class UnitRunner:
         """Adds what a candidate is decided to be; returns when it has to be looked at again."""
         variant = candidate.variant
         number = self._number_of(variant)
-        last = AT_ONCE
+        last, again = AT_ONCE, 2**62
         for filling in self._fillings(candidate):
             self.setting.spend()
             timing = Timing(variant, self.unit.within, candidate.chosen, filling.filled)
@@ -381,6 +381,8 @@ class UnitRunner:
             instance = self._instance(candidate, filling.filled, filling.tuples, span, timing.due)
             if instance.due > 2 * watermark or told in candidate.told:
                 last = max(last, instance.due)
+                if instance.due > 2 * watermark:
+                    again = min(again, instance.due)
                 continue
             candidate.told.add(told)
             if self._passes(number, instance) and self._unblocked(
@@ -395,7 +397,7 @@ class UnitRunner:
             last = max(last, whole.due)
         if last <= 2 * watermark:
             return None
-        return 2 * watermark + 1 if _restless(variant) else last
+        return 2 * watermark + 1 if _restless(variant) else min(again, last)
 
     def _fillings(self, candidate: Candidate) -> Iterator[Filling]:
         pools = {group: pool for group, (_, pool) in self._groups.items()}
