@@ -138,7 +138,7 @@ class Names:
             return listening
 
         engine._process = heard(engine._process)  # type: ignore[method-assign]
-        engine._of_pattern = heard(engine._of_pattern)  # type: ignore[method-assign]
+        engine.deciding._of_pattern = heard(engine.deciding._of_pattern)  # type: ignore[method-assign]
 
     def name(self, match: Match) -> str:
         return derived_id(match.query, (self.of(d.id) for d in match.documents), match.nodes)
