@@ -51,6 +51,9 @@ RUNS = {
     "engine-hard": Run(
         "where nearly everything joins", _ORACLE, "--cases", 20_000, ("--level", "hard")
     ),
+    "engine-patterns": Run(
+        "event patterns and the oracle", _ORACLE, "--cases", 20_000, ("--level", "patterns")
+    ),
     "saxon-flat": Run("the engine and Saxon", _SAXON, "--cases", 20_000),
     "saxon-derived": Run(
         "also queries that read each other", _SAXON, "--cases", 20_000, ("--kind", "derived")
