@@ -29,6 +29,7 @@ SLOW = (
     "cases/test_cases.py",
     "cli/test_client.py",
     "cli/test_client_answers.py",
+    "cli/test_client_patterns.py",
     "cli/test_client_stream.py",
     "cli/test_install.py",
     "cli/test_patience.py",

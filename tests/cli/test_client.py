@@ -7,7 +7,6 @@ import os
 import socket
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -155,42 +154,6 @@ def test_what_it_would_have_matched_and_history(service: Serving, tmp_path: Path
     assert "history: " in said
     assert "2 matches" in said
     assert len(service.matched("hist-b", 2)) == 2
-
-
-def test_an_event_pattern_waits_and_decides(service: Serving, tmp_path: Path) -> None:
-    path = queries(
-        tmp_path,
-        "pat: SELECT t, count(u) AS n FROM Pat//book->b[./title->t]"
-        " FOLLOWED BY {1 h} (Pat//book->c[./title->u])+ WAIT 1 min;",
-    )
-    assert "pat: counts from document" in service.done("subscribe", path)
-    lines = [book(title, 1_790_000_000 + at) for title, at in (("a", 0), ("b", 60), ("c", 120))]
-    service.done("publish", "Pat", "-", stdin="\n".join(lines))
-
-    def waiting(told: dict[str, Any]) -> bool:
-        found = (told["engine"] or {}).get("waiting", [])
-        return [each["count"] for each in found if each["query"] == "pat"] == [2]
-
-    service.until("/v1/status", waiting)
-    told = service.done("why", "pat")
-    assert told.startswith("pat: 0 matches among the stored documents\n")
-    assert "Pat//book->c[./title->u]  3 documents" in told
-    assert "  2 wait:\n" in told
-    assert "pat: 2 possible matches, the first decided at 2026-09-21T15:14:20Z" in (
-        service.done("status")
-    )
-    service.done("publish", "Pat", "-", stdin=book("late", 1_790_000_000 + 90_000))
-    found = service.matched("pat", 2)
-    assert [(each["values"]["n"], each["blocks"]) for each in found] == [
-        (["2"], [0, [1, 2]]),
-        (["1"], [0, [1]]),
-    ]
-    assert service.done("matches", "pat", "--format", "jsonl").count('"blocks"') == 2
-    history = service.done(
-        "subscribe", queries(tmp_path, path.read_text().replace("pat:", "pat2:")), "--dry-run"
-    )
-    assert history.count("pat2") >= 2
-    service.done("unsubscribe", "pat")
 
 
 def test_throttles_and_limits(service: Serving, tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ def test_the_installed_command_works(installed: Path) -> None:
     assert (wrong.returncode, "unknown-variable" in wrong.stderr) == (2, True)
     demo = installed / "feeds" / "samples" / "demo.xscl"
     right = run(installed, "check", str(demo))
-    assert (right.returncode, right.stderr) == (0, "8 queries, no errors\n")
+    assert right.returncode == 0
+    assert right.stderr.endswith("\n10 queries, no errors\n")
     where = run(installed, code="import broker, feeds; print(broker.__file__, feeds.__file__)")
     assert where.stdout.count(str(installed)) == 2
 
