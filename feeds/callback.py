@@ -2,13 +2,17 @@
 
 In: GET requests by which a hub verifies a subscription, POST requests with a document; the last
 part of the path is the subscription's token. Out: calls of two functions, and their answers in
-HTTP. Only hubs know tokens; the body of a request without a known token is not read.
+HTTP. Only hubs know tokens; the body of a request without a known token is not read, and its
+connection ends soon, however slowly it goes on.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -17,6 +21,11 @@ from feeds.threaded import Threaded
 
 AT_ONCE = 32
 _TIMEOUT = 10.0
+"""Seconds for a read, and for all of a request without a known token."""
+_WHOLE = 60.0
+"""Seconds for all of a request with a known token."""
+_REST = 0.1
+"""Seconds for which nothing is accepted after no file could be opened for a connection."""
 _IGNORED = 65_536
 
 Verify = Callable[[str, Mapping[str, str]], bytes | None]
@@ -27,7 +36,7 @@ class CallbackServer(Threaded):
     """Serves hubs on an address (host, port), where port 0 means any that is free.
 
     `verify` answers a GET, `receive` a POST; `is_active` says whether the body of a POST with a
-    token is worth reading.
+    token is worth reading. `patience` is the time for a request without a known token, in seconds.
     """
 
     def __init__(
@@ -37,12 +46,14 @@ class CallbackServer(Threaded):
         verify: Verify,
         receive: Receive,
         max_bytes: int,
+        patience: float = _TIMEOUT,
     ) -> None:
         self.is_active = is_active
         self.verify = verify
         self.receive = receive
         self.max_bytes = max_bytes
-        server = _Server(address, self._handler())
+        server = _Server(address, self._handler(), patience)
+        self.more_time = server.more_time
         super().__init__(server, "callback")
         self._host = str(server.server_address[0])
 
@@ -72,6 +83,7 @@ class CallbackServer(Threaded):
                 elif int(length[:12]) > server.max_bytes:
                     self._send(413)
                 else:
+                    server.more_time(self.connection)
                     body = self.rfile.read(int(length))
                     if len(body) < int(length):
                         return  # the hub gave up, and will try again
@@ -100,25 +112,54 @@ class CallbackServer(Threaded):
 
 
 class _Server(ThreadingHTTPServer):
-    """Refuses connections beyond `AT_ONCE`; a hub tries again, and polling goes on meanwhile."""
+    """Refuses connections beyond `AT_ONCE`; a hub tries again, and polling goes on meanwhile.
+
+    Each connection has an end: a client that sends a byte now and then would hold it for hours.
+    """
 
     daemon_threads = True
     request_queue_size = 2 * AT_ONCE
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], patience: float
+    ) -> None:
         self._free = threading.BoundedSemaphore(AT_ONCE)
-        super().__init__(*arguments)
+        self._patience = patience
+        self._ends: dict[socket.socket, float] = {}
+        super().__init__(address, handler)
+
+    def more_time(self, connection: socket.socket) -> None:
+        """Let a connection go on whose client has shown that it is a hub."""
+        self._ends[connection] = time.monotonic() + _WHOLE
+
+    def service_actions(self) -> None:
+        """End connections whose time is over. Called some times a second."""
+        now = time.monotonic()
+        for connection, end in [*self._ends.items()]:
+            if end < now:
+                with suppress(OSError):  # it ended by itself
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def get_request(self) -> tuple[Any, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            # Without files for connections each attempt fails at once, and the next follows.
+            time.sleep(_REST)
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        self._ends[request] = time.monotonic() + self._patience
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._ends.pop(request, None)
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:

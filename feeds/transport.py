@@ -242,12 +242,13 @@ def reachable(
     host: str, addresses: list[str], allow_private: bool, advice: str = ", not allowed here"
 ) -> list[str]:
     """Those addresses of a host that may be connected to. Raises BlockedAddress, which ends with
-    the advice, where it has private ones alone."""
+    the advice, where it has private ones alone. It does not say which: the reader of the error may
+    be anybody who may name a host, and would learn the names of this network."""
     if allow_private:
         return addresses
     public = [address for address in addresses if is_public(address)]
     if addresses and not public:
-        raise BlockedAddress(f"{host} is a private address ({addresses[0]}){advice}")
+        raise BlockedAddress(f"{host} is a private address{advice}")
     return public
 
 
@@ -317,31 +318,31 @@ def private_hosts(
     hosts: Iterable[str],
     seconds: float = LOOK_UP,
     on_host: Callable[[str], object] = lambda _: None,
-) -> dict[str, str]:
-    """Those hosts that have private addresses alone, each with one of them.
+) -> set[str]:
+    """Those hosts that have private addresses alone.
 
     A name that cannot be resolved within some seconds is not among them; each fetch checks again.
     `on_host` is called with each host that has been looked up.
     """
     waiting = set(hosts)
-    found: dict[str, str] = {}
-    pool: HostPool[tuple[str, str]] = HostPool(16, "look-up")
+    found: set[str] = set()
+    pool: HostPool[tuple[str, bool]] = HostPool(16, "look-up")
     for host in waiting:
-        pool.submit(host, partial(_private_address, host))
+        pool.submit(host, partial(_is_private, host))
     end = time.monotonic() + seconds
     while waiting and (answer := pool.next(max(0.0, end - time.monotonic()))) is not None:
-        host, address = answer
+        host, private = answer
         waiting.discard(host)
         on_host(host)
-        if address:
-            found[host] = address
+        if private:
+            found.add(host)
     pool.close()
     return found
 
 
-def _private_address(host: str) -> tuple[str, str]:
+def _is_private(host: str) -> tuple[str, bool]:
     try:
         addresses = resolve(host, 80)
-        return host, "" if any(map(is_public, addresses)) else addresses[0]
-    except (httpcore.ConnectError, ValueError, IndexError):
-        return host, ""
+        return host, bool(addresses) and not any(map(is_public, addresses))
+    except (httpcore.ConnectError, ValueError):
+        return host, False

@@ -22,7 +22,7 @@ from feeds.spool import Spool
 from feeds.transport import host_of, private_hosts
 
 _PRIVATE = (
-    "is a private address ({}); to have it fetched all the same, say --allow-private"
+    "is a private address; to have it fetched all the same, say --allow-private"
     " (allow_private in settings and over the API)"
 )
 
@@ -57,7 +57,7 @@ class Books:
         """
         feeds = list(feeds)
         known = self.preferences.all()
-        private: dict[str, str] = {}
+        private: set[str] = set()
         if not allow_private:
             unchecked = [feed.url for feed, _ in feeds if not known.get(feed.url, feed).private]
             private = _private(unchecked, on_feeds)
@@ -68,7 +68,7 @@ class Books:
             before = known.get(feed.url)
             host = host_of(feed.url)
             if host in private and not (before or feed).private:
-                left_out.append(f"{feed.url}: {host} {_PRIVATE.format(private[host])}")
+                left_out.append(f"{feed.url}: {host} {_PRIVATE}")
                 continue
             allowed = feed.private or allow_private
             if before is None or (allowed and not before.private):
@@ -130,9 +130,8 @@ class Books:
         if all(url != feed.url for feed in self.spool.feeds()):
             return False
         known = self.preferences.of(url) or Preferences(url, private=True, since=ALL)
-        if private is False and (hosts := private_hosts(filter(None, [host_of(url)]))):
-            ((host, address),) = hosts.items()
-            raise BadFeed(f"{url}: {host} {_PRIVATE.format(address)}; pause or remove it instead")
+        if private is False and private_hosts(filter(None, [host_of(url)])):
+            raise BadFeed(f"{url}: {host_of(url)} {_PRIVATE}; pause or remove it instead")
         changes: dict[str, Any] = {"title": title, "folder": folder, "private": private}
         after = replace(known, **{name: v for name, v in changes.items() if v is not None})
         if interval is not None:
@@ -149,8 +148,8 @@ class Books:
         return removed
 
 
-def _private(urls: Iterable[str], on_feeds: OnFeeds) -> dict[str, str]:
-    """The hosts of feeds that have private addresses alone, each with one of them."""
+def _private(urls: Iterable[str], on_feeds: OnFeeds) -> set[str]:
+    """The hosts of feeds that have private addresses alone."""
     hosts = Counter(filter(None, map(host_of, urls)))
     total = hosts.total()
     return private_hosts(hosts, on_host=lambda host: on_feeds("checked", hosts[host], total))

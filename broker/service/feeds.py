@@ -34,6 +34,7 @@ class Feeds:
     def __init__(self, core: Core, ready: Callable[[], bool]) -> None:
         settings = core.settings.feeds
         self._spool = core.spool
+        self._may_be_private = settings.allow_private
         self._lock = threading.Lock()
         # One connection for the thread that fetches, one for the operations.
         self._fetch_table, self._table = (PreferenceTable(core.spool.path) for _ in range(2))
@@ -77,7 +78,9 @@ class Feeds:
 
     def add(self, url: str, *, allow_private: bool = False) -> WatchedFeed:
         """Add a feed; all of its present items count as new. The address is http or https, so that
-        clients cannot read files, and may contain a login."""
+        clients cannot read files, and may contain a login. A private address needs the operator's
+        permission as well."""
+        self._check_private(allow_private)
         try:
             if local_path(url) is not None:
                 raise BadFeed(f"{url}: not an address (write it as https://host/path)")
@@ -102,6 +105,7 @@ class Feeds:
     ) -> WatchedFeed:
         """Change the preferences of a feed that are not None; an `interval` (seconds) of 0 resets
         it to the default."""
+        self._check_private(private)
         key = _key_of(url)
         try:
             with self._lock:
@@ -113,6 +117,16 @@ class Feeds:
         if not exists:
             raise NotFound("feed", key)
         return self._feed(key)
+
+    def _check_private(self, wanted: bool | None) -> None:
+        """Raises Invalid if a client wants what the operator does not allow."""
+        if wanted and not self._may_be_private:
+            raise Invalid(
+                "the service's settings do not allow feeds on private addresses: set"
+                " feeds.allow_private, or add the feed on its machine, with broker feeds add"
+                " --allow-private",
+                "allow_private",
+            )
 
     def refresh(self, url: str) -> WatchedFeed:
         """Fetch a feed at once. Raises Conflict for one that is paused or gone."""

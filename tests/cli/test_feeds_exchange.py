@@ -35,7 +35,7 @@ def test_a_list_does_not_open_private_addresses_or_files(
     )
     done = mine("import", tmp_path / "l.opml", "--folder", "Theirs", private=False)
     news = site.url("/news.rss")
-    assert f"left out: {news}: 127.0.0.1 is a private address (127.0.0.1); to have" in done.stderr
+    assert f"left out: {news}: 127.0.0.1 is a private address; to have" in done.stderr
     assert "--allow-private" in done.stderr
     assert done.stderr.endswith(f"5 feeds, 1 of them new, 4 left out\n{NO_NEWS}")
     assert "left out: /etc/passwd: a file outside the folder of the list" in done.stderr

@@ -271,7 +271,37 @@ def test_a_backup_goes_into_a_directory_of_its_own(running: Running, tmp_path: P
     problem(running.http.post("/v1/backup", json={"directory": "/proc/copy"}), 409, "conflict")
 
 
-def test_feeds_are_added_and_removed(running: Running) -> None:
+@pytest.fixture
+def private(tmp_path: Path) -> Iterator[Running]:
+    """A service whose operator allows feeds on private addresses."""
+    with serving(tmp_path / "state", feeds__allow_private=True) as running:
+        yield running
+
+
+def test_a_client_allows_no_more_than_the_operator(running: Running) -> None:
+    """Neither by adding nor by editing; and an error says no address that a name has here."""
+    url = "http://localhost:9/feed.xml"
+    refused = running.http.post("/v1/feeds", json={"url": url, "allow_private": True})
+    details = problem(refused, 422, "invalid")
+    assert details["errors"][0]["where"] == "allow_private"
+    assert "set feeds.allow_private" in details["detail"]
+    refused = running.http.post("/v1/feeds", json={"url": url})
+    details = problem(refused, 422, "invalid")
+    assert "localhost is a private address;" in details["detail"]
+    assert "127.0.0.1" not in refused.text and "::1" not in refused.text
+    assert running.http.get("/v1/feeds").json() == []
+    public = "http://feeds.invalid/feed.xml"
+    assert running.http.post("/v1/feeds", json={"url": public}).status_code == 201
+    refused = running.http.patch(
+        "/v1/feeds", json={"allow_private": True}, params={"url": public}
+    )
+    assert problem(refused, 422, "invalid")["errors"][0]["where"] == "allow_private"
+    edited = running.http.patch("/v1/feeds", json={"title": "Mine"}, params={"url": public})
+    assert edited.json()["allow_private"] is False
+
+
+def test_feeds_are_added_and_removed(private: Running) -> None:
+    running = private
     url = "http://127.0.0.1:9/feed.xml"
     refused = running.http.post("/v1/feeds", json={"url": url})
     assert "allow_private" in problem(refused, 422, "invalid")["detail"]
@@ -283,7 +313,8 @@ def test_feeds_are_added_and_removed(running: Running) -> None:
     problem(running.http.delete("/v1/feeds", params={"url": url}), 404, "not-found")
 
 
-def test_a_feed_is_meant_by_its_address_as_it_was_added(running: Running) -> None:
+def test_a_feed_is_meant_by_its_address_as_it_was_added(private: Running) -> None:
+    running = private
     typed, url = " http://me:secret@127.0.0.1:9/feed.xml ", "http://127.0.0.1:9/feed.xml"
     added = running.http.post("/v1/feeds", json={"url": typed, "allow_private": True})
     assert (added.status_code, added.json()["url"]) == (201, url)
@@ -294,7 +325,8 @@ def test_a_feed_is_meant_by_its_address_as_it_was_added(running: Running) -> Non
     assert "secret" not in problem(again, 404, "not-found")["detail"]
 
 
-def test_a_feed_is_edited_paused_and_refreshed(running: Running) -> None:
+def test_a_feed_is_edited_paused_and_refreshed(private: Running) -> None:
+    running = private
     url = "http://127.0.0.1:9/feed.xml"
     running.http.post("/v1/feeds", json={"url": url, "allow_private": True})
     this = {"url": url}
