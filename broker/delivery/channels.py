@@ -16,6 +16,7 @@ from broker.delivery.targets import FileTarget, check_name, prepared, target
 
 _COLUMNS = (
     "name, kind, subscription, settings, ordered, status, cursor, attempts, next_try, last_error, "
+    "failures, "
     "last_success, failing_since, reason, delivered, draining, number, "
     "generation, version, state"
 )
@@ -160,7 +161,9 @@ def set_status(
     db: sqlite3.Connection, channel: Channel, status: Status, reason: str | None = None
 ) -> None:
     """Set a channel's status. One that becomes active tries at once, as if it had never failed."""
-    fresh = ", attempts = 0, next_try = 0, failing_since = NULL" if status == "active" else ""
+    fresh = ""
+    if status == "active":
+        fresh = ", attempts = 0, failures = 0, next_try = 0, failing_since = NULL"
     db.execute(
         f"UPDATE channel SET status = ?, reason = ?, version = version + 1{fresh} WHERE number = ?",
         (status, reason, channel.number),
@@ -260,7 +263,9 @@ def _done(db: sqlite3.Connection, done: Done) -> None:
     channel = done.channel
     well = ""
     if done.count:  # otherwise nothing was sent, so the receiver's failures stay
-        well = ", attempts = 0, next_try = 0, last_error = NULL, failing_since = NULL"
+        well = (
+            ", attempts = 0, failures = 0, next_try = 0, last_error = NULL, failing_since = NULL"
+        )
         db.execute(
             "UPDATE channel SET delivered = delivered + ?, last_success = ? WHERE number = ?",
             (done.count, done.at, channel.number),
@@ -288,7 +293,8 @@ def _failed(db: sqlite3.Connection, failed: Failed) -> bool:
     attempts = None if failed.again else 0 if passed else failed.attempts
     entered = db.execute(
         "UPDATE channel SET last_error = ?, failing_since = coalesce(failing_since, ?), "
-        "cursor = max(cursor, coalesce(?, cursor)), attempts = coalesce(?, attempts), next_try = ? "
+        "cursor = max(cursor, coalesce(?, cursor)), attempts = coalesce(?, attempts), next_try = ?, "
+        "failures = ? "
         "WHERE number = ? AND generation = ?",
         (
             failed.reason,
@@ -296,6 +302,7 @@ def _failed(db: sqlite3.Connection, failed: Failed) -> bool:
             failed.cursor,
             attempts,
             failed.pause,
+            failed.failures,
             channel.number,
             channel.generation,
         ),

@@ -44,8 +44,9 @@ class Delivered:
 class Channel:
     """A channel delivers the matches of one subscription (None: of all) to one receiver.
 
-    All of them up to number `cursor` are done. `attempts`, `next_try` and `failing_since` describe
-    the current failure of the receiver. A channel that is `draining` (not 0) delivers up to that
+    All of them up to number `cursor` are done. `attempts`, `next_try`, `failures` and
+    `failing_since` describe the current failure of the receiver: `attempts` are those of the next
+    match, `failures` all in a row, where attempts at the same time are one. A channel that is `draining` (not 0) delivers up to that
     number and is then removed. `number` changes when a channel is replaced, `generation` when it is
     reset, `version` with each change by a user; `state` belongs to the kind of channel.
     """
@@ -59,6 +60,7 @@ class Channel:
     cursor: int = 0
     attempts: int = 0
     next_try: int = 0
+    failures: int = 0
     last_error: str | None = None
     last_success: int | None = None
     failing_since: int | None = None
@@ -181,7 +183,7 @@ class Failed:
 
     `later` says that the match will be retried out of order, so that it does not hold up others;
     `again` that this attempt already was such a retry. Until `pause` the channel's other matches
-    wait.
+    wait. It is the channel's failure number `failures` in a row.
     """
 
     channel: Channel
@@ -191,6 +193,7 @@ class Failed:
     subscription: str
     reason: str
     attempts: int
+    failures: int
     next_try: int
     pause: int
     dead: bool = False

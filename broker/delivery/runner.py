@@ -76,9 +76,10 @@ class Runner:
         self._busy = 0
         self._flying: dict[int, int] = {}  # place in the log -> generation; not those tried again
         self._retrying: set[int] = set()
-        self._slow = False
-        self._failures = 0
-        self._row = 0  # failures one after the other; those of attempts at the same time are one
+        self._last: Lane | None = None
+        """The lane that suits the last attempt."""
+        self._failures = self._row = channel.failures
+        """Failures in a row: all of them, and those of attempts at the same time as one."""
         self._event_failures = self._events_at = 0
         self._begin()
 
@@ -97,8 +98,7 @@ class Runner:
         if fresh.version != old.version:
             self.channel = fresh
             self._failures = 0
-            if fresh.failing_since is None:
-                self._row = 0
+            self._row = fresh.failures
             if fresh.generation != old.generation or fresh.subscription != old.subscription:
                 self._begin()
             self._ahead.clear()  # it may be draining now
@@ -209,7 +209,7 @@ class Runner:
         numbers = [delivered.n for delivered in attempt.matches]
         try:
             sent = await outcome(self._sender.send(channel, attempt.matches, self._lane()))
-            self._slow = sent.slow or sent.reason is not None
+            self._last = "failing" if sent.reason else "slow" if sent.slow else "quick"
             current = self.channel.generation == channel.generation
             if sent.reason is None:
                 self._succeeded(channel, attempt, sent, current)
@@ -228,9 +228,9 @@ class Runner:
             self.woken.set()
 
     def _lane(self) -> Lane:
-        if self._slow or self.channel.failing_since is not None:
-            return "slow"
-        return "new" if self.channel.last_success is None else "quick"
+        if self.channel.failing_since is not None:
+            return "failing"
+        return self._last or ("new" if self.channel.last_success is None else "quick")
 
     def _landed(self, channel: Channel, numbers: Sequence[int]) -> None:
         for n in numbers:
@@ -268,6 +268,7 @@ class Runner:
                 self.channel,
                 attempts=0,
                 next_try=0,
+                failures=0,
                 failing_since=None,
                 last_error=None,
                 last_success=now,
@@ -286,12 +287,10 @@ class Runner:
         since = self.channel.failing_since or now
         attempts = attempt.before + 1
         later = attempt.again or not channel.ordered
-        # On an ordered channel the attempts of the match, which a restart keeps, count as failures
-        # in a row.
         disabled = sent.gone or (
             self._sender.gives_up
             and now - since >= self._settings.disable_after * MICROSECONDS
-            and max(self._row, 0 if later else attempts) >= _IN_A_ROW
+            and self._row >= _IN_A_ROW
         )
         dead = self._sender.gives_up and (
             sent.hopeless or (attempts > len(self._settings.schedule) and not disabled)
@@ -316,6 +315,7 @@ class Runner:
                     match.query,
                     sent.reason,
                     attempts,
+                    self._row,
                     next_try,
                     pause,
                     dead,
@@ -336,6 +336,7 @@ class Runner:
             self.channel,
             attempts=self.channel.attempts if attempt.again else attempts if back else 0,
             next_try=pause,
+            failures=self._row,
             failing_since=since,
             last_error=sent.reason,
             status="disabled" if disabled else self.channel.status,

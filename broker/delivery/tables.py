@@ -18,7 +18,7 @@ from typing import Any
 _MARKS = 500
 """Parameters of one statement."""
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x58424D42
 """The application id in the file's header ("XBMB"), by which `file` and this program recognise a
 mailbox."""
@@ -90,6 +90,11 @@ DROP INDEX match_subscription;
 ALTER TABLE match RENAME COLUMN subscription TO audience;
 ALTER TABLE match ADD COLUMN ids BLOB;
 CREATE INDEX match_audience ON match (audience)
+""",
+    # Until then the failures in a row of a channel began anew with each start.
+    3: """
+ALTER TABLE channel ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
+UPDATE channel SET failures = attempts WHERE failing_since IS NOT NULL
 """,
 }
 """The migration to each version from the one before; version 0 is an empty file."""

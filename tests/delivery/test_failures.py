@@ -203,6 +203,27 @@ def test_a_clock_that_is_set_ahead_disables_no_channel_after_a_few_failures(
         until(lambda: mailbox.channel("hook").status == "disabled")
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_failures_in_a_row_are_counted_across_restarts(
+    mailbox: Mailbox, clock: Clock, ordered: bool
+) -> None:
+    """A service that is restarted every day disables a receiver that is gone all the same."""
+    with Receiver(lambda _: (500, {}, b"")) as receiver:
+        hook(mailbox, receiver.url(), ordered=ordered)
+        mailbox.take([match(0)])
+        for attempt in range(1, 6):
+            with delivering(mailbox, clock):
+                failed(mailbox, attempt)
+                until(lambda n=attempt: mailbox.channel("hook").failures == n)  # type: ignore[misc]
+                if attempt < 5:
+                    assert mailbox.channel("hook").status == "active"
+                else:
+                    until(lambda: mailbox.channel("hook").status == "disabled")
+            clock.seconds += 6 * 86_400
+        mailbox.resume_channel("hook")
+        assert mailbox.channel("hook").failures == 0
+
+
 def test_a_date_that_no_calendar_has_is_no_time_to_wait_for(mailbox: Mailbox, clock: Clock) -> None:
     date = "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"
     with (

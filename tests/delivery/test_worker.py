@@ -81,6 +81,27 @@ def test_slow_paths_of_a_host_do_not_hold_up_its_good_one(mailbox: Mailbox) -> N
             go.set()
 
 
+def test_receivers_that_never_answer_do_not_hold_up_one_that_answers_slowly(
+    mailbox: Mailbox,
+) -> None:
+    """More of them than there are places in any lane, known as well as new."""
+
+    def answer(_: Request) -> Answer:
+        time.sleep(1.1)  # so long that it counts as slow
+        return 200, {}, b""
+
+    with trickling() as silent, Receiver(answer) as receiver:
+        hook(mailbox, "good", receiver.url(), subscription="good")
+        for n in range(150):
+            hook(mailbox, f"silent{n}", f"http://127.2.0.{n + 1}:{silent.port}/")
+        with delivering(mailbox, timeout=NEVER):
+            mailbox.take(matches(1))
+            until(lambda: silent.connections == 150)
+            mailbox.take(matches(5, "good"))
+            until(lambda: mailbox.channel("good").cursor == mailbox.last())
+        assert receiver.ids == [match(n, "good").id for n in range(5)]
+
+
 def test_a_hanging_file_holds_up_nobody(mailbox: Mailbox, tmp_path: Path) -> None:
     """Reading ends of pipes that nobody reads from: opening them never returns."""
     import os

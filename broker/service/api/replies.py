@@ -278,7 +278,8 @@ class ChannelReply(Reply):
     reason: str | None = Field(description="why it is not active")
     cursor: int = Field(description="all matches up to this number are done")
     delivered: int = Field(description="matches delivered so far")
-    attempts: int = Field(description="failures in a row")
+    attempts: int = Field(description="failures of its next match")
+    failures: int = Field(description="failures of its receiver in a row")
     next_try: Due
     last_error: str | None
     last_success: Time | None
