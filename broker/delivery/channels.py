@@ -263,9 +263,7 @@ def _done(db: sqlite3.Connection, done: Done) -> None:
     channel = done.channel
     well = ""
     if done.count:  # otherwise nothing was sent, so the receiver's failures stay
-        well = (
-            ", attempts = 0, failures = 0, next_try = 0, last_error = NULL, failing_since = NULL"
-        )
+        well = ", attempts = 0, failures = 0, next_try = 0, last_error = NULL, failing_since = NULL"
         db.execute(
             "UPDATE channel SET delivered = delivered + ?, last_success = ? WHERE number = ?",
             (done.count, done.at, channel.number),
@@ -293,9 +291,8 @@ def _failed(db: sqlite3.Connection, failed: Failed) -> bool:
     attempts = None if failed.again else 0 if passed else failed.attempts
     entered = db.execute(
         "UPDATE channel SET last_error = ?, failing_since = coalesce(failing_since, ?), "
-        "cursor = max(cursor, coalesce(?, cursor)), attempts = coalesce(?, attempts), next_try = ?, "
-        "failures = ? "
-        "WHERE number = ? AND generation = ?",
+        "cursor = max(cursor, coalesce(?, cursor)), attempts = coalesce(?, attempts), "
+        "next_try = ?, failures = ? WHERE number = ? AND generation = ?",
         (
             failed.reason,
             failed.at,

@@ -29,6 +29,10 @@ class FileSender:
     gives_up = False
     at_once = 1
 
+    def __init__(self, keep_out: Path | None = None) -> None:
+        self._keep_out = keep_out
+        """The directory in which no channel may write."""
+
     def batch(self, channel: Channel) -> int:
         return _BATCH
 
@@ -39,7 +43,9 @@ class FileSender:
         found = target("file", channel.settings)
         assert isinstance(found, FileTarget)
         try:
-            return await beside(lambda: write(found, channel.state, matches), f"to {found.path}")
+            return await beside(
+                lambda: write(found, channel.state, matches, self._keep_out), f"to {found.path}"
+            )
         except OSError as error:
             return Sent(f"{found.path}: {error.strerror or error}")
 
@@ -50,18 +56,23 @@ class FileSender:
         assert isinstance(found, FileTarget)
         try:
             if found.path != "-":
-                await beside(lambda: at_end(Path(found.path)), f"to {found.path}")
+                await beside(lambda: at_end(Path(found.path), self._keep_out), f"to {found.path}")
         except OSError as error:
             return Sent(f"{found.path}: {error.strerror or error}")
         return Sent()
 
 
-def write(file: FileTarget, state: Mapping[str, Any], matches: Sequence[Delivered]) -> Sent:
+def write(
+    file: FileTarget,
+    state: Mapping[str, Any],
+    matches: Sequence[Delivered],
+    keep_out: Path | None = None,
+) -> Sent:
     """Append matches, as many as the file may hold; raises OSError. `state` says where ours end."""
     lines = [formatted(file.format, delivered) for delivered in matches]
     if file.path == "-":
         return _to_standard_output(lines)
-    count, after = append(Path(file.path), lines, state, file.rotate_bytes, file.keep)
+    count, after = append(Path(file.path), lines, state, file.rotate_bytes, file.keep, keep_out)
     return Sent(state=after, count=count)
 
 

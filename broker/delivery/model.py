@@ -46,9 +46,10 @@ class Channel:
 
     All of them up to number `cursor` are done. `attempts`, `next_try`, `failures` and
     `failing_since` describe the current failure of the receiver: `attempts` are those of the next
-    match, `failures` all in a row, where attempts at the same time are one. A channel that is `draining` (not 0) delivers up to that
-    number and is then removed. `number` changes when a channel is replaced, `generation` when it is
-    reset, `version` with each change by a user; `state` belongs to the kind of channel.
+    match, `failures` all in a row, where attempts at the same time are one. A channel that is
+    `draining` (not 0) delivers up to that number and is then removed. `number` changes when a
+    channel is replaced, `generation` when it is reset, `version` with each change by a user;
+    `state` belongs to the kind of channel.
     """
 
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 Tls = Literal["none", "starttls", "ssl"]
@@ -35,12 +36,14 @@ class DeliverySettings:
     given up. Each is stretched at random by up to `jitter` of itself. A channel that has had
     nothing but failures for `disable_after`, at least five in a row, is disabled.
 
-    `in_flight` requests at a time go out to all webhooks, `per_host` to one host.
+    Channels write no file in `keep_out`. `in_flight` requests at a time go out to all webhooks,
+    `per_host` to one host.
     Retention: what is delivered goes after `delivered`; what is not becomes a dead letter after
     `undelivered` (None: never); dead letters go after `dead`; `max_bytes` bounds the whole file.
     """
 
     allow_private: bool = False
+    keep_out: Path | None = None
     timeout: float = 20.0
     schedule: tuple[float, ...] = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
     jitter: float = 0.1

@@ -142,7 +142,7 @@ class DeliveryWorker:
         webhooks = WebhookSender(self._settings, self._clock)
         self._senders: dict[str, Sender] = {
             "webhook": webhooks,
-            "file": FileSender(),
+            "file": FileSender(self._settings.keep_out),
             "mail": MailSender(self._settings.smtp, self._clock),
         }
         self._reports = Reports(self._mailbox, self._event_caused, self._log_trouble)

@@ -23,6 +23,7 @@ def delivery_settings(settings: Settings) -> DeliverySettings:
         )
     return DeliverySettings(
         allow_private=delivery.allow_private,
+        keep_out=settings.state,
         timeout=delivery.timeout / _SECOND,
         schedule=tuple(wait / _SECOND for wait in delivery.schedule),
         smtp=smtp,

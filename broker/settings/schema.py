@@ -211,8 +211,8 @@ class Feeds(Section):
     """time between two fetches of a feed; by default 15 minutes, and more for feeds that bring
     little or ask for more"""
     allow_private: bool = False
-    """whether feeds may be on this machine and in its network: those of `urls` and `opml`, and those
-    that a client adds with `allow_private`"""
+    """whether feeds may be on this machine and in its network: those of `urls` and `opml`, and
+    those that a client adds with `allow_private`"""
     websub: str | None = Field(default=None, pattern="^https?://[^/]")
     """address under which WebSub hubs reach `websub_listen`; no hub is asked unless it is set"""
     websub_listen: str = Field(default="127.0.0.1:8087", pattern=r"^\S+:\d{1,5}$")

@@ -259,6 +259,48 @@ with Mailbox(sys.argv[1]) as mailbox:
     assert [json.loads(line)["n"] for line in result.stdout.splitlines()] == [*range(1, 21)]
 
 
+def test_no_way_leads_into_the_state(mailbox: Mailbox, tmp_path: Path) -> None:
+    """Neither a directory nor a file that has become a link since the channel was made, nor another
+    name of a file of the state."""
+    state, free = tmp_path / "state", tmp_path / "free"
+    (state / "below").mkdir(parents=True)
+    kept = state / "kept.sqlite"
+    kept.write_bytes(b"kept\n")
+    free.mkdir()
+    os.link(kept, free / "other-name")
+    (state / "token").write_bytes(b"kept\n")
+    (free / "link").symlink_to(state / "token")
+    (free / "dangling").symlink_to(state / "newer")
+    (free / "folder").symlink_to(state)
+    (free / "deep").symlink_to(state / "below")
+    said = {
+        "other-name": "in the state directory",
+        "link": "it is a link",
+        "dangling": "it is a link",
+        "folder/kept.sqlite": "in the state directory",
+        "folder/new": "in the state directory",
+        "deep/new": "in the state directory",
+        "deep/../newest": "in the state directory",
+    }
+    with delivering(mailbox, keep_out=state):
+        for number, name in enumerate(said):
+            path = str(free / name)
+            rotating = {"path": path, "rotate_bytes": 1}
+            mailbox.put_channel(f"c{number}", "file", settings=rotating)
+        mailbox.put_channel("good", "file", settings={"path": str(free / "out")})
+        mailbox.take([match(0), match(1)])
+        until(at(mailbox, "good", 2))
+        for number, reason in enumerate(said.values()):
+            channel = f"c{number}"
+            until(lambda name=channel: mailbox.channel(name).last_error)  # type: ignore[misc]
+            assert reason in (mailbox.channel(channel).last_error or "")
+            assert mailbox.channel(channel).cursor == 0
+    assert kept.read_bytes() == (state / "token").read_bytes() == b"kept\n"
+    assert sorted(each.name for each in state.iterdir()) == ["below", "kept.sqlite", "token"]
+    assert list((state / "below").iterdir()) == []
+    assert numbered(free / "out") == [1, 2]
+
+
 def test_two_channels_do_not_share_a_file(mailbox: Mailbox, tmp_path: Path) -> None:
     mailbox.put_channel("one", "file", settings={"path": str(tmp_path / "out")})
     with pytest.raises(ValueError, match="one writes to"):

@@ -49,6 +49,8 @@ def channel_spec(state: Path, body: ChannelBody | OwnChannelBody, name: str | No
             target = Path(path).resolve()
         except (OSError, RuntimeError) as error:  # RuntimeError: a cycle of links
             raise Invalid(f"{path}: no file can be there ({error})", "settings.path") from None
+        if Path(path).is_symlink():
+            raise Invalid(f"{path} is a link: give the path that it leads to", "settings.path")
         if target.is_relative_to(state.resolve()):
             raise Invalid(
                 f"{path} is in the state directory, where only the service writes", "settings.path"
