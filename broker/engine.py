@@ -66,6 +66,8 @@ from broker.state.outbox import Outbox
 from broker.state.progress import Progress
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
+from broker.statistics.outline_table import OutlineTable
+from broker.statistics.streams import StreamCatalogue
 from broker.stopwatch import Stopwatch
 from broker.subscriptions.limits import Limits
 from broker.subscriptions.listing import Listing
@@ -148,6 +150,7 @@ class Engine:
         self.joiner = Joiner(relations, self.catalog, self.budget, self._memory)
         self.letter_table = DeadLetters(store)
         self.outbox = Outbox(store, relations)
+        self.outlines = OutlineTable(store)
         self.contents = Contents(relations)
         self._plans = Plans()
         self.admission = Admission(
@@ -166,8 +169,15 @@ class Engine:
             self.standings, self.catalog, self.limits, self.budget, self.contents
         )
         self.retention = Retention(
-            store, relations, self.catalog, self.joiner, self.admission, self.standings
+            store,
+            relations,
+            self.catalog,
+            self.joiner,
+            self.admission,
+            self.standings,
+            self.outlines,
         )
+        self.streams = StreamCatalogue(store)
         self._batches = 0
         self._ticked = steady()
 
@@ -457,7 +467,7 @@ class Engine:
             self.relations.delete(revised)
         elif arrivals.texts:
             self.contents.add(documents, [arrivals.texts[a.position] for a in run])
-        self.relations.insert(documents, rows)
+        self.relations.insert(documents, rows, self._outlines(run, arrivals))
         self.clock.lap("store")
         if revised:
             self.joiner.replace(revised, rows)
@@ -474,6 +484,13 @@ class Engine:
             }
             self.standings.note((d, seen[d.doc]) for d in documents if d.doc in seen)
         return self._evaluate(documents, rows, now, seen)
+
+    def _outlines(self, run: list[Admitted], arrivals: Arrivals) -> list[int]:
+        """The outlines of a run's documents, in order of `stored_documents`."""
+        last = {a.document.doc: a for a in run}.values()
+        return self.outlines.keep(
+            [(arrivals.outlines[a.position], a.document.source) for a in last]
+        )
 
     def _evaluate(
         self,

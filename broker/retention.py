@@ -22,6 +22,7 @@ from broker.query.catalog import Catalog
 from broker.standing.standings import Standings
 from broker.state.relations import MatchRelations
 from broker.state.store import Store
+from broker.statistics.outline_table import OutlineTable
 
 
 class Retained(NamedTuple):
@@ -42,6 +43,7 @@ class Retention:
         joiner: Joiner,
         admission: Admission,
         standings: Standings,
+        outlines: OutlineTable,
     ) -> None:
         self.store = store
         self.relations = relations
@@ -49,6 +51,7 @@ class Retention:
         self.joiner = joiner
         self.admission = admission
         self.standings = standings
+        self.outlines = outlines
         self._natural = -UNBOUNDED
         self._expired = -UNBOUNDED
 
@@ -84,7 +87,9 @@ class Retention:
             postings = self.joiner.postings
             postings.remove([d for d, record in postings.records.items() if record.end < horizon])
         self.standings.expire(horizon)
-        return self.relations.expire(horizon)
+        expired = self.relations.expire(horizon)
+        self.outlines.release()
+        return expired
 
     def forget(self, seen: int, keep: int) -> int:
         """Delete the identities of expired documents that ended more than `keep` before `seen`;

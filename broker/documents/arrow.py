@@ -1,7 +1,7 @@
 """The Arrow form of documents and witnesses, in which sources, stage 1 and stage 2 exchange them.
 
 A source yields `DOCUMENTS`, one row per document. Stage 1, on whatever machine, adds the witness
-columns (`WITNESSED`). Stage 2 takes the rows as `Arrivals`.
+columns (`WITNESSED`), and the outline of each document. Stage 2 takes the rows as `Arrivals`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from feeds.rows import DOCUMENTS, DocumentRow
+from xscl.stage1.outlines import Outline
 from xscl.stage1.witness import WIDTH, Witness
 
 _ROW_TYPES = {
@@ -28,10 +29,17 @@ _ROW_TYPES = {
     "num": pa.float64(),
 }
 
+_OUTLINE_TYPES = {"outline": pa.uint64(), "paths": pa.list_(pa.string())}
+
 WITNESSED = pa.schema(
-    [*DOCUMENTS, *(pa.field(name, pa.list_(kind)) for name, kind in _ROW_TYPES.items())]
+    [
+        *DOCUMENTS,
+        *(pa.field(name, pa.list_(kind)) for name, kind in _ROW_TYPES.items()),
+        *map(pa.field, _OUTLINE_TYPES, _OUTLINE_TYPES.values()),
+    ]
 )
-"""DOCUMENTS with the rows of each document's witness, as lists of equal length."""
+"""DOCUMENTS with the rows of each document's witness, as lists of equal length, and the number of
+its outline; the first document of a batch with an outline has its `paths`."""
 
 ROWS = pa.schema(
     [pa.field("position", pa.int64()), *map(pa.field, _ROW_TYPES, _ROW_TYPES.values())]
@@ -43,12 +51,13 @@ class Arrivals(NamedTuple):
     """Documents in order of arrival, and their witness rows (schema `ROWS`).
 
     `texts` are the string values of nodes that stage 1 has made, for each document, where it ran in
-    this process.
+    this process. `outlines` are those of the documents, None for one that is not well-formed.
     """
 
     documents: list[DocumentRow]
     rows: pa.Table
     texts: Sequence[dict[int, str]] = ()
+    outlines: Sequence[Outline | None] = ()
 
 
 def witnessed(documents: pa.RecordBatch, witnesses: Sequence[Witness]) -> pa.RecordBatch:
@@ -56,7 +65,28 @@ def witnessed(documents: pa.RecordBatch, witnesses: Sequence[Witness]) -> pa.Rec
     sizes = [len(w) for w in witnesses]
     ends = pa.array(accumulate(sizes, initial=0), pa.int32())
     lists = [pa.ListArray.from_arrays(ends, flat) for flat in _flat_columns(witnesses)]
-    return pa.RecordBatch.from_arrays([*documents.columns, *lists], schema=WITNESSED)
+    outlines = _outline_columns([w.outline for w in witnesses])
+    return pa.RecordBatch.from_arrays([*documents.columns, *lists, *outlines], schema=WITNESSED)
+
+
+def _outline_columns(outlines: Sequence[Outline | None]) -> list[pa.Array]:
+    """A column for each of `_OUTLINE_TYPES`."""
+    ids = [None if outline is None else outline.id for outline in outlines]
+    new = dict(zip(reversed(ids), reversed(outlines), strict=True))
+    paths = [None if id is None or (o := new.pop(id, None)) is None else [*o.paths] for id in ids]
+    return [
+        pa.array(column, kind)
+        for column, kind in zip((ids, paths), _OUTLINE_TYPES.values(), strict=True)
+    ]
+
+
+def _outlines(table: pa.Table) -> list[Outline | None]:
+    """The outlines in a table of schema WITNESSED."""
+    ids, first = (table.column(name) for name in _OUTLINE_TYPES)
+    there = pc.is_valid(first)
+    pairs = zip(ids.filter(there).to_pylist(), first.filter(there).to_pylist(), strict=True)
+    known = {id: Outline(id, (*paths,)) for id, paths in pairs}
+    return [known.get(id) for id in ids.to_pylist()]
 
 
 def arrivals_from_table(table: pa.Table) -> Arrivals:
@@ -72,7 +102,8 @@ def arrivals_from_table(table: pa.Table) -> Arrivals:
         if not columns:
             columns.append(pc.list_parent_indices(lists).cast(pa.int64()))
         columns.append(lists.flatten().cast(kind))
-    return Arrivals(documents, pa.Table.from_arrays(columns, schema=ROWS))
+    rows = pa.Table.from_arrays(columns, schema=ROWS)
+    return Arrivals(documents, rows, outlines=_outlines(table))
 
 
 def rows_from_witnesses(witnesses: Sequence[Witness]) -> pa.Table:

@@ -60,7 +60,8 @@ def arrivals(matcher: Matcher, rows: Sequence[DocumentRow]) -> Arrivals:
         row if row.error is error else row._replace(error=error)
         for row, error in zip(rows, found.errors, strict=True)
     ]
-    return Arrivals(documents, found.table(), [each.texts for each in found.each])
+    texts, outlines = [each.texts for each in found.each], [each.outline for each in found.each]
+    return Arrivals(documents, found.table(), texts, outlines)
 
 
 def stage1(spec: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-VERSION = 8
+VERSION = 9
 
 META = "CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT)"
 
@@ -27,7 +27,8 @@ CREATE TABLE IF NOT EXISTS limits (number BIGINT, matches BIGINT, period BIGINT)
 CREATE TABLE IF NOT EXISTS variables (id INTEGER, definition VARCHAR);
 CREATE TABLE IF NOT EXISTS documents (
     doc BIGINT, base BIGINT, key UBIGINT, source VARCHAR, id VARCHAR, streams VARCHAR[],
-    "start" BIGINT, "end" BIGINT, dated BOOLEAN, xml BLOB);
+    "start" BIGINT, "end" BIGINT, dated BOOLEAN, xml BLOB, outline UBIGINT);
+CREATE TABLE IF NOT EXISTS outlines (id UBIGINT, source VARCHAR, paths VARCHAR[]);
 CREATE TABLE IF NOT EXISTS versions (doc BIGINT, version BIGINT);
 CREATE TABLE IF NOT EXISTS rl (
     doc BIGINT, base BIGINT, "start" BIGINT, "end" BIGINT, var1 INTEGER, var2 INTEGER,
@@ -49,7 +50,8 @@ CREATE TABLE IF NOT EXISTS pattern_rows (
 CREATE TABLE IF NOT EXISTS pattern_marks (number BIGINT, key VARCHAR, "end" BIGINT);
 CREATE TABLE IF NOT EXISTS pattern_late (doc BIGINT, "end" BIGINT, seen BIGINT);
 """
-"""The tables of this version. `versions` counts the revisions that flow as documents of
+"""The tables of this version. A document has the number of its `outline`, 0 if its label paths are
+not known, NULL once it has expired. `versions` counts the revisions that flow as documents of
 their own; a state written before there were any has none. A match in the outbox is that of all
 `queries` that share it, whose own have the `ids`; it has a `result`, or refers to `docs`. `kept`
 holds the bytes that these had for the matches with numbers below `before`, where the documents
@@ -172,6 +174,10 @@ INSERT INTO progress
 DELETE FROM meta WHERE key IN ('next_doc', 'highest_timestamp', 'position');
 """,
     8: "SELECT 1",
+    9: """
+ALTER TABLE documents ADD COLUMN outline UBIGINT;
+UPDATE documents SET outline = 0 WHERE xml IS NOT NULL;
+""",
 }
 """The migration to each version from the one before. Version 8 has more tables. Before version 3
 dead letters had neither streams nor a date; their retention counts from the day of the

@@ -1,4 +1,5 @@
-"""The match relations of the dissertation: the only module that reads and writes their tables.
+"""The match relations of the dissertation: the only module that reads and writes their tables; the
+counts of `broker/state/stream_counts.py` read the documents too.
 
     rl          the witness rows of all live documents (Rbin joined with the values of Rdoc)
     documents   the documents, their intervals and their bytes (RdocTS)
@@ -120,15 +121,23 @@ class MatchRelations:
 
     # -- documents come and go ---------------------------------------------------------------
 
-    def insert(self, documents: Sequence[StoredDocument], rows: pa.Table) -> None:
-        """Documents with their witness rows, which have the columns of `rl`."""
+    def insert(
+        self,
+        documents: Sequence[StoredDocument],
+        rows: pa.Table,
+        outlines: Sequence[int] | None = None,
+    ) -> None:
+        """Documents with their witness rows, which have the columns of `rl`, and the outlines of
+        the documents, see `broker/statistics`."""
         if documents:
             *columns, versions = zip(*documents, strict=True)
             arrays = [
                 pa.array(list(column), kind)
                 for column, kind in zip(columns, _COLUMNS.values(), strict=True)
             ]
-            self._sql.insert("documents", pa.RecordBatch.from_arrays(arrays, list(_COLUMNS)))
+            arrays.append(pa.array(outlines or [0] * len(documents), pa.uint64()))
+            names = [*_COLUMNS, "outline"]
+            self._sql.insert("documents", pa.RecordBatch.from_arrays(arrays, names))
             if any(versions):
                 self._insert_versions([d for d in documents if d.version])
         self.insert_rows(rows)
@@ -168,7 +177,8 @@ class MatchRelations:
         self._keep('"end" < ?', [horizon])
         self._sql.run('DELETE FROM rl WHERE "end" < ?', [horizon])
         return self._sql.count(
-            'UPDATE documents SET xml = NULL WHERE "end" < ? AND xml IS NOT NULL', [horizon]
+            'UPDATE documents SET xml = NULL, outline = NULL WHERE "end" < ? AND xml IS NOT NULL',
+            [horizon],
         )
 
     def forget(self, horizon: int) -> int:

@@ -128,7 +128,10 @@ class Store(Statements):
         with self.transaction():
             # DuckDB takes 10 ms to list the tables of a database for the first time.
             self.connection.execute(META)
-            found = self.number("version", VERSION)
+            stored = self.number("version", 0)
+            if stored == VERSION:
+                return  # and write nothing: what was not yet read may be damaged
+            found = stored or VERSION
             if found > VERSION:
                 raise StateError(
                     f"{self.directory}: this state has version {found}, and this program reads up"

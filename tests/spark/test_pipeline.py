@@ -20,6 +20,7 @@ from broker.shared_match import SharedMatch
 from broker.spark.pipeline import STAGES, run_pipeline
 from broker.spark.sources import json_source, union, xml_source
 from tests.spark.conftest import PAIR, Running, blog, book
+from tests.statistics.test_streams import agree
 
 
 def test_a_directory_of_xml_files(running: Running, folder: Path) -> None:
@@ -33,6 +34,8 @@ def test_a_directory_of_xml_files(running: Running, folder: Path) -> None:
     assert len(running.matches) == 11
     assert len({m.id for m in running.matches}) == 11
     assert running.stored()["03-blog.xml"] == 3_603
+    assert running.broker.engine.streams.paths("S")["/book/title"] == 12
+    agree(running.broker)
     (place,) = running.reasons()
     assert place == f"{folder}/07-blog.xml"
     assert "not well-formed" in running.reasons()[place]

@@ -9,8 +9,7 @@ finds its node again when a match is published.
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import count, islice
+from itertools import islice
 
 import xxhash
 from lxml import etree
@@ -89,13 +88,6 @@ def text_children(element: etree._Element) -> list[str]:
     texts = [element.text] if element.text else []
     texts.extend(child.tail for child in element if child.tail)
     return texts
-
-
-def count_below(element: etree._Element) -> int:
-    """The number of elements, comments and processing instructions below an element."""
-    numbers = count()
-    deque(zip(element.iterdescendants(), numbers, strict=False), maxlen=0)
-    return next(numbers)
 
 
 def node_element(root: etree._Element, node: int) -> etree._Element:

@@ -20,6 +20,7 @@ from xscl.normal import ir
 from xscl.stage1.constants import Atom, Check, ConstantIndex, Subject, atom_of
 from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
+from xscl.stage1.outlines import Outlines
 from xscl.stage1.tree import forget_tree
 from xscl.stage1.walk import Standing, Walk
 from xscl.stage1.witness import Edge, Witness
@@ -31,6 +32,7 @@ class Matcher:
     def __init__(self, edges: Iterable[Edge] = (), limit: int = 200_000) -> None:
         self.automaton = Automaton(limit)
         self.edges: dict[int, Entry] = {}
+        self.outlines = Outlines()
         self.standing: Standing = {}
         """Cached positions of var1 on label paths, for groups that are not fixed; `Walk` fills it.
         """
@@ -107,6 +109,7 @@ class Matcher:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.automaton, self.edges, tests, indexes = state
+        self.outlines = Outlines()
         self.standing = {}
         self._tests = WeakValueDictionary(tests)
         self._indexes = WeakValueDictionary(indexes)
@@ -118,8 +121,11 @@ class Matcher:
         """The witness of one document that flows through `streams`."""
         witness = Witness()
         start = self.automaton.root(streams)
-        if start is not None:
-            Walk(self.automaton, self.standing, witness, start).document(root)
+        if start is None:
+            witness.outline = self.outlines.of(root)
+        else:
+            tags = Walk(self.automaton, self.standing, witness, start).document(root)
+            witness.outline = self.outlines.find(tags)
             forget_tree()
         return witness
 

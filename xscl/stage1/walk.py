@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from lxml import etree
 from xxhash import xxh3_64_intdigest
@@ -15,7 +14,6 @@ from xscl.stage1.document import (
     DOCUMENT_NODE,
     ELEMENT_BITS,
     TEXT_NODE,
-    count_below,
     string_value,
     text_children,
     value_code,
@@ -23,6 +21,7 @@ from xscl.stage1.document import (
 from xscl.stage1.filters import Value, as_text, text_of
 from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
+from xscl.stage1.outlines import Tags
 from xscl.stage1.positions import positions
 from xscl.stage1.states import StateSet
 from xscl.stage1.tree import Node, tree_of
@@ -42,6 +41,17 @@ STANDING = 10_000
 
 Standing = dict[tuple[Group, tuple[str, ...]], tuple[int, ...]]
 """The positions of var1 among the open nodes, by its group and the labels of the nodes."""
+
+
+def _pass(every: Iterator[tuple[int, etree._Element]], left: int, tags: Tags) -> None:
+    """Pass over the children that are `left` of an element, and all below them."""
+    while left:
+        _, element = next(every)
+        tags.append(element.tag)
+        inner = len(element)
+        if inner:
+            tags.append(inner)
+        left += inner - 1
 
 
 class Walk:
@@ -74,8 +84,9 @@ class Walk:
         self.values: dict[tuple[ConstantIndex, int], Sequence[str | float]] = {}
         self.satisfied: dict[tuple[ConstantIndex, int], set[int]] = {}
 
-    def document(self, root: etree._Element) -> None:
-        """Witness all nodes. This loop runs for each element, so it calls no Python functions."""
+    def document(self, root: etree._Element) -> Tags:
+        """Witness all nodes, and return the tags of all elements. This loop runs for each element,
+        so it calls no Python functions."""
         opened = self.open
         _, _, above, left = opened[0]
         flat, digest = self.witness.flat, xxh3_64_intdigest
@@ -83,11 +94,15 @@ class Walk:
         every = enumerate(root.iter())
         # One iterator for all elements; a node ends when none of its children is `left`.
         known = above.children
+        tags: Tags = []
+        add = tags.append
         for index, element in every:
+            tag = element.tag
+            add(tag)
             try:
-                here = known[element.tag]
+                here = known[tag]
             except KeyError:
-                here = self.automaton.child(above, element.tag)
+                here = self.automaton.child(above, tag)
             inner = len(element)
             if not here.idle:
                 code = 0
@@ -103,15 +118,16 @@ class Walk:
                     self._leaves(here, element, index)
             left -= 1
             if inner:
+                add(inner)
                 if here.wants_below:
                     opened.append((index, element, above, left))
                     above, known, left = here, here.children, inner
                     continue
-                below = count_below(element)
-                next(islice(every, below, below), None)
+                _pass(every, inner, tags)
             while not left:
                 _, _, above, left = opened.pop()
                 known = above.children
+        return tags
 
     def _leaf(self, here: StateSet, label: str, text: str, number: int) -> None:
         """Witness an attribute or text of the element that is the last open node."""

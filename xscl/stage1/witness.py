@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from xscl.normal.treepattern import Definition
+from xscl.stage1.outlines import Outline
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,14 @@ class Witness:
     more than all the rest.
 
     `texts` are the string values that were made for codes anyway, by node2, so that whoever
-    publishes a match need not parse the document again.
+    publishes a match need not parse the document again. `outline` is that of the document.
     """
 
     flat: list[int] = field(default_factory=list)
     text: dict[int, str] = field(default_factory=dict)
     num: dict[int, float] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
+    outline: Outline | None = None
 
     def __len__(self) -> int:
         return len(self.flat) // WIDTH

@@ -1,0 +1,149 @@
+"""The catalogue of streams: which label paths their documents have, how often, with which values.
+
+In: the stored documents. Out: for each stream how many there are and since when, and for each label
+path how many documents have it, with a few values. Each call reads what is committed, over a
+connection of its own, so it may be used by any thread and no batch waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lxml import etree
+
+from broker.state.store import Store
+from broker.state.stream_counts import Sampled, StreamCount, StreamCounts
+from broker.statistics.values import PathValues, SampleValues, values_of
+from xscl.stage1.document import DocumentError, parse_document
+from xscl.stage1.outlines import REST
+
+SAMPLE = 1_000
+"""Documents of a stream whose values are read."""
+
+_BYTES = 32_000_000
+"""Bytes of documents whose values are read."""
+
+_DAY = 86_400 * 1_000_000
+
+
+class PathSeen(NamedTuple):
+    """A label path of a stream, such as `/item/title` or `/item/timestamp/@dated`, by local names.
+
+    `documents` have it: an exact count if `exact`, else estimated from a sample. `nodes` is how
+    many nodes such a document has there, on average; `distinct` how many values differ among the
+    `sampled` documents that have the path; `values` are the most frequent ones, each with its
+    number of documents in the sample. A path of elements that hold others has no values.
+    """
+
+    path: str
+    documents: int
+    exact: bool
+    nodes: float
+    sampled: int
+    distinct: int
+    values: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSeen:
+    """What is known of a stream. `first` and `last` are the times (microseconds) at which its
+    oldest and its newest stored document end, and `documents` is how many there are; nothing is
+    known of older ones. `known` of them count for `paths`: the others came before documents were
+    counted, or have label paths that were left out because there are too many. `cut` documents have
+    further paths that are not named."""
+
+    name: str
+    documents: int
+    known: int
+    first: int
+    last: int
+    sampled: int
+    cut: int
+    paths: tuple[PathSeen, ...]
+
+    @property
+    def per_day(self) -> float:
+        """Documents a day, by their own times."""
+        return per_day(self.documents, self.first, self.last)
+
+    def find(self, path: str) -> PathSeen | None:
+        """The label path of this text, None if no document has it."""
+        return next((each for each in self.paths if each.path == path), None)
+
+
+def per_day(documents: int, first: int, last: int) -> float:
+    """Documents a day, if so many came between two times (microseconds). Less than an hour is taken
+    for an hour: a burst says nothing about a day."""
+    return documents * _DAY / max(last - first, _DAY // 24)
+
+
+class StreamCatalogue:
+    """What is known of the streams of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def streams(self) -> list[StreamCount]:
+        """The streams that have stored documents, by name."""
+        with self._store.snapshot() as statements:
+            return StreamCounts(statements).streams()
+
+    def paths(self, stream: str) -> dict[str, int]:
+        """The label paths of elements, each with the exact number of documents that have it;
+        empty for a stream without documents."""
+        with self._store.snapshot() as statements:
+            found = StreamCounts(statements).paths(stream)
+        found.pop(REST, None)
+        return found
+
+    def stream(self, name: str, *, values: int = 3, sample: int = SAMPLE) -> StreamSeen | None:
+        """All that is known of a stream, None if it has no stored documents. At most `values`
+        values of each path, read from at most `sample` documents."""
+        with self._store.snapshot() as statements:
+            counts = StreamCounts(statements)
+            count = counts.stream(name)
+            if count is None:
+                return None
+            exact = counts.paths(name)
+            documents = counts.sample(name, sample)
+        cut = exact.pop(REST, 0)
+        found = values_of(parsed(documents))
+        paths = [_seen(path, n, True, found, values) for path, n in exact.items()]
+        whole = found.documents == count.documents and not found.left_out
+        for path in found.paths.keys() - exact.keys():
+            n = found.paths[path].documents
+            if not whole:
+                n = max(n, round(n * count.documents / max(1, found.documents)))
+            paths.append(_seen(path, n, whole, found, values))
+        paths.sort(key=lambda each: each.path)
+        return StreamSeen(*count, found.documents, cut, (*paths,))
+
+    def sample(self, stream: str, most: int = SAMPLE) -> list[Sampled]:
+        """Stored documents of a stream, chosen by the hash of their identity."""
+        with self._store.snapshot() as statements:
+            return StreamCounts(statements).sample(stream, most)
+
+
+_NOTHING = PathValues()
+
+
+def _seen(path: str, documents: int, exact: bool, found: SampleValues, most: int) -> PathSeen:
+    values = found.paths.get(path, _NOTHING)
+    nodes = values.nodes / values.documents if values.documents else 1.0
+    frequent = (*values.frequent(most),)
+    return PathSeen(path, documents, exact, nodes, values.documents, len(values.docs), frequent)
+
+
+def parsed(documents: list[Sampled]) -> Iterator[tuple[int, etree._Element]]:
+    """The documents of a sample, parsed, each with its number; until there are too many bytes."""
+    left = _BYTES
+    for document in documents:
+        left -= len(document.xml)
+        if left < 0:
+            return
+        try:
+            yield document.doc, parse_document(document.xml)
+        except DocumentError:  # stored by a program that parsed it differently
+            continue
