@@ -16,6 +16,9 @@ Tuples = frozenset[tuple[str, ...]] | None
 AT_ONCE = -(2**62)
 """The `due` of what waits for nothing."""
 
+NEVER = 2**62
+"""The `due` where nothing waits."""
+
 
 def due_from(time: int) -> int:
     """Decided when the watermark is at this time, or beyond."""

@@ -14,6 +14,7 @@ from itertools import count
 
 from broker.pattern.absences import Absences
 from broker.pattern.instances import (
+    NEVER,
     Arrived,
     Instance,
     Part,
@@ -389,6 +390,10 @@ class RunsRunner:
         return filled
 
     # -- time ----------------------------------------------------------------------------------
+
+    def due(self) -> int:
+        found = due_from(self._ready[0][0]) if self._ready else NEVER
+        return min(found, self._waiting[0][0]) if self._waiting else found
 
     def expire(self, horizon: int) -> None:
         self._absences.expire(horizon)

@@ -22,6 +22,11 @@ class Source(Protocol):
         """The instances that have become known, with these new rows and this watermark."""
         ...
 
+    def due(self) -> int:
+        """Twice the watermark at which something may be decided without a new row, or less; NEVER
+        if nothing waits. Until then `advance` gives nothing without rows."""
+        ...
+
     def expire(self, horizon: int) -> None: ...
     def waiting(self) -> Iterator[tuple[int, Instance]]:
         """What is not decided yet, each with its `due`."""

@@ -283,6 +283,12 @@ class _Soonest:
             return last is not None and watermark > last
         return watermark > seeker.soonest_end and len(seeker.told) == len(seeker.soonest)
 
+    def due(self) -> int:
+        sources = [self._left] if self._right is None else [self._left, self._right]
+        sources += [seeker.own for seeker in self._seekers if seeker.own is not None]
+        found = min([source.due() for source in sources])
+        return min(found, self._due[0][0]) if self._due else found
+
     def expire(self, horizon: int) -> None:
         self._left.expire(horizon)
         if self._right is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from broker.pattern.instances import Arrived, Instance, of_row
+from broker.pattern.instances import NEVER, Arrived, Instance, of_row
 from broker.pattern.plan import RUNS, Fold, Judged, Leaf, Next, Plan, Single
 from broker.pattern.runs import RunsRunner
 from broker.pattern.setting import Setting, Source
@@ -27,6 +27,9 @@ class Rows:
         if not leaf.conjuncts:
             return found
         return [each for each in found if all(c.holds(_scope(each)) for c in leaf.conjuncts)]
+
+    def due(self) -> int:
+        return NEVER
 
     def expire(self, horizon: int) -> None:
         pass

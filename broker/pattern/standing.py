@@ -233,16 +233,22 @@ class Standing:
 
     # -- time ----------------------------------------------------------------------------------
 
-    def expire(self) -> None:
-        """Drop what no match can contain any more."""
+    def due(self) -> int:
+        """Twice the watermark at which something may be decided without a new row, or less; NEVER
+        if nothing waits. Until then `advance` gives nothing without rows."""
+        found = self._source.due()
+        return min(found, self._ready[0][0]) if self._ready else found
+
+    def expire(self, watermark: int | None) -> None:
+        """Drop what no match can contain any more; nothing is `due` before this watermark."""
         kept = self.plan.kept
-        if kept is None or self.watermark is None:
+        if kept is None or watermark is None:
             return
-        horizon = self.watermark - kept
+        horizon = watermark - kept
         self._source.expire(horizon)
         self._seen = {key: end for key, end in self._seen.items() if end >= horizon}
         if self._over is not None and self._over.window.microseconds is not None:
-            past = self.watermark - self._over.window.microseconds
+            past = watermark - self._over.window.microseconds
             for key, found in [*self._past.items()]:
                 del found[: bisect_left(found, past, key=_end)]
                 if not found:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.pattern.instances import AT_ONCE, Instance, due_beyond, due_from
+from broker.pattern.instances import AT_ONCE, NEVER, Instance, due_beyond, due_from
 from broker.pattern.plan import (
     Absence,
     Group,
@@ -57,11 +57,11 @@ class Timing:
     free: bool = False
     whole: bool = False
     due: int = field(default=AT_ONCE, init=False)
-    soonest: int = field(default=2**62, init=False)
+    soonest: int = field(default=NEVER, init=False)
 
     def span(self) -> Span | None:
         """The interval of the choice; None where an order or a window does not hold."""
-        self.due, self.soonest = AT_ONCE, 2**62
+        self.due, self.soonest = AT_ONCE, NEVER
         try:
             span = self._tree(self.variant.tree, self.within)
         except Violated:

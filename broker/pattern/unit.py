@@ -17,6 +17,7 @@ from broker.pattern.absences import Absences, sides
 from broker.pattern.groups import Filling, alone, combinations, longest
 from broker.pattern.instances import (
     AT_ONCE,
+    NEVER,
     Arrived,
     Instance,
     Part,
@@ -99,6 +100,7 @@ class UnitRunner:
         self._open: list[Candidate] = []
         """Choices to which groups that are free may add elements."""
         self._alone = [] if setting.free else [v for v in unit.variants if v.alone]
+        self._alone_due = NEVER
         self._told: set[tuple[int, ...]] = set()
         self._prepare()
 
@@ -189,6 +191,7 @@ class UnitRunner:
             self._pools[item].add(new)
         if self.setting.free and self._groups:
             self._combine(opened, elements, watermark, found)
+        self._alone_due = NEVER
         for variant in self._alone:
             found += self._settle_alone(variant, watermark)
         found += self._settle(watermark)
@@ -369,7 +372,7 @@ class UnitRunner:
         """Adds what a candidate is decided to be; returns when it has to be looked at again."""
         variant = candidate.variant
         number = self._number_of(variant)
-        last, again = AT_ONCE, 2**62
+        last, again = AT_ONCE, NEVER
         for filling in self._fillings(candidate):
             self.setting.spend()
             timing = Timing(variant, self.unit.within, candidate.chosen, filling.filled)
@@ -427,10 +430,12 @@ class UnitRunner:
     def _settle_alone(self, variant: Variant, watermark: int | None) -> list[Instance]:
         found: list[Instance] = []
         for told, instance, stands in self._of_group_alone(variant):
-            if watermark is not None and instance.due <= 2 * watermark:
-                self._told.add(told)
-                if stands:
-                    found.append(instance)
+            if watermark is None or instance.due > 2 * watermark:
+                self._alone_due = min(self._alone_due, instance.due)
+                continue
+            self._told.add(told)
+            if stands:
+                found.append(instance)
         return found
 
     def _of_group_alone(self, variant: Variant) -> Iterator[tuple[tuple[int, ...], Instance, bool]]:
@@ -492,6 +497,13 @@ class UnitRunner:
         self._open += [each for each in opened if each.variant.groups]
 
     # -- time ----------------------------------------------------------------------------------
+
+    def due(self) -> int:
+        found = [self._alone_due]
+        found += [source.due() for source in self._sources.values()]
+        found += [runner.due() for runner, _ in self._groups.values()]
+        found += [heap[0][0] for heap in (self._waiting, self._finished) if heap]
+        return min(found)
 
     def expire(self, horizon: int) -> None:
         for item, source in self._sources.items():

@@ -236,8 +236,10 @@ class Catalog:
         """The event patterns by number; those in a FROM have negative ones."""
         self.taps: dict[int, set[str]] = {}
         """By canonical query the taps of event patterns that it finds documents for."""
-        self.changes = 0
-        """How often an event pattern came or went."""
+        self.changed: set[int] = set()
+        """The event patterns that came or went since somebody took note of it."""
+        self.changed_streams: set[str] = set()
+        """The streams whose publisher came or went since then, if there are event patterns."""
         self.read: Counter[str] = Counter()
         """How many canonical queries read each stream."""
         self._spans: Counter[int] = Counter()
@@ -280,14 +282,20 @@ class Catalog:
         self.subscriptions[subscription.id] = subscription
         if pattern is not None:
             self.patterns[number] = subscription
-            self.changes += 1
+            self.changed.add(number)
         elif compiled.id.startswith(TAP):
             self.taps.setdefault(canonical.number, set()).add(compiled.id)
         if compiled.publish is not None:
             self.published[compiled.publish] = subscription.id
+            self._note_stream(compiled.publish)
         if pattern is None:
             self.dirty.add(canonical.number)
         return subscription
+
+    def _note_stream(self, stream: str) -> None:
+        # A query in a FROM comes and goes with those around it.
+        if self.patterns and not stream.startswith("~"):
+            self.changed_streams.add(stream)
 
     def _alone(self, shape: Shape) -> Canonical:
         """The canonical query of an event pattern, which has no variables and is not shared."""
@@ -315,6 +323,7 @@ class Catalog:
                 self.remove(inner.id)
         if subscription.publish is not None:
             del self.published[subscription.publish]
+            self._note_stream(subscription.publish)
         span = subscription.reach
         self._spans[span] -= 1
         if not self._spans[span]:
@@ -323,7 +332,7 @@ class Catalog:
         canonical.leave(subscription)
         if subscription.pattern is not None:
             del self.patterns[subscription.number]
-            self.changes += 1
+            self.changed.add(subscription.number)
             del self.canonical[canonical.number]
             return subscription
         if id.startswith(TAP):

@@ -9,8 +9,9 @@ from broker.pattern.standing import Published
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
 from broker.results.matches import Result
+from broker.standing.live import Live
 from broker.standing.results import documents_of
-from broker.standing.standings import TRIES, Live, Standings
+from broker.standing.standings import TRIES, Standings
 from broker.subscriptions.limits import Limits
 from xscl.functions.texts import TextTooLong
 

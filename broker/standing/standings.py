@@ -1,28 +1,29 @@
 """All registered event patterns: candidates of their taps in, decided matches out.
 
-Everything in memory is made of the tables of event patterns and can be made again at any time:
-after a restart, after a transaction that failed, after a revision. A match is decided in the batch
-in which the watermark comes far enough, and enters the outbox in its transaction.
+A batch costs what arrives and what becomes due, however many patterns there are: rows go to the
+patterns of their tap, and a heap says which others have something to decide. Everything in memory
+is made of the tables of event patterns and can be made again at any time: after a restart, after a
+transaction that failed, after a revision. A match is decided in the batch in which the watermark
+comes far enough, and enters the outbox in its transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from broker.documents.watermark import Watermark
 from broker.join.candidates import Candidate, Found
 from broker.model import COUNTED, UNBOUNDED, Waiting
-from broker.pattern.instances import Row
+from broker.pattern.instances import NEVER, Row
 from broker.pattern.setting import TooMuch
 from broker.pattern.standing import Marks, Published, Standing
 from broker.query.catalog import Catalog, Subscription
-from broker.query.patterns import TAP, PatternQuery
+from broker.query.patterns import TAP
 from broker.results.contents import Contents
-from broker.standing.results import Maker
-from broker.standing.taps import TapReader
-from broker.standing.why import Why, look, time_of
+from broker.standing.live import Live, TapIndex
+from broker.standing.why import Why, look
 from broker.state.pattern_tables import Entry, PatternTables, TapRow
 from broker.state.relations import StoredDocument
 from broker.state.store import Store
@@ -30,20 +31,8 @@ from broker.state.store import Store
 TRIES = 100
 """Choices that a pattern may try for each document of a batch, in budgets of one document."""
 
-
-@dataclass(slots=True, eq=False)
-class Live:
-    """A pattern in memory. `places` are the places of its taps in the plan, by tap; `pending` are
-    rows that it has not seen. `renewing`: its rows have changed."""
-
-    subscription: Subscription
-    pattern: PatternQuery
-    entry: Entry
-    standing: Standing
-    maker: Maker
-    readers: Mapping[str, TapReader]
-    places: Mapping[str, Sequence[int]]
-    pending: dict[int, list[Row]] = field(default_factory=dict)
+Arrivals = dict[int, list[Row]]
+"""Rows of a pattern by the places of their taps."""
 
 
 class Standings:
@@ -65,11 +54,16 @@ class Standings:
         self._watermark = watermark
         self._budget = budget
         self._lateness_of = lateness_of or self.lateness
-        self._seen = -1
-        """The catalog's changes that are applied."""
         self._patterns: dict[int, Live] = {}
-        self._ordered: list[Live] = []
-        self._by_tap: dict[str, list[Live]] = {}
+        self._taps = TapIndex(catalog)
+        self._awake: dict[int, Live] = {}
+        """Those that have rows."""
+        self._touched: dict[int, Live] = {}
+        """Those with rows that they have not seen."""
+        self._dues: list[tuple[int, int]] = []
+        """The highest times at which patterns have something to decide, with their numbers; those
+        that are not a pattern's `due` any more do not count."""
+        self._depths: dict[str, int] = {}
         self._rows: list[TapRow] = []
         """Rows that are not stored yet."""
         self.settled = -UNBOUNDED
@@ -86,80 +80,108 @@ class Standings:
         """Prepare for a transaction; `highest` is the highest time before it."""
         if not self._loaded and not self:
             self._loaded = not self._tables.entries()
-        if self._loaded and self._seen == self._catalog.changes and not self._patterns:
+        changed = bool(self._catalog.changed or self._catalog.changed_streams)
+        if self._loaded and not changed and not self._patterns:
             return
         self._store.on_rollback(self._reset)
+        registered = None if highest <= -UNBOUNDED else highest
         if not self._loaded:
-            self._stored = self._tables.settled(highest)
-            self.settled = self._stored
-        if self._seen != self._catalog.changes or not self._loaded:
-            self._synchronize(highest)
+            self._stored = self.settled = self._tables.settled(highest)
+            self._load(registered)
+        elif changed:
+            self._synchronize(registered)
         self._loaded = True
 
     def _reset(self) -> None:
         """Forget everything, as the transaction failed that made it."""
         self._patterns.clear()
-        self._ordered.clear()
-        self._by_tap.clear()
+        self._taps = TapIndex(self._catalog)
+        self._awake.clear()
+        self._touched.clear()
+        self._dues.clear()
+        self._depths.clear()
         self._rows.clear()
-        self._seen, self._loaded = -1, False
+        self._loaded = False
 
-    def _synchronize(self, highest: int) -> None:
-        self._seen = self._catalog.changes
+    def _load(self, registered: int | None) -> None:
+        """Make all patterns of the tables."""
+        self._catalog.changed.clear()
+        self._catalog.changed_streams.clear()
         entries = {entry.number: entry for entry in self._tables.entries()}
         patterns = self._catalog.patterns
-        gone = {
-            number
-            for number, entry in entries.items()
-            if number not in patterns or patterns[number].first_doc != entry.first_doc
-        }
+        gone = [number for number, entry in entries.items() if not self._goes_on(entry)]
         if gone:
             self._tables.remove(gone)
             self._tables.keep_taps({tap for taps in self._catalog.taps.values() for tap in taps})
-        registered = None if highest <= -UNBOUNDED else highest
-        kept: dict[int, Live] = {}
-        for number, subscription in patterns.items():
+        for number in gone:
+            del entries[number]
+        self._register(patterns, entries, registered)
+        self._renew([*self._patterns.values()])
+
+    def _synchronize(self, registered: int | None) -> None:
+        """Make the patterns that have come, and drop those that have gone."""
+        changed, self._catalog.changed = self._catalog.changed, set()
+        self._depths.clear()
+        entries = {entry.number: entry for entry in self._tables.entries(changed)}
+        taps: set[str] = set()
+        for number in changed:
+            before = self._patterns.pop(number, None)
+            if before is not None:
+                taps.update(self._taps.remove(before))
+                self._awake.pop(number, None)
+                self._touched.pop(number, None)
+        gone = [number for number, entry in entries.items() if not self._goes_on(entry)]
+        self._tables.remove(gone)
+        for number in gone:
+            del entries[number]
+        fresh = [number for number in sorted(changed) if number in self._catalog.patterns]
+        if self._catalog.changed_streams:
+            self._catalog.changed_streams.clear()
+            self._reconsider()
+        self._register(fresh, entries, registered)
+        self._tables.delete_taps([tap for tap in taps if tap not in self._taps])
+        # No document has come yet to those that were not known.
+        self._renew([self._patterns[number] for number in fresh if number in entries])
+
+    def _goes_on(self, entry: Entry) -> bool:
+        """Whether a stored pattern is one of the catalog's, and has been since."""
+        subscription = self._catalog.patterns.get(entry.number)
+        return subscription is not None and subscription.first_doc == entry.first_doc
+
+    def _register(
+        self, numbers: Iterable[int], entries: Mapping[int, Entry], registered: int | None
+    ) -> None:
+        entered: list[Entry] = []
+        for number in numbers:
+            subscription = self._catalog.patterns[number]
             lateness = self._lateness_of(subscription)
             entry = entries.get(number)
-            if entry is None or number in gone:
+            if entry is None:
                 entry = Entry(number, subscription.first_doc, registered, lateness, None)
-                self._tables.enter([entry])
+                entered.append(entry)
             elif entry.lateness != lateness:
-                before = self.settled - entry.lateness
-                floor = before if entry.floor is None else max(before, entry.floor)
-                entry = entry._replace(lateness=lateness, floor=floor)
-                self._tables.enter([entry])
-            there = self._patterns.get(number)
-            if there is not None and there.subscription is subscription:
-                there.entry = entry
-                kept[number] = there
-            else:
-                kept[number] = self._registered(subscription, entry)
-        self._patterns = kept
-        self._by_tap = {}
-        for each in kept.values():
-            for tap in each.readers:
-                self._by_tap.setdefault(tap, []).append(each)
-        self._ordered = self._in_reading_order()
+                entry = self._decides_by(entry, lateness)
+                entered.append(entry)
+            made = self._patterns[number] = Live(subscription, entry)
+            self._taps.add(made)
+        self._tables.enter(entered)
 
-    def _registered(self, subscription: Subscription, entry: Entry) -> Live:
-        pattern = subscription.pattern
-        assert pattern is not None
-        places: dict[str, list[int]] = {}
-        readers: dict[str, TapReader] = {}
-        for place, tap in enumerate(pattern.taps):
-            name = tap.resolved.id
-            places.setdefault(name, []).append(place)
-            if name not in readers:
-                readers[name] = TapReader(tap, self._catalog.subscriptions[name])
-        marks = Marks(self._tables.marks(entry.number))
-        tries = TRIES * self._budget
-        standing = Standing(pattern.plan, entry.registered, tries, marks)
-        maker = Maker(subscription, pattern)
-        made = Live(subscription, pattern, entry, standing, maker, readers, places)
-        standing.watermark = self._at(entry, self.settled)
-        self._renew(made)
-        return made
+    def _decides_by(self, entry: Entry, lateness: int) -> Entry:
+        """An entry with another lateness: what is decided stays decided."""
+        before = self.settled - entry.lateness
+        floor = before if entry.floor is None else max(before, entry.floor)
+        return entry._replace(lateness=lateness, floor=floor)
+
+    def _reconsider(self) -> None:
+        """Change the lateness of patterns whose streams other queries publish now, or no more."""
+        entered: list[Entry] = []
+        for pattern in self._patterns.values():
+            lateness = self._lateness_of(pattern.subscription)
+            if pattern.entry.lateness != lateness:
+                pattern.entry = self._decides_by(pattern.entry, lateness)
+                entered.append(pattern.entry)
+                self._plan_ahead(pattern)
+        self._tables.enter(entered)
 
     def lateness(self, subscription: Subscription, inside: Collection[str] = ()) -> int:
         """By how much the watermark of a query is behind the highest time."""
@@ -182,33 +204,18 @@ class Standings:
             found += [self._watermark.allowed((stream,)) for stream in base]
         return max(found)
 
-    def _at(self, entry: Entry, highest: int) -> int | None:
-        """The watermark of a pattern."""
-        if highest <= -UNBOUNDED or entry.lateness >= UNBOUNDED:
-            return entry.floor
-        found = highest - entry.lateness
-        return found if entry.floor is None else max(found, entry.floor)
-
-    def _in_reading_order(self) -> list[Live]:
-        """Each pattern behind those whose results it reads."""
-        ordered: dict[int, Live] = {}
-        visited: set[str] = set()
-        catalog = self._catalog
-
-        def visit(subscription: Subscription) -> None:
-            if subscription.id in visited:
-                return
-            visited.add(subscription.id)
-            for stream in sorted(subscription.delivery.streams):
-                maker = catalog.published.get(stream)
-                if maker is not None:
-                    visit(catalog.subscriptions[maker])
-            if subscription.number in self._patterns:
-                ordered[subscription.number] = self._patterns[subscription.number]
-
-        for number in sorted(self._patterns):
-            visit(self._patterns[number].subscription)
-        return [*ordered.values()]
+    def _depth(self, subscription: Subscription) -> int:
+        """How many queries stand between its matches and documents that came in: a pattern decides
+        behind those whose results it reads."""
+        found = self._depths.get(subscription.id)
+        if found is None:
+            published = self._catalog.published
+            makers = [published.get(stream) for stream in subscription.delivery.streams]
+            inner = [self._catalog.subscriptions[maker] for maker in makers if maker is not None]
+            # A cycle through PUBLISH is refused when it is registered.
+            found = 1 + max(map(self._depth, inner)) if inner else 0
+            self._depths[subscription.id] = found
+        return found
 
     # -- documents -------------------------------------------------------------------------------
 
@@ -250,30 +257,26 @@ class Standings:
     ) -> None:
         matched = self._contents.of({doc for _, doc in found}, documents)
         for (name, doc), candidates in sorted(found.items()):
-            readers = self._by_tap.get(name)
-            if not readers:
+            if name not in self._taps:
                 continue
-            rows = readers[0].readers[name].rows(candidates, matched[doc])
+            tap = self._taps[name]
+            rows = tap.reader.rows(candidates, matched[doc])
             self._rows += rows
             for row in rows:
-                for pattern in readers:
-                    self._offer(pattern, row, seen.get(doc), pattern.pending)
+                for number, pattern in tap.patterns.items():
+                    if self._offer(pattern, row, seen.get(doc), pattern.pending):
+                        self._touched[number] = pattern
 
-    def _offer(
-        self, pattern: Live, row: TapRow, seen: int | None, pending: dict[int, list[Row]]
-    ) -> None:
+    def _offer(self, pattern: Live, row: TapRow, seen: int | None, pending: Arrivals) -> bool:
         """Hand a row to a pattern, unless it is too old for it. `seen` is the highest time when its
-        document came, None if that was not older, or is made of results."""
-        entry = pattern.entry
-        if row.base < entry.first_doc:
-            return
-        if row.base == row.doc and seen is not None:
-            watermark = self._at(entry, seen)
-            if watermark is not None and row.end < watermark:
-                return
-        own = pattern.readers[row.tap].row(row)
+        document came, None if that was not older."""
+        if not pattern.takes(row.base, row.end, seen if row.base == row.doc else None):
+            return False
+        pattern.newest = max(pattern.newest, row.end)
+        own = self._taps[row.tap].reader.row(row)
         for place in pattern.places[row.tap]:
             pending.setdefault(place, []).append(own)
+        return True
 
     def replace(self, found: Sequence[Found], documents: Sequence[StoredDocument]) -> None:
         """Replace the rows of documents that were revised: what is decided stays decided."""
@@ -285,10 +288,10 @@ class Standings:
         self._tables.delete_rows(docs)
         self.take([*found], documents, {})
         changed = {row.tap for row in before.symmetric_difference(self._rows)}
-        for pattern in self._ordered:
+        for pattern in self._touched.values():
             pattern.pending = {}
-            if not changed.isdisjoint(pattern.readers):
-                self._renew(pattern)
+        self._touched.clear()
+        self._renew([*self._taps.patterns_of(changed)])
 
     # -- deciding --------------------------------------------------------------------------------
 
@@ -296,33 +299,95 @@ class Standings:
         """What is decided now that the highest time is this, pattern by pattern, each behind those
         whose results it reads; None for one that has more to try than it may."""
         self.settled = max(self.settled, highest)
-        for pattern in self._ordered:
-            if pattern.subscription.number not in self._catalog.patterns:
-                continue
-            arrived, pattern.pending = pattern.pending, {}
-            watermark = self._at(pattern.entry, highest)
-            standing = pattern.standing
-            if not arrived and (watermark is None or watermark == standing.watermark):
+        ready: list[tuple[int, int]] = []
+        for number in self._due(highest):
+            heappush(ready, (self._depth(self._patterns[number].subscription), number))
+        while ready or self._touched:
+            # What one decides may be documents for others.
+            for number, pattern in self._touched.items():
+                heappush(ready, (self._depth(pattern.subscription), number))
+            self._touched.clear()
+            _, number = heappop(ready)
+            while ready and ready[0][1] == number:
+                heappop(ready)
+            pattern = self._patterns[number]
+            if number not in self._catalog.patterns:
+                pattern.pending = {}
                 continue
             try:
-                found = standing.advance(arrived, watermark)
+                found = self._advance(pattern, highest)
             except TooMuch:
                 yield pattern, None
                 continue
-            if standing.marks.news:
-                self._tables.mark(pattern.entry.number, [*standing.marks.news.items()])
-                standing.marks.news.clear()
             if found:
                 yield pattern, found
 
-    def _renew(self, pattern: Live) -> None:
-        """Make a pattern's state of its stored rows; see `Standing.again`."""
+    def _due(self, highest: int) -> set[int]:
+        """The patterns that have something to decide by this time."""
+        found: set[int] = set()
+        while self._dues and self._dues[0][0] <= highest:
+            due, number = heappop(self._dues)
+            pattern = self._patterns.get(number)
+            if pattern is not None and pattern.due == due:
+                found.add(number)
+        return found
+
+    def _advance(self, pattern: Live, highest: int) -> list[Published]:
+        """What a pattern decides by this time. Raises TooMuch."""
+        arrived, pattern.pending = pattern.pending, {}
+        standing = self._standing(pattern)
+        try:
+            found = standing.advance(arrived, pattern.watermark(highest))
+        finally:
+            self._plan_ahead(pattern)
+        if standing.marks.news:
+            self._tables.mark(pattern.entry.number, [*standing.marks.news.items()])
+            standing.marks.news.clear()
+        return found
+
+    def _plan_ahead(self, pattern: Live) -> None:
+        """Note when a pattern has something to decide without a new row."""
+        due = NEVER if pattern.standing is None else pattern.standing.due()
+        pattern.due = UNBOUNDED if due >= NEVER else pattern.highest(due)
+        if pattern.due < UNBOUNDED:
+            heappush(self._dues, (pattern.due, pattern.entry.number))
+
+    def _standing(self, pattern: Live) -> Standing:
+        if pattern.standing is None:
+            plan = pattern.pattern.plan
+            strategy = plan.query.strategy
+            chooses = strategy is not None and strategy.choosing is not None
+            marks = Marks(self._tables.marks(pattern.entry.number) if chooses else ())
+            tries = TRIES * self._budget
+            pattern.standing = Standing(plan, pattern.entry.registered, tries, marks)
+            self._awake[pattern.entry.number] = pattern
+        return pattern.standing
+
+    def _renew(self, patterns: Sequence[Live]) -> None:
+        """Make the state of patterns of their stored rows; see `Standing.again`."""
+        if not patterns:
+            return
         self.write()
-        pattern.pending = {}
-        arrived: dict[int, list[Row]] = {}
-        for row, seen in self._tables.rows(pattern.readers.keys(), pattern.entry.first_doc):
-            self._offer(pattern, row, seen, arrived)
-        pattern.standing.again(arrived)
+        own = None
+        if len(patterns) < len(self._patterns):
+            own = {tap for each in patterns for tap in each.taps}
+        first_doc = min([each.entry.first_doc for each in patterns])
+        arrived: dict[int, Arrivals] = {}
+        chosen = {each.entry.number: each for each in patterns}
+        for row, seen in self._tables.rows(own, first_doc):
+            if row.tap not in self._taps:
+                continue
+            for number, pattern in self._taps[row.tap].patterns.items():
+                if number in chosen:
+                    self._offer(pattern, row, seen, arrived.setdefault(number, {}))
+        for number, pattern in chosen.items():
+            pattern.pending = {}
+            rows = arrived.get(number)
+            if rows or pattern.standing is not None:
+                standing = self._standing(pattern)
+                standing.watermark = pattern.watermark(self.settled)
+                standing.again(rows or {})
+                self._plan_ahead(pattern)
 
     # -- the end of a batch ----------------------------------------------------------------------
 
@@ -342,11 +407,22 @@ class Standings:
 
     def expire(self, horizon: int) -> None:
         """Drop what is of documents that ended before a time, which are deleted."""
-        if self._patterns:
-            self.write()
-            self._tables.expire(horizon)
-            for pattern in self._patterns.values():
-                pattern.standing.expire()
+        if not self._patterns:
+            return
+        self.write()
+        self._tables.expire(horizon)
+        for number, pattern in [*self._awake.items()]:
+            assert pattern.standing is not None
+            watermark = pattern.watermark(self.settled)
+            pattern.standing.expire(watermark)
+            past = watermark is not None and pattern.newest < watermark - pattern.pattern.retention
+            if past and pattern.due >= UNBOUNDED:
+                # Nothing of it can be in a match any more.
+                pattern.standing = None
+                del self._awake[number]
+        if len(self._dues) > 2 * len(self._awake):
+            self._dues = [(p.due, n) for n, p in self._awake.items() if p.due < UNBOUNDED]
+            heapify(self._dues)
 
     # -- history ---------------------------------------------------------------------------------
 
@@ -384,12 +460,13 @@ class Standings:
         in a FROM counts for the query around it."""
         counts: dict[str, int] = {}
         soonest: dict[str, int] = {}
-        for pattern in self._ordered:
+        for _, pattern in sorted(self._awake.items()):
+            assert pattern.standing is not None
             dues = [due for due, _ in islice(pattern.standing.waiting(), COUNTED)]
             if dues:
                 owner = self._catalog.owner(pattern.subscription.id)
                 counts[owner] = min(COUNTED, counts.get(owner, 0) + len(dues))
-                highest = _highest_at(pattern.entry, min(dues))
+                highest = pattern.highest(min(dues))
                 soonest[owner] = min(soonest.get(owner, UNBOUNDED), highest)
         found = [
             Waiting(id, counts[id], None if soonest[id] >= UNBOUNDED else soonest[id])
@@ -405,14 +482,14 @@ class Standings:
         found: list[Why] = []
         pattern = self._patterns.get(subscription.number)
         if pattern is not None:
-            entry, standing = pattern.entry, pattern.standing
-            arrived: dict[int, list[Row]] = {}
-            for row, seen in self._tables.rows(pattern.readers.keys(), entry.first_doc):
+            entry = pattern.entry
+            arrived: Arrivals = {}
+            for row, seen in self._tables.rows(pattern.taps.keys(), entry.first_doc):
                 self._offer(pattern, row, seen, arrived)
             found.append(
                 look(
                     *(name, pattern.pattern.plan, entry.registered, entry.lateness),
-                    *(standing.watermark, arrived, TRIES * self._budget, COUNTED),
+                    *(pattern.watermark(self.settled), arrived, TRIES * self._budget, COUNTED),
                 )
             )
         for inner in subscription.shape.nested:
@@ -424,13 +501,9 @@ class Standings:
         """The highest time at which all that waits is decided, but for what waits for ever."""
         found = [
             highest
-            for pattern in self._ordered
+            for pattern in self._awake.values()
+            if pattern.standing is not None
             for due, _ in pattern.standing.waiting()
-            if (highest := _highest_at(pattern.entry, due)) < UNBOUNDED
+            if (highest := pattern.highest(due)) < UNBOUNDED
         ]
         return max(found, default=None)
-
-
-def _highest_at(entry: Entry, due: int) -> int:
-    """The highest time at which the watermark is that far; `due` is twice the watermark."""
-    return time_of(due, entry.lateness)

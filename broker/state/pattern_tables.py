@@ -59,6 +59,8 @@ _ROWS = pa.schema(
         ("texts", pa.list_(pa.list_(pa.string()))),
     ]
 )
+_ENTRIES = pa.schema([(name, pa.int64()) for name in Entry._fields])
+_LATE = pa.schema([(name, pa.int64()) for name in ("doc", "end", "seen")])
 _COLUMNS = ", ".join([f'r."{name}"' for name in TapRow._fields])
 
 
@@ -73,21 +75,38 @@ class PatternTables:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def entries(self) -> list[Entry]:
-        rows = self._store.rows(
-            'SELECT number, first_doc, registered, lateness, "floor" FROM patterns'
-        )
+    def entries(self, numbers: Collection[int] | None = None) -> list[Entry]:
+        """The patterns, or those of these numbers."""
+        columns = 'number, first_doc, registered, lateness, "floor"'
+        if numbers is None:
+            rows = self._store.rows(f"SELECT {columns} FROM patterns")
+        else:
+            condition = "number IN (SELECT unnest(?::BIGINT[]))"
+            rows = self._store.rows(
+                f"SELECT {columns} FROM patterns WHERE {condition}", [[*numbers]]
+            )
         return [Entry(*row) for row in rows]
 
     def enter(self, entries: Sequence[Entry]) -> None:
         """Add patterns, or change them."""
         self._store.delete("patterns", "number", [entry.number for entry in entries])
-        for entry in entries:
-            self._store.run("INSERT INTO patterns VALUES (?, ?, ?, ?, ?)", [*entry])
+        self._append("patterns", entries, _ENTRIES)
+
+    def _append(self, table: str, rows: Sequence[Sequence[Any]], schema: pa.Schema) -> None:
+        if rows:
+            columns = zip(*rows, strict=True)
+            self._store.insert(table, pa.table([*map(list, columns)], schema=schema))
 
     def remove(self, numbers: Collection[int]) -> None:
         self._store.delete("patterns", "number", [*numbers])
         self._store.delete("pattern_marks", "number", [*numbers])
+
+    def delete_taps(self, taps: Collection[str]) -> None:
+        """Delete the rows of taps."""
+        if taps:
+            self._store.run(
+                "DELETE FROM pattern_rows WHERE tap IN (SELECT unnest(?::VARCHAR[]))", [[*taps]]
+            )
 
     def keep_taps(self, taps: Collection[str]) -> None:
         """Delete the rows of all other taps."""
@@ -98,9 +117,7 @@ class PatternTables:
     # -- rows ----------------------------------------------------------------------------------
 
     def add_rows(self, rows: Sequence[TapRow]) -> None:
-        if rows:
-            columns = zip(*rows, strict=True)
-            self._store.insert("pattern_rows", pa.table([*map(list, columns)], schema=_ROWS))
+        self._append("pattern_rows", rows, _ROWS)
 
     def delete_rows(self, docs: Collection[int]) -> None:
         self._store.delete("pattern_rows", "doc", [*docs])
@@ -113,15 +130,16 @@ class PatternTables:
         )
         return {*map(_row, found)}
 
-    def rows(self, taps: Collection[str], first_doc: int) -> list[tuple[TapRow, int | None]]:
-        """The rows of taps, of documents made of none before `first_doc`, in order of arrival, each
-        with the highest time when its document came, None if that was not older."""
+    def rows(self, taps: Collection[str] | None, first_doc: int) -> list[tuple[TapRow, int | None]]:
+        """The rows of taps, or of all for None, of documents made of none before `first_doc`, in
+        order of arrival, each with the highest time when its document came, None if that was not
+        older."""
+        chosen = "" if taps is None else " AND r.tap IN (SELECT unnest(?::VARCHAR[]))"
         found = self._store.rows(
             f"SELECT {_COLUMNS}, l.seen FROM pattern_rows r"
-            " LEFT JOIN pattern_late l ON l.doc = r.doc"
-            " WHERE r.tap IN (SELECT unnest(?::VARCHAR[])) AND r.base >= ?"
+            f" LEFT JOIN pattern_late l ON l.doc = r.doc WHERE r.base >= ?{chosen}"
             " ORDER BY r.doc, r.node, r.nodes",
-            [[*taps], first_doc],
+            [first_doc] if taps is None else [first_doc, [*taps]],
         )
         return [(_row(values), seen) for *values, seen in found]
 
@@ -143,8 +161,7 @@ class PatternTables:
 
     def add_late(self, late: Sequence[tuple[int, int, int]]) -> None:
         """Documents that were older than others: their numbers and ends, and the highest time."""
-        for each in late:
-            self._store.run("INSERT INTO pattern_late VALUES (?, ?, ?)", [*each])
+        self._append("pattern_late", late, _LATE)
 
     def expire(self, horizon: int) -> None:
         """Delete what is of documents that ended before a time."""

@@ -1,0 +1,124 @@
+"""Registered patterns in memory, and which of them take the documents of a tap.
+
+A pattern that has seen no document yet is little more than its subscription: what matches it is
+made for its first row, as most of very many patterns wait for documents that never come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from broker.model import UNBOUNDED
+from broker.pattern.instances import Row
+from broker.pattern.standing import Standing
+from broker.query.catalog import Catalog, Subscription
+from broker.query.patterns import PatternQuery, TapQuery
+from broker.standing.results import Maker
+from broker.standing.taps import TapReader
+from broker.standing.why import time_of
+from broker.state.pattern_tables import Entry
+
+
+@dataclass(eq=False)
+class Live:
+    """A pattern in memory. `standing` is None while there are no rows of its documents. `pending`
+    are rows that it has not seen, by the places of their taps in the plan; `newest` is when the
+    last of its rows ends. It decides something without a new row at the highest time `due`."""
+
+    subscription: Subscription
+    entry: Entry
+    standing: Standing | None = None
+    pending: dict[int, list[Row]] = field(default_factory=dict)
+    newest: int = -UNBOUNDED
+    due: int = UNBOUNDED
+
+    @property
+    def pattern(self) -> PatternQuery:
+        pattern = self.subscription.pattern
+        assert pattern is not None
+        return pattern
+
+    @cached_property
+    def maker(self) -> Maker:
+        return Maker(self.subscription, self.pattern)
+
+    @cached_property
+    def places(self) -> Mapping[str, Sequence[int]]:
+        """The places of its taps in the plan, by tap."""
+        found: dict[str, list[int]] = {}
+        for place, tap in enumerate(self.pattern.taps):
+            found.setdefault(tap.resolved.id, []).append(place)
+        return found
+
+    @property
+    def taps(self) -> dict[str, TapQuery]:
+        return {tap.resolved.id: tap for tap in self.pattern.taps}
+
+    def watermark(self, highest: int) -> int | None:
+        """Its watermark where this is the highest time."""
+        entry = self.entry
+        if highest <= -UNBOUNDED or entry.lateness >= UNBOUNDED:
+            return entry.floor
+        found = highest - entry.lateness
+        return found if entry.floor is None else max(found, entry.floor)
+
+    def highest(self, due: int) -> int:
+        """The highest time at which twice its watermark is at `due`; UNBOUNDED for never."""
+        return time_of(due, self.entry.lateness)
+
+    def takes(self, base: int, end: int, seen: int | None) -> bool:
+        """Whether it takes a document that ends at this time, of which the oldest that it is made
+        of has the number `base`. `seen` is the highest time when it came, None if it was not older
+        than that, or is made of results."""
+        if base < self.entry.first_doc:
+            return False
+        watermark = None if seen is None else self.watermark(seen)
+        return watermark is None or end >= watermark
+
+
+@dataclass(slots=True, eq=False)
+class Tap:
+    """What reads the documents of a tap, and the patterns that take them, by number."""
+
+    reader: TapReader
+    patterns: dict[int, Live] = field(default_factory=dict)
+
+
+class TapIndex:
+    """The patterns by their taps."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._taps: dict[str, Tap] = {}
+
+    def __getitem__(self, name: str) -> Tap:
+        return self._taps[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._taps
+
+    def add(self, pattern: Live) -> None:
+        for name, query in pattern.taps.items():
+            tap = self._taps.get(name)
+            if tap is None:
+                reader = TapReader(query, self._catalog.subscriptions[name])
+                tap = self._taps[name] = Tap(reader)
+            tap.patterns[pattern.subscription.number] = pattern
+
+    def remove(self, pattern: Live) -> list[str]:
+        """Remove a pattern; the taps that no other one has."""
+        gone = []
+        for name in pattern.taps:
+            patterns = self._taps[name].patterns
+            del patterns[pattern.subscription.number]
+            if not patterns:
+                del self._taps[name]
+                gone.append(name)
+        return gone
+
+    def patterns_of(self, names: set[str]) -> Iterator[Live]:
+        """The patterns of any of these taps, each once."""
+        found = {n: p for name in names & self._taps.keys() for n, p in self[name].patterns.items()}
+        yield from (found[number] for number in sorted(found))
