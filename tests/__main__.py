@@ -3,6 +3,7 @@
     python -m tests [pytest arguments]            everything, in a few minutes
     python -m tests --quick [pytest arguments]    what is neither slow nor needs Spark or a browser
     python -m tests --long [NAME …] [--seed N]    for hours: random cases and kills; see tests/LONG.md
+    python -m tests --compiled [arguments]        with the modules compiled that can be; needs a C compiler
 
 One test: `python -m pytest tests/language/test_parser.py -k duration`.
 """
@@ -15,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests import long
+from tests import compiled, long
 
 ROOT = Path(__file__).parent.parent
 QUICK = "not slow and not spark and not browser"
@@ -39,6 +40,8 @@ def main() -> int:
         return 0
     if "--long" in given:
         return long.main([each for each in given if each != "--long"])
+    if "--compiled" in given:
+        return compiled.main([each for each in given if each != "--compiled"])
     quick = "--quick" in given
     extra = [each for each in given if each != "--quick"]
     if quick:

@@ -5,6 +5,8 @@ imported, and the help of `broker` itself comes from the table.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from typing import Any
 
 import click
@@ -106,11 +108,23 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
 
+def _compiled() -> str:
+    """Behind the version, whether the modules of the hot path are compiled (see setup.py)."""
+    module = Path(__file__).parents[1] / "shared_match"
+    return (
+        ", compiled" if any(map(Path.is_file, map(module.with_suffix, EXTENSION_SUFFIXES))) else ""
+    )
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="xml-stream-broker", prog_name="broker")
+@click.version_option(
+    package_name="xml-stream-broker",
+    prog_name="broker",
+    message=f"%(prog)s, version %(version)s{_compiled()}",
+)
 def cli() -> None:
     """Find the documents that belong together, across RSS/Atom feeds and XML streams.
 

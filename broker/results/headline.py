@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from xscl.stage1.document import string_value
+from xscl.stage1.document import has_name, string_value
 
 _CHILDREN = 40
 """Children of the root that are searched at most."""
@@ -30,10 +30,9 @@ def headline(root: etree._Element) -> Headline:
     with a name such as `title`, and the first that is an address."""
     title = link = feed = None
     for child in islice(root, _CHILDREN):
-        tag = child.tag
-        if not isinstance(tag, str):
+        if not has_name(child):
             continue
-        name = tag.rpartition("}")[2]
+        name = child.tag.rpartition("}")[2]
         if title is None and name in _TITLES:
             title = _line(child)
         elif link is None and name in _LINKS:

@@ -370,10 +370,9 @@ class MatchRelations:
         if rows is not None:
             self._sql.insert(table, rows)
 
-    def load_batch(self, arrow_batch: pa.Table) -> None:
+    def load_batch(self, rows: pa.Table) -> None:
         """Make rr: the witness rows of the batch."""
-        # DuckDB finds the variable by its name.
-        self._sql.connection.execute("CREATE OR REPLACE TEMP TABLE rr AS SELECT * FROM arrow_batch")
+        self._sql.make_temporary("rr", rows)
 
     def load_slice(self, docs: Sequence[int]) -> None:
         """Make slice: the rows of rl of these documents."""
@@ -402,5 +401,4 @@ class MatchRelations:
 
 
 def _document(row: tuple[Any, ...]) -> StoredDocument:
-    found = StoredDocument._make(row)
-    return found._replace(streams=tuple(found.streams))
+    return StoredDocument._make((*row[:5], tuple(row[5]), *row[6:]))

@@ -137,3 +137,10 @@ class Statements:
             # DuckDB finds the variable by its name, in half the time that a view on it takes. No
             # table has the name: that would shadow it.
             self.connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM arrow_input")
+
+    def make_temporary(self, table: str, arrow_batch: pa.Table) -> None:
+        """Make a temporary table of Arrow rows, anew."""
+        # DuckDB finds the variable by its name, so this module is never compiled.
+        self.connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM arrow_batch"
+        )

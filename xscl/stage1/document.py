@@ -10,6 +10,7 @@ finds its node again when a match is published.
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any
 
 import xxhash
 from lxml import etree
@@ -90,6 +91,12 @@ def text_children(element: etree._Element) -> list[str]:
     return texts
 
 
+def has_name(node: Any) -> bool:
+    """Whether a node of lxml is an element; comments and processing instructions are none, and
+    their tags are no strings, whatever the stubs say."""
+    return isinstance(node.tag, str)
+
+
 def node_element(root: etree._Element, node: int) -> etree._Element:
     """The element that a node number is, or belongs to."""
     return next(islice(root.iter(), node & ELEMENT_MASK, None))
@@ -104,7 +111,7 @@ def text_at(element: etree._Element, node: int) -> str:
     """String value of a numbered node, given its element."""
     ordinal = node >> ELEMENT_BITS
     if ordinal == 0:
-        return string_value(element) if isinstance(element.tag, str) else element.text or ""
+        return string_value(element) if has_name(element) else element.text or ""
     if ordinal & TEXT_NODE:
         return text_children(element)[(ordinal & ~TEXT_NODE) - 1]
     return str(element.attrib.values()[ordinal - 1])

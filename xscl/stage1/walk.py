@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from lxml import etree
 from xxhash import xxh3_64_intdigest
@@ -14,6 +15,7 @@ from xscl.stage1.document import (
     DOCUMENT_NODE,
     ELEMENT_BITS,
     TEXT_NODE,
+    has_name,
     string_value,
     text_children,
     value_code,
@@ -43,7 +45,7 @@ Standing = dict[tuple[Group, tuple[str, ...]], tuple[int, ...]]
 """The positions of var1 among the open nodes, by its group and the labels of the nodes."""
 
 
-def _pass(every: Iterator[tuple[int, etree._Element]], left: int, tags: Tags) -> None:
+def _pass(every: Iterator[tuple[int, Any]], left: int, tags: Tags) -> None:
     """Pass over the children that are `left` of an element, and all below them."""
     while left:
         _, element = next(every)
@@ -91,7 +93,9 @@ class Walk:
         _, _, above, left = opened[0]
         flat, digest = self.witness.flat, xxh3_64_intdigest
         texts = self.witness.texts
-        every = enumerate(root.iter())
+        # Of any type, since the tags of comments are no strings.
+        element: Any
+        every: Iterator[tuple[int, Any]] = enumerate(root.iter())
         # One iterator for all elements; a node ends when none of its children is `left`.
         known = above.children
         tags: Tags = []
@@ -181,8 +185,8 @@ class Walk:
 
     def _labels(self) -> tuple[str, ...]:
         """The labels from the root down to the current node."""
-        tags = [node.tag for _, node, _, _ in self.open if isinstance(node, etree._Element)]
-        labels = [tag if isinstance(tag, str) else "#other" for tag in tags]
+        elements = [node for _, node, _, _ in self.open if isinstance(node, etree._Element)]
+        labels = [node.tag if has_name(node) else "#other" for node in elements]
         return (*labels, self.label) if self.label else (*labels,)
 
     def _satisfied(self, index: ConstantIndex, depth: int) -> set[int]:

@@ -1,0 +1,83 @@
+"""The build of the package, which pyproject.toml describes.
+
+With BROKER_COMPILE=1 in the environment mypyc compiles the modules of the hot path, of the same
+source; that takes mypy and a C compiler. Where one of them is missing, or fails, all stays plain
+Python, and does the same.
+
+    BROKER_COMPILE=1 pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+COMPILED = [
+    "broker/documents/admission.py",
+    "broker/documents/admitted.py",
+    "broker/documents/arrow.py",
+    "broker/documents/watermark.py",
+    "broker/documents/witnessing.py",
+    "broker/join/budget.py",
+    "broker/join/candidates.py",
+    "broker/join/evicted.py",
+    "broker/join/frequent.py",
+    "broker/join/frequent_lookup.py",
+    "broker/join/joiner.py",
+    "broker/join/pair_query.py",
+    "broker/join/postings.py",
+    "broker/join/records.py",
+    "broker/join/signatures.py",
+    "broker/join/template_runner.py",
+    "broker/join/time_lists.py",
+    "broker/results/contents.py",
+    "broker/results/headline.py",
+    "broker/results/joined.py",
+    "broker/results/match_ids.py",
+    "broker/results/matches.py",
+    "broker/results/publisher.py",
+    "broker/results/rendering.py",
+    "broker/shared_match.py",
+    "broker/state/known_keys.py",
+    "broker/state/outbox.py",
+    "broker/state/relations.py",
+    "xscl/stage1/document.py",
+    "xscl/stage1/positions.py",
+    "xscl/stage1/states.py",
+    "xscl/stage1/walk.py",
+    "xscl/stage1/witness.py",
+]
+"""Native classes take no weak references and are not pickled, and a native function has no local
+variables that DuckDB could find by name; what needs these is in other modules."""
+
+
+def plainly(reason: object) -> None:
+    print(f"warning: nothing is compiled: {reason}", file=sys.stderr)
+
+
+def extensions() -> list[Extension]:
+    if os.environ.get("BROKER_COMPILE", "0") in ("", "0"):
+        return []
+    try:
+        from mypyc.build import mypycify
+    except ImportError as error:
+        plainly(error)
+        return []
+    return list(mypycify(["--strict", *COMPILED], opt_level="2"))
+
+
+class AllOrNothing(build_ext):
+    """The compiled modules share one library, so where one cannot be compiled none is."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as error:
+            plainly(error)
+            self.extensions = []
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": AllOrNothing})
