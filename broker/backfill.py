@@ -21,6 +21,7 @@ from broker.model import UNBOUNDED, Limit, Match
 from broker.query.patterns import TAP
 from broker.query.prepared import Compiled
 from broker.shared_match import SharedMatch, each_match
+from broker.standing.why import Why
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
 from feeds.rows import DocumentRow
@@ -114,6 +115,19 @@ def dry_run(
             past.see(documents)
         past.end()
     return past.result()
+
+
+def rehearsed(engine: Engine, query: Compiled) -> list[Why]:
+    """What would become of the stored documents of an event pattern that need not be registered,
+    from a snapshot. Raises `XsclError` as `backfill` does."""
+    _refuse_nested([query])
+    with engine.store.snapshot() as statements:
+        relations = MatchRelations(statements)
+        past = _Past(engine, [query], None, relations.first_since(-UNBOUNDED) or 0, relations)
+        for documents in relations.history(0, _BATCH):
+            past.see(documents)
+        past.end()
+    return past.engine.why(query.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from types import NoneType, TracebackType
 from typing import get_args
 
 import xscl
+from broker.asking import Asking, Told
 from broker.backfill import Backfilled, backfill, dry_run
 from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import arrivals
@@ -33,8 +34,8 @@ from broker.model import (
 )
 from broker.query.prepared import Compiled, compile_query
 from broker.shared_match import each_match
-from broker.standing.why import Why
 from broker.state.store import Store
+from broker.why.given import Given
 from feeds.rows import DocumentRow
 from xscl.growth import growing
 from xscl.stage1.document import encode_text
@@ -213,11 +214,23 @@ class Broker:
         """What event patterns have not decided yet, what is decided first in front."""
         return self.engine.waiting()
 
-    def why(self, id: str) -> list[Why]:
-        """What became of the stored documents of an event pattern: how many each block took, what
-        waits and until when, what was blocked and by what. KeyError if there is no subscription of
-        this id, ValueError if it is no event pattern, or not active."""
-        return self.engine.why(id)
+    def why(self, id: str) -> list[Told]:
+        """What became of the stored documents of a subscription: which blocks they passed, how many
+        pairs agree, what order and windows leave of them; of an event pattern what waits, and what
+        was blocked. Behind a query come those in its FROM. KeyError if there is no subscription of
+        this id, ValueError if it is an event pattern that is not active."""
+        return Asking(self.engine).of_subscription(id)
+
+    def why_text(self, text: str) -> list[Told]:
+        """The same for the queries of a text, which need not be registered. Raises `XsclError`."""
+        return Asking(self.engine).of_queries(xscl.check([xscl.parse(text)]).queries)
+
+    def why_between(self, id: str, documents: Sequence[str]) -> Given:
+        """What holds and what does not between stored documents, given by their ids, for a
+        subscription of Part 1: step by step, with the nodes and values. KeyError if there is no
+        such subscription, `NotStored` for a document that is not there, `NotAsked` for an event
+        pattern."""
+        return Asking(self.engine).between(id, documents)
 
     def decide(self) -> list[Match]:
         """Decide what event patterns wait for, as if enough time had passed without documents: for

@@ -54,6 +54,13 @@ RUNS = {
     "engine-patterns": Run(
         "event patterns and the oracle", _ORACLE, "--cases", 20_000, ("--level", "patterns")
     ),
+    "why": Run(
+        "why queries match or not, and the oracle",
+        "tests.why.deep",
+        "--cases",
+        2_000,
+        ("--level", "full"),
+    ),
     "saxon-flat": Run("the engine and Saxon", _SAXON, "--cases", 20_000),
     "saxon-derived": Run(
         "also queries that read each other", _SAXON, "--cases", 20_000, ("--kind", "derived")

@@ -76,15 +76,20 @@ MAY_IMPORT = {
         *("broker.standing", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("broker.shared_match", "broker.stopwatch", "broker.statistics"),
     ),
+    "broker.why": ("broker.pattern", "broker.state", "broker.text", "broker.model", "xscl"),
+    "broker.asking": (
+        *("broker.why", "broker.backfill", "broker.engine", "broker.standing", "broker.query"),
+        *("broker.state", "broker.model", "xscl"),
+    ),
     "broker.figures": ("broker.engine", "broker.model"),
     "broker.backfill": (
         *("broker.engine", "broker.query", "broker.documents", "broker.state", "broker.model"),
-        *("broker.shared_match", "feeds", "xscl"),
+        *("broker.standing", "broker.shared_match", "feeds", "xscl"),
     ),
     "broker.broker": (
         *("broker.backfill", "broker.engine", "broker.join", "broker.query"),
         *("broker.documents", "broker.state", "broker.errors", "broker.model", "feeds", "xscl"),
-        *("broker.shared_match", "broker.standing"),
+        *("broker.shared_match", "broker.asking", "broker.why"),
     ),
     "broker": (
         *("broker.broker", "broker.backfill", "broker.state", "broker.errors", "broker.model"),
@@ -115,12 +120,12 @@ MAY_IMPORT = {
         *("broker.service.pipeline", "broker.service.core", "broker.sources", "broker.delivery"),
         *("broker.figures", "broker.backfill", "broker.engine", "broker.query", "broker.advice"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
-        "broker.standing",
+        *("broker.asking", "broker.why"),
     ),
     "broker.service.api": (
         *("broker.service", "broker.service.core", "broker.sources", "broker.delivery"),
         *("broker.documents", "broker.settings", "broker.state", "broker.text"),
-        *("broker.model", "xscl"),
+        *("broker.standing", "broker.why", "broker.model", "xscl"),
     ),
     "broker.cli": (
         *("broker.service.api", "broker.service", "broker.broker", "broker.explain"),
@@ -128,7 +133,7 @@ MAY_IMPORT = {
         *("broker.documents", "broker.query", "broker.settings"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.shared_match", "broker.runs", "broker.advice", "broker.pattern"),
-        "broker.explain_pattern",
+        *("broker.explain_pattern", "broker.asking", "broker.why"),
     ),
     "broker.cli.feeds": (
         *("broker.cli", "broker.service", "broker.text", "broker.model", "feeds"),

@@ -42,7 +42,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "pause": ("remote.lifecycle", "Pause subscriptions until they are resumed"),
         "resume": ("remote.lifecycle", "Resume paused or suspended subscriptions"),
         "list": ("remote.listing", "List the subscriptions"),
-        "why": ("remote.why", "Tell why an event pattern has matched, has not, or not yet"),
+        "why": ("remote.why", "Tell why a query has matched, has not, or not yet"),
         "matches": ("remote.matches", "Show the matches that the service holds"),
         "tail": ("remote.matches", "Show matches as they are found"),
         "channels": ("remote.channels", "Add and manage the channels that deliver matches"),

@@ -60,6 +60,15 @@ def read_queries(paths: Iterable[Path]) -> list[xscl.ast.File]:
     return files
 
 
+def text_of(path: Path) -> str:
+    """The text of a query file."""
+    name = _NAME if path == STDIN else str(path)
+    try:
+        return _decode(_read(path), name)
+    except OSError as error:
+        raise Failed(f"{name}: {error.strerror}") from None
+
+
 def _parse(text: str, name: str) -> xscl.ast.File:
     if text.count(";") < MANY:
         return xscl.parse(text, name)

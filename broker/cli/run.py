@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -15,7 +16,7 @@ from broker.cli.opening import open_broker
 from broker.cli.output import Delivery, format_option, out_option
 from broker.cli.places import XmlOptions, check_xpath, places, report_places
 from broker.cli.progress import Work, interactive, quiet_option, stage
-from broker.cli.query_files import query_files, read_queries
+from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.shared import (
     DURATION,
     Stopped,
@@ -177,8 +178,23 @@ def run(
             pipeline=pipeline,
             master=master,
             keep=state is not None,
+            ask=_asks_why(queries, documents, state),
         )
         report_dead_letters(broker.dead_letters()[before:], state)
+
+
+def _asks_why(queries: Sequence[Path], documents: Sequence[Path], state: Path | None) -> str | None:
+    """The command that tells why the queries have not matched; None if nothing of theirs stays."""
+    if STDIN in queries:
+        return None
+    if state is not None:
+        which = ["--state", str(state)]
+    elif documents:
+        which = [word for path in documents for word in ("--documents", str(path))]
+    else:
+        file = shlex.quote(str(queries[0]))
+        return f"broker run with --state DIR, then broker why {file} --state DIR"
+    return shlex.join(["broker", "why", str(queries[0]), *which])
 
 
 def pipe(
@@ -195,12 +211,13 @@ def pipe(
     master: str | None = None,
     keep: bool = True,
     brief: bool = False,
+    ask: str | None = None,
 ) -> int:
     """Run the pipeline until it is done or stopped; returns the number of documents processed.
 
     `pipeline`: "spark" or "local". `decide`: at the end of what is read `once`, decide what event
     patterns wait for. `keep`: the directory stays, so that messages may refer to it; `brief`: no
-    summary is printed.
+    summary is printed. `ask` is the command that tells why nothing matched.
     """
     from feeds.requested import Requested
 
@@ -245,6 +262,8 @@ def pipe(
         console.print(f"{', '.join(totals)} in {summary.elapsed:.1f} s")
         if once:
             report_waiting(broker.waiting(), decides=not decide)
+        if ask and summary.documents and not match_count and not broker.waiting():
+            console.print(f"nothing matched; this tells why: {ask}")
     report_places(read, xml, summary.undated)
     if once and stop.signal is not None:
         goes_on = "; the next run with this --state goes on" if keep else ""

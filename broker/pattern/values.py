@@ -291,6 +291,25 @@ def compile_value(expr: ast.Expr) -> Callable[[Scope], Value]:
     return evaluate
 
 
+def compile_each(expr: ast.Expr) -> Callable[[Scope], list[Value]]:
+    """A function from a scope to the values of an expression, one for each choice of nodes: texts,
+    numbers and booleans. What is absent or too long has none."""
+    compiler = _Compiler()
+    value = compiler.value(expr)
+    leaves = compiler.leaves
+
+    def each(scope: Scope) -> list[Value]:
+        found: list[Value] = []
+        try:
+            for choice in product(*[leaf.read(scope) for leaf in leaves]):
+                found += _listed(value(choice))
+        except (NotAsked, TextTooLong):
+            pass
+        return found
+
+    return each
+
+
 def compile_known(expr: ast.Expr) -> Callable[[Scope], Value]:
     """The same, where what is absent has no value, and what is too long neither."""
     evaluate = compile_value(expr)

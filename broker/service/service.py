@@ -37,6 +37,7 @@ from broker.service.core.answers import (
 from broker.service.core.core import Core
 from broker.service.core.errors import Starting
 from broker.service.events import event_row
+from broker.service.explanations import Explanations
 from broker.service.feeds import Feeds
 from broker.service.intake import Intake
 from broker.service.letters import DeadLetters
@@ -72,6 +73,7 @@ class _Parts:
     intake: Intake
     subscriptions: Subscriptions
     bulk: Bulk
+    explanations: Explanations
     channels: Channels
     letters: DeadLetters
     feeds: Feeds
@@ -128,6 +130,7 @@ class Service:
             intake,
             Subscriptions(core),
             Bulk(core),
+            Explanations(core),
             Channels(core, self._worker),
             DeadLetters(core, intake),
             feeds,
@@ -227,6 +230,10 @@ class Service:
     @property
     def subscriptions(self) -> Subscriptions:
         return self._open().subscriptions
+
+    @property
+    def explanations(self) -> Explanations:
+        return self._open().explanations
 
     @property
     def bulk(self) -> Bulk:

@@ -21,8 +21,7 @@ from broker.query.prepared import Compiled, compile_query
 from broker.service.channels import check_channel, put_channel
 from broker.service.core.answers import Bounds, ChannelSpec, History, Outcome, Pending, Subscribed
 from broker.service.core.core import Core
-from broker.service.core.errors import Conflict, Invalid, NotFound
-from broker.standing.why import Why
+from broker.service.core.errors import Invalid, NotFound
 from xscl.errors import Diagnostic
 from xscl.growth import growing
 
@@ -209,16 +208,6 @@ class Subscriptions:
                 return self._core.engine.registered_one(id)
             except KeyError:
                 raise NotFound("subscription", id) from None
-
-    def why(self, id: str) -> list[Why]:
-        """What became of the stored documents of an event pattern. Raises NotFound, Conflict."""
-        with self._core.lock:
-            try:
-                return self._core.engine.why(id)
-            except KeyError:
-                raise NotFound("subscription", id) from None
-            except ValueError as error:
-                raise Conflict(str(error)) from None
 
     def page(
         self,

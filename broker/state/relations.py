@@ -271,6 +271,48 @@ class MatchRelations:
             first = rows[-1][0] + 1
             yield [_document(row) for row in rows]
 
+    def streams(self) -> dict[str, int]:
+        """The streams of the unexpired documents, with how many flow through each."""
+        return dict(
+            self._sql.rows(
+                "SELECT stream, count(*) FROM (SELECT unnest(streams) AS stream FROM documents"
+                " WHERE xml IS NOT NULL) GROUP BY stream ORDER BY stream"
+            )
+        )
+
+    def count_of(self, streams: Collection[str]) -> int:
+        """How many unexpired documents flow through one of these streams."""
+        return self._sql.count(
+            "SELECT count(*) FROM documents WHERE xml IS NOT NULL AND list_has_any(streams, ?)",
+            [[*streams]],
+        )
+
+    def newest_of(
+        self, streams: Collection[str], most: int, size: int
+    ) -> Iterator[list[StoredDocument]]:
+        """The unexpired documents of these streams, the last that came first, `most` at most, in
+        lists of at most `size`."""
+        table, version = self._from()
+        sql = (
+            f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE doc < ? AND xml IS NOT NULL"
+            " AND list_has_any(streams, ?) ORDER BY doc DESC LIMIT ?"
+        )
+        before = UNBOUNDED
+        while most > 0 and (rows := self._sql.rows(sql, [before, [*streams], min(size, most)])):
+            before = rows[-1][0]
+            most -= len(rows)
+            yield [_document(row) for row in rows]
+
+    def named(self, id: str) -> list[StoredDocument]:
+        """The unexpired documents of an id, whatever their source, the last that came first."""
+        table, version = self._from()
+        rows = self._sql.rows(
+            f"SELECT {_DOCUMENT}, {version} FROM {table} WHERE id = ? AND xml IS NOT NULL"
+            " ORDER BY doc DESC",
+            [id],
+        )
+        return [_document(row) for row in rows]
+
     def identities(self, docs: Iterable[int]) -> dict[int, tuple[str, str]]:
         """Their sources and ids, by number."""
         rows = self._sql.rows(

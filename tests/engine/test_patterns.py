@@ -12,7 +12,9 @@ from broker.engine import Engine
 from broker.model import Budgets
 from broker.query.prepared import compile_query
 from broker.shared_match import each_match
+from broker.standing.why import Why
 from broker.state.store import Store
+from broker.why.model import Explanation
 from xscl import check, parse
 
 SECOND = 1_000_000
@@ -108,6 +110,7 @@ def test_why_tells_what_was_blocked_and_by_what(tmp_path: Path) -> None:
     with Broker(tmp_path / "state", lateness=0) as broker:
         broker.process([document("z5", 13)])
         (told,) = broker.why("q")
+        assert isinstance(told, Why)
         assert [(block.block, block.documents) for block in told.blocks] == [
             ("S/a->x", 3),
             ("S/b->y", 1),
@@ -119,13 +122,15 @@ def test_why_tells_what_was_blocked_and_by_what(tmp_path: Path) -> None:
         assert [each.id for each in (*blocked.documents, *blocked.by)] == ["a2", "b3"]
         assert blocked.absent == "NOT S/b->y"
         (back,) = broker.why("back")
+        assert isinstance(back, Why)
         assert {each.documents[0].id for each in back.blocked} == {"a1", "a2", "a4"}
         assert [each.by for each in back.blocked if each.documents[0].id == "a1"] == [()]
         _, inner = broker.why("outer")
+        assert isinstance(inner, Why)
         assert inner.query == "the query in the FROM of outer"
         assert inner.found == 2
-        with pytest.raises(ValueError, match="no event pattern"):
-            broker.why("join")
+        (joined,) = broker.why("join")
+        assert isinstance(joined, Explanation)
         with pytest.raises(KeyError):
             broker.why("nobody")
         broker.pause("q")

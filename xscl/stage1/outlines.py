@@ -14,9 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lxml import etree
 from xxhash import xxh3_64_intdigest
+
+if TYPE_CHECKING:
+    # Imported with the definitions of edges, by commands that read no document.
+    from lxml import etree
 
 MOST = 256
 """Label paths that an outline names."""

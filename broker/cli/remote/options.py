@@ -36,30 +36,42 @@ def find(
     return Service(url, token, token_from, known_by, found_by, patience)
 
 
-def with_service(function: Callable[Concatenate[Service, P], R]) -> Callable[..., R]:
-    """Adds the options that say where the service is; the function gets it as first argument.
+def service_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds the options that say where the service is: `state`, `url` and `token_file`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
 
-    With the option of `patience_option` beside it, it is waited for.
-    """
 
-    @click.option(
+_OPTIONS = (
+    click.option(
         "--state",
         type=StateType(),
         envvar="BROKER_STATE",
         show_envvar=True,
         help=f"State directory of the service, on this machine; {DEFAULT_STATE} unless --url is "
         "given.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--url", envvar="BROKER_URL", show_envvar=True, help="Address of the service elsewhere."
-    )
-    @click.option(
+    ),
+    click.option(
         "--token-file",
         envvar="BROKER_TOKEN_FILE",
         show_envvar=True,
         type=click.Path(dir_okay=False, path_type=Path),
         help="File with the token; the token itself may be in BROKER_TOKEN.",
-    )
+    ),
+)
+
+
+def with_service(function: Callable[Concatenate[Service, P], R]) -> Callable[..., R]:
+    """Adds the options that say where the service is; the function gets it as first argument.
+
+    With the option of `patience_option` beside it, it is waited for.
+    """
+
+    @service_options
     @wraps(function)
     def command(
         *args: Any,

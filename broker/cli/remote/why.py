@@ -1,43 +1,183 @@
-"""`broker why`: what became of the documents of an event pattern."""
+"""`broker why`: what became of the stored documents of a query, and why it has matched or not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
 
 import click
 
-from broker.cli.remote.client import Service, part
-from broker.cli.remote.options import with_service
-from broker.cli.shared import plural
+from broker.cli.asking import of_documents, of_state
+from broker.cli.places import XmlOptions, check_xpath
+from broker.cli.query_files import STDIN, read_queries, text_of
+from broker.cli.remote.answers import objects_of
+from broker.cli.remote.client import Service, Unreachable, part
+from broker.cli.remote.finding import NoService, Patience
+from broker.cli.remote.options import find, service_options
+from broker.cli.shared import DEFAULT_STATE, lateness_option, plural
 from broker.cli.tables import echo_json, moment
 from broker.text.printable import visible
 
 
-@click.command()
-@click.argument("id")
-@click.option("--json", "as_json", is_flag=True, help="All that the service tells, as JSON.")
-@with_service
-def why(service: Service, id: str, as_json: bool) -> None:
-    """Tell why an event pattern has matched, has not, or not yet: subscription ID.
+class Asked(Protocol):
+    """What answers: a service, a state directory, or documents."""
 
-    Says how many of the stored documents each block took, how many matches there are among them,
-    what waits and until when, and what was blocked by which document.
+    def of_subscription(self, id: str, at_most: int) -> list[dict[str, Any]]: ...
+
+    def of_text(self, text: str, name: str, at_most: int) -> list[dict[str, Any]]: ...
+
+    def between(self, query: str, is_text: bool, ids: Sequence[str]) -> list[dict[str, Any]]: ...
+
+
+class RemoteAsking:
+    """Asks a running service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def of_subscription(self, id: str, at_most: int) -> list[dict[str, Any]]:
+        path = f"/v1/subscriptions/{part(id)}/why"
+        asked = self._service.ask("GET", path, params={"documents_at_most": at_most}, timeout=None)
+        return objects_of(asked)
+
+    def of_text(self, text: str, name: str, at_most: int) -> list[dict[str, Any]]:
+        del name
+        body = {"text": text, "documents_at_most": at_most}
+        return objects_of(self._service.post("/v1/why", body))
+
+    def between(self, query: str, is_text: bool, ids: Sequence[str]) -> list[dict[str, Any]]:
+        if is_text:
+            return objects_of(self._service.post("/v1/why", {"text": query, "documents": [*ids]}))
+        path = f"/v1/subscriptions/{part(query)}/why/documents"
+        return objects_of(self._service.ask("GET", path, params={"document": [*ids]}))
+
+
+@contextmanager
+def asked_of(url: str | None, state: Path | None, token_file: Path | None) -> Iterator[Asked]:
+    """The service at an address or of a state directory; where none runs, the directory itself."""
+    directory = Path(DEFAULT_STATE) if state is None else state
+    try:
+        service = find(url, state, token_file, Patience())
+    except NoService:
+        with of_state(directory) as local:
+            yield local
+        return
+    try:
+        service.get("/v1/status")
+    except Unreachable:
+        service.close()
+        if url is not None:
+            raise
+        with of_state(directory) as local:
+            yield local
+        return
+    try:
+        yield RemoteAsking(service)
+    finally:
+        service.close()
+
+
+@click.command()
+@click.argument("query")
+@click.option(
+    "--document",
+    "given",
+    multiple=True,
+    metavar="ID",
+    help="Tell exactly what holds for this stored document, step by step; given twice or more, what"
+    " holds between them.",
+)
+@click.option(
+    "--documents",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Ask about these files and directories instead of stored documents, read as broker run "
+    "reads them; QUERY is then a file.",
+)
+@click.option("--stream", default="S", show_default=True, help="Stream of the .xml files.")
+@click.option(
+    "--timestamp",
+    metavar="XPATH",
+    callback=check_xpath,
+    help="Where an .xml document has its time.",
+)
+@click.option("--split", metavar="NAME", help="Make each element NAME of an .xml file a document.")
+@lateness_option
+@click.option(
+    "--documents-at-most",
+    "at_most",
+    type=click.IntRange(1, 1_000_000),
+    default=50_000,
+    show_default=True,
+    help="Look at so many stored documents, the newest.",
+)
+@click.option("--json", "as_json", is_flag=True, help="All that is known, as JSON.")
+@service_options
+def why(
+    query: str,
+    given: tuple[str, ...],
+    documents: tuple[Path, ...],
+    stream: str,
+    timestamp: str | None,
+    split: str | None,
+    lateness: int,
+    at_most: int,
+    as_json: bool,
+    url: str | None,
+    state: Path | None,
+    token_file: Path | None,
+) -> None:
+    """Tell why QUERY has matched, has not, or not yet, from the documents that are stored.
+
+    QUERY is the id of a subscription, or a file of queries that need not be registered (- for
+    standard input). Says how many documents passed each block and at which condition the others
+    failed, how many pairs agree, what order, window and other predicates leave of them, and what to
+    write instead; of an event pattern what waits and what was blocked. It asks the service that
+    runs on the state directory; where none runs, it reads the directory itself.
 
     \b
-    broker why unchallenged
-    broker why unchallenged --json
+    broker why followed
+    broker why followed.xscl
+    broker why followed --document story-1 --document story-2
+    broker why followed.xscl --documents archive/
     """
-    found = service.get_list(f"/v1/subscriptions/{part(id)}/why")
+    path = Path(query)
+    is_text = path == STDIN or path.is_file()
+    if documents and not is_text:
+        raise click.UsageError(f"with --documents QUERY is a file of queries, and {query} is none")
+    text = text_of(path) if is_text else ""
+    source: AbstractContextManager[Asked]
+    if documents:
+        xml = XmlOptions(stream, timestamp, split)
+        source = of_documents(read_queries([path]), documents, xml, lateness)
+    else:
+        source = asked_of(url, state, token_file)
+    with source as asked:
+        if given:
+            found = asked.between(text if is_text else query, is_text, given)
+        elif is_text:
+            found = asked.of_text(text, query, at_most)
+        else:
+            found = asked.of_subscription(query, at_most)
     if as_json:
         echo_json(found)
         return
     for told in found:
-        for line in _lines(told):
+        for line in lines(told):
             click.echo(visible(line))
 
 
-def _lines(told: dict[str, Any]) -> Iterator[str]:
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """What is told about a query or documents, in words."""
+    if told.get("kind") == "pattern":
+        yield from _pattern(told)
+    else:
+        yield from told["lines"]
+
+
+def _pattern(told: dict[str, Any]) -> Iterator[str]:
     yield f"{told['query']}: {_sentence(told)}"
     width = max(len(block["block"]) for block in told["blocks"])
     for block in told["blocks"]:

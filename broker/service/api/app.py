@@ -29,6 +29,7 @@ from broker.service.api import (
     problems,
     public,
     subscriptions,
+    why,
 )
 from broker.service.api.common import KEEP_ALIVE, Context
 from broker.service.api.direct import Direct
@@ -61,6 +62,7 @@ _TAGS = [
     ("deliveries", "Deliveries that were given up, and how to try them again."),
     ("dead letters", "Documents that could not be processed, with the reason."),
     ("feeds", "Feeds that are fetched, whose items are documents."),
+    ("why", "Why queries have matched or not, from the documents that are stored."),
     ("service", "Looking after the service."),
 ]
 
@@ -136,6 +138,7 @@ def _application(context: Context) -> FastAPI:
         channels.deliveries,
         operations.router,
         feeds.router,
+        why.router,
     ):
         app.include_router(router, dependencies=token)
     app.include_router(public.router)

@@ -66,6 +66,7 @@ class Lanes:
     watching: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     changing: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
     trying: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+    explaining: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,10 @@ class Context:
     async def try_out(self, call: Callable[[], Result]) -> Result:
         """Run a call that waits for a receiver elsewhere."""
         return await anyio.to_thread.run_sync(call, limiter=self.lanes.trying)
+
+    async def explain(self, call: Callable[[], Result]) -> Result:
+        """Run a call that reads many stored documents beside the engine."""
+        return await anyio.to_thread.run_sync(call, limiter=self.lanes.explaining)
 
 
 def page(

@@ -137,55 +137,6 @@ def subscription_json(of: Registered, throttle: Throttle | None, atom_url: str) 
     )
 
 
-class SeenReply(Reply):
-    """A document of an event pattern."""
-
-    id: str
-    time: Time = Field(description="its time; of a result its end")
-
-
-class TakenReply(Reply):
-    """How many stored documents a block takes."""
-
-    block: str
-    documents: int
-
-
-class PendingReply(Reply):
-    """Documents that may become a match."""
-
-    documents: list[SeenReply]
-    decides: Time | None = Field(
-        description="the time of documents or of the clock that decides it; null for never"
-    )
-
-
-class BlockedReply(Reply):
-    """Documents that would be a match, but for a NOT."""
-
-    documents: list[SeenReply]
-    absent: str = Field(description="what must not be there")
-    by: list[SeenReply] = Field(
-        description="what is there; empty: it looks back to before the query was registered"
-    )
-
-
-class WhyReply(Reply):
-    """What became of the stored documents of an event pattern."""
-
-    query: str = Field(examples=["pair"])
-    answers: str = Field(description="when it answers, in words")
-    growth: str = Field(description="how many matches there may be, in words")
-    blocks: list[TakenReply]
-    found: int | None = Field(
-        description="matches among the stored documents; null: too much would have to be tried"
-    )
-    waiting: list[PendingReply] = Field(description="what is not decided; what is decided first")
-    waiting_count: int = Field(description="counted up to a bound")
-    blocked: list[BlockedReply] = Field(description="the youngest")
-    blocked_count: int
-
-
 class HistoryReply(Reply):
     """What was found among stored documents."""
 

@@ -159,6 +159,24 @@ class OwnChannelBody(Body):
     ordered: bool = Field(default=True, description="keep the order")
 
 
+class WhyBody(Body):
+    """Queries that are explained, without being registered."""
+
+    text: Text = Field(
+        max_length=TEXT_LENGTH,
+        description="one or several XSCL queries",
+        examples=["S//book[./title->t] FOLLOWED BY {t = u, 7 days} S//blog[./title->u]"],
+    )
+    documents: list[Text] = Field(
+        default=[],
+        max_length=10,
+        description="ids of stored documents, to be told exactly what holds between them",
+    )
+    documents_at_most: int = Field(
+        default=50_000, ge=1, le=1_000_000, description="look at so many documents, the newest"
+    )
+
+
 class SubscribeBody(Body):
     """Queries to register, all or none."""
 

@@ -20,7 +20,6 @@ from broker.service.api.replies import (
     CreatedReply,
     DryRunReply,
     SubscriptionReply,
-    WhyReply,
     attributes,
     subscription_json,
 )
@@ -145,21 +144,6 @@ async def subscribe(request: Request, api: ApiContext, body: SubscribeBody) -> A
 async def subscription(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
     """One subscription: its text, since when it counts, what it has not seen, its Atom feed."""
     return await api.change(lambda: _reply(api, request, api.service.subscriptions.get(id)))
-
-
-@router.get(
-    "/{id}/why",
-    operation_id="explainMatches",
-    summary="Ask why an event pattern has matched or not",
-    response_model=list[WhyReply],
-    responses=problems("not-found", "conflict"),
-    response_description="The pattern, and behind it those in its FROM.",
-)
-async def why(api: ApiContext, id: Id) -> list[WhyReply]:
-    """How many stored documents each block took, what waits and until when, what was blocked and by
-    which document. A conflict if the subscription is no event pattern, or not active."""
-    found = await api.change(partial(api.service.subscriptions.why, id))
-    return [WhyReply.model_validate(each) for each in found]
 
 
 @router.delete(

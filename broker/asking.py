@@ -1,0 +1,115 @@
+"""Asks why queries have matched or not, of an engine and what it has stored.
+
+In: the id of a subscription, or checked queries that need not be registered. Out: for each query of
+Part 1 an `Explanation`, for each event pattern a `Why`; behind a query those in its FROM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from broker.backfill import rehearsed
+from broker.engine import Engine
+from broker.model import Registered
+from broker.query.prepared import compile_query, compile_text
+from broker.standing.why import Why
+from broker.state.relations import StoredDocument
+from broker.why.asked import Asked
+from broker.why.explaining import explain
+from broker.why.given import Given, given
+from broker.why.history import History, history
+from broker.why.model import Budget, Explanation
+from xscl import ast
+from xscl.check.patterns import holds_pattern
+from xscl.check.program import ResolvedQuery
+from xscl.normal.normalize import nested_query
+
+Told = Why | Explanation
+
+
+class NotStored(LookupError):
+    """A document that somebody asked about is not stored; the message names it."""
+
+
+class NotAsked(ValueError):
+    """What was asked cannot be answered; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Asks an engine. What needs the engine itself is done under `lock`; documents are read from a
+    snapshot, and `rest` is called after each few hundred."""
+
+    engine: Engine
+    lock: AbstractContextManager[object] = field(default_factory=nullcontext)
+    rest: Callable[[], object] = lambda: None
+
+    def of_subscription(self, id: str, budget: Budget | None = None) -> list[Told]:
+        """What became of the stored documents of a subscription. KeyError if there is none of this
+        id, ValueError if it is an event pattern that is not active."""
+        with self.lock:
+            registered = self.engine.registered_one(id)
+            resolved = compile_text(id, registered.text).resolved
+            if holds_pattern(resolved.query):
+                return [*self.engine.why(id)]
+        return [*self._explained(resolved, budget, registered)]
+
+    def of_queries(
+        self, queries: Sequence[ResolvedQuery], budget: Budget | None = None
+    ) -> list[Told]:
+        """What would become of the stored documents of these queries."""
+        found: list[Told] = []
+        for query in queries:
+            if holds_pattern(query.query):
+                found += rehearsed(self.engine, compile_query(query))
+            else:
+                found += self._explained(query, budget, None)
+        return found
+
+    def between(
+        self, query: ResolvedQuery | str, ids: Sequence[str], budget: Budget | None = None
+    ) -> Given:
+        """What holds between stored documents of these ids for a query, given checked or by its id.
+        Raises KeyError, NotStored, and NotAsked for an event pattern."""
+        if isinstance(query, str):
+            with self.lock:
+                query = compile_text(query, self.engine.registered_one(query).text).resolved
+        if holds_pattern(query.query):
+            raise NotAsked(
+                f"{query.id} is an event pattern, of which documents are not told one by one"
+            )
+        asked = Asked(query)
+        with history(self.engine.store, self.rest) as past:
+            documents = [self._named(past, asked, id) for id in ids]
+            return given(asked, documents, (budget or Budget()).pairs)
+
+    def _named(self, past: History, asked: Asked, id: str) -> StoredDocument:
+        found = past.named(id)
+        if not found:
+            raise NotStored(f"no stored document is called {id}")
+        # Of several sources, the one whose streams the query reads.
+        return next((each for each in found if asked.streams & {*each.streams}), found[0])
+
+    def _explained(
+        self, resolved: ResolvedQuery, budget: Budget | None, registered: Registered | None
+    ) -> Iterator[Told]:
+        with history(self.engine.store, self.rest) as past:
+            yield explain(resolved, past, budget, registered)
+            for inner in _nested(resolved):
+                yield explain(inner, past, budget)
+
+
+def _nested(resolved: ResolvedQuery) -> Iterator[ResolvedQuery]:
+    """The queries in FROM, at any depth."""
+    stack = [resolved.query.pattern]
+    while stack:
+        pattern = stack.pop()
+        match pattern:
+            case ast.Join():
+                stack += [pattern.right, pattern.left]
+            case ast.Nested():
+                inner = nested_query(pattern, resolved.namespaces)
+                yield inner
+                yield from _nested(inner)

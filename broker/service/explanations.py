@@ -1,0 +1,84 @@
+"""Why queries have matched or not, for the API: beside the pipeline, which goes on meanwhile.
+
+Documents are read from a snapshot, a slice at a time; between two slices the thread sleeps for as
+long as it worked, so that the pipeline has the processor at least half of the time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import xscl
+from broker.asking import Asking, NotAsked, NotStored, Told
+from broker.service.core.core import Core
+from broker.service.core.errors import Conflict, NotFound
+from broker.why.given import Given
+from broker.why.model import Budget
+from xscl.check.program import ResolvedQuery
+
+_LONGEST = 0.1
+"""The longest pause after a slice, in seconds."""
+
+MOST_QUERIES = 20
+"""Queries of a text that are explained."""
+
+
+class Explanations:
+    """Raises NotFound, Conflict, and XsclError for an invalid text."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._one = threading.Lock()
+        """One at a time: it is for people, and the pipeline comes first."""
+
+    def of_subscription(self, id: str, budget: Budget) -> list[Told]:
+        """What became of the stored documents of a subscription."""
+        with self._one:
+            try:
+                return self._asking().of_subscription(id, budget)
+            except KeyError:
+                raise NotFound("subscription", id) from None
+            except ValueError as error:
+                raise Conflict(str(error)) from None
+
+    def of_text(self, text: str, budget: Budget) -> list[Told]:
+        """What would become of them for the queries of a text; nothing is registered."""
+        queries = _checked(text)
+        with self._one:
+            return self._asking().of_queries(queries, budget)
+
+    def between(
+        self, query: str, text: bool, documents: Sequence[str], budget: Budget
+    ) -> list[Given]:
+        """What holds between stored documents for the queries of a text, or for a subscription."""
+        asked: Sequence[ResolvedQuery | str] = _checked(query) if text else [query]
+        with self._one:
+            try:
+                return [self._asking().between(each, documents, budget) for each in asked]
+            except (NotStored, NotAsked) as error:
+                raise Conflict(str(error)) from None
+            except KeyError:
+                raise NotFound("subscription", query) from None
+
+    def _asking(self) -> Asking:
+        return Asking(self._core.engine, self._core.lock, _Rest())
+
+
+class _Rest:
+    """Sleeps after a slice for as long as it took."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def __call__(self) -> None:
+        time.sleep(min(_LONGEST, time.monotonic() - self._began))
+        self._began = time.monotonic()
+
+
+def _checked(text: str) -> Sequence[ResolvedQuery]:
+    queries = xscl.check([xscl.parse(text, "<request>")]).queries
+    if len(queries) > MOST_QUERIES:
+        raise Conflict(f"of {len(queries)} queries at most {MOST_QUERIES} are explained at once")
+    return queries

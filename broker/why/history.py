@@ -1,0 +1,49 @@
+"""The stored documents as `why` reads them: from a snapshot, a slice at a time, the newest first.
+
+The engine goes on meanwhile; nothing waits for anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from broker.state.relations import MatchRelations, StoredDocument
+from broker.state.store import Store
+
+_SLICE = 200
+
+
+@dataclass(slots=True)
+class History:
+    """The documents of a snapshot. `rest` is called after each slice, so that who works beside may
+    go on."""
+
+    relations: MatchRelations
+    rest: Callable[[], object] = lambda: None
+
+    def count(self, streams: Collection[str]) -> int:
+        """How many documents flow through one of these streams and are still stored."""
+        return self.relations.count_of(streams)
+
+    def streams(self) -> dict[str, int]:
+        """The streams of the stored documents, with how many there are."""
+        return self.relations.streams()
+
+    def newest(self, streams: Collection[str], most: int) -> Iterator[list[StoredDocument]]:
+        """The newest `most` documents of these streams, in slices."""
+        for documents in self.relations.newest_of(streams, most, _SLICE):
+            yield documents
+            self.rest()
+
+    def named(self, id: str) -> list[StoredDocument]:
+        """The stored documents of an id, of whatever source."""
+        return self.relations.named(id)
+
+
+@contextmanager
+def history(store: Store, rest: Callable[[], object] = lambda: None) -> Iterator[History]:
+    """What a store holds now. May be used beside other threads."""
+    with store.snapshot() as statements:
+        yield History(MatchRelations(statements), rest)

@@ -1,0 +1,85 @@
+"""Wrong queries that people write: each is named in a sentence that contains the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import xscl
+from broker import Broker, Document, advice
+from tests.passes.pairs import Pair, read, renewed
+
+FILE = Path(__file__).parent / "wrong.txt"
+DAY = 86_400.0
+
+BOOK = (
+    "<book><title>The Tide Clerk</title><author>Mara Lindqvist</author><price>EUR 12</price></book>"
+)
+DEAR = (
+    '<book lang="en"><title>Salt Road</title><author>Ilse Brandt</author><price>EUR 30</price>'
+    "<published>2026-01-05</published></book>"
+)
+BLOG = (
+    "<blog><title>The Tide Clerk</title><author>mara lindqvist</author>"
+    "<tags><tag>tides</tag></tags></blog>"
+)
+ITEM = (
+    "<item><title>Storm at sea{0}</title><item_url>https://courier.example/1{1}</item_url>"
+    "<guid>{2}</guid><channel_title>Courier</channel_title></item>"
+)
+DOCUMENTS = [
+    Document("tide", timestamp=0.0, xml=BOOK),
+    Document("salt", timestamp=DAY, xml=DEAR),
+    Document("blog", timestamp=9 * DAY, xml=BLOG),
+    Document("storm", ("S", "Courier"), 2 * DAY, ITEM.format("", "?utm_source=rss", "a")),
+    Document("again", ("S", "Courier"), 3 * DAY, ITEM.format("!", "", "b")),
+]
+
+
+def pairs() -> list[Pair]:
+    return [pair for pair in read(FILE) if pair.before]
+
+
+def answer(broker: Broker, text: str) -> str:
+    """The sentence of `check`, or else of `why`, about the last query of a text."""
+    program = xscl.check([xscl.parse(text)])
+    for warning in advice.warnings(program):
+        if warning.code == "unknown-path":
+            return f"check: {warning.message}: {warning.hint}"
+    *_, told = broker.why_text(text)
+    said = told.sentence  # type: ignore[union-attr]
+    return f"why: {said.partition(': ')[2]}"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(lateness=30 * DAY) as broker:
+        broker.process(DOCUMENTS)
+        yield broker
+
+
+def parts(pair: Pair) -> tuple[str, str, str]:
+    wrong, cure, right = pair.before.splitlines()
+    return wrong, cure.removeprefix("cure: "), right
+
+
+def test_there_are_twenty() -> None:
+    assert len(pairs()) >= 20
+
+
+@pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair.remarks[0].lstrip("# "))
+def test_the_answer_contains_the_cure_and_the_cure_helps(broker: Broker, pair: Pair) -> None:
+    wrong, cure, right = parts(pair)
+    assert cure in answer(broker, wrong)
+    for text, some in ((wrong, False), (right, True)):
+        with Broker(lateness=30 * DAY) as fresh:
+            fresh.subscribe(text)
+            name = list(fresh.subscriptions)[-1]
+            found = [match for match in fresh.process(DOCUMENTS) if match.query == name]
+            assert bool(found) is some, text
+
+
+def test_the_answers(broker: Broker, golden: Callable[[Path, str], None]) -> None:
+    golden(FILE, renewed(read(FILE), lambda before: answer(broker, before.splitlines()[0])))
