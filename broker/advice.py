@@ -1,14 +1,19 @@
 """What is said about queries that are right, but may never match.
 
-In: a checked program. Out: its warnings, and those about paths that feed items or results of other
-queries do not have.
+In: a checked program, and what is known of the streams that it reads. Out: its warnings, and those
+about paths that feed items, results of other queries, or the documents seen so far do not have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import xscl
+from broker.model import iso_time
+from broker.statistics.model import StreamSeen
 from feeds.vocabulary import ATTRIBUTES, CHILDREN, INSTEAD, ROOTS
-from xscl.check.known import Known, path_warnings
+from xscl.check.known import Known, Look, path_warnings
 
 _MOST = 1_000
 """Queries of a program that are looked at; those of more were made by a program."""
@@ -18,8 +23,58 @@ _ITEM = Known("feed items have", dict.fromkeys(CHILDREN, _TEXT), ATTRIBUTES, INS
 _FEEDS = Known("the documents of feeds", {"item": _ITEM}, frozenset(), ROOTS)
 
 
-def warnings(program: xscl.Program) -> tuple[xscl.Diagnostic, ...]:
-    """The warnings of a program, and those about its paths."""
+def warnings(program: xscl.Program, look: Look = lambda _: None) -> tuple[xscl.Diagnostic, ...]:
+    """The warnings of a program, and those about its paths. `look` says what is known of a stream
+    that no query of the program publishes."""
     if len(program.queries) > _MOST:
         return program.warnings
-    return (*program.warnings, *path_warnings(program, _FEEDS))
+    return (*program.warnings, *path_warnings(program, _FEEDS, cache(look)))
+
+
+def unseen(program: xscl.Program, look: Look) -> list[xscl.Diagnostic]:
+    """Of these warnings, those that are only due to `look`."""
+    said = {each.span for each in warnings(program)}
+    return [each for each in warnings(program, look) if each.span not in said]
+
+
+def observed(find: Callable[[str], StreamSeen | None]) -> Look:
+    """What is known of a stream by its documents, which `find` finds."""
+
+    def look(stream: str) -> Known | None:
+        seen = find(stream)
+        return None if seen is None else known_documents(seen)
+
+    return look
+
+
+def known_documents(seen: StreamSeen) -> Known | None:
+    """What is known of a stream's documents. None where some of their paths are not known, for then
+    nothing can be said of what is missing."""
+    if not seen.documents or seen.known < seen.documents or seen.cut:
+        return None
+    count = "the one document" if seen.documents == 1 else f"the {seen.documents:,} documents"
+    what = f"none of {count} of {seen.name} has"
+    tree: _Tree = {}
+    for each in seen.paths:
+        inner = tree
+        for name in each.path.split("/")[1:]:
+            inner = inner.setdefault(name, {})
+    return _element(tree, "", what, seen)
+
+
+_Tree = dict[str, "_Tree"]
+"""The names below an element, `@name` for attributes, with what is below each."""
+
+
+def _element(tree: _Tree, path: str, what: str, seen: StreamSeen) -> Known:
+    children: dict[str, Known | None] = {
+        name: _element(below, f"{path}/{name}", what, seen)
+        for name, below in tree.items()
+        if not name.startswith("@")
+    }
+    # Attributes are known from a sample, which says what there is, but not what there is not.
+    attributes = frozenset(name[1:] for name in tree if name.startswith("@"))
+    known = attributes if seen.sampled == seen.documents else None
+    instead = INSTEAD.items() if path == "/item" else ()
+    there = {name: to for name, to in instead if to.removeprefix("./") in children}
+    return Known(what, children, known, there, path, f"known since {iso_time(seen.first)}")

@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "xscl.stage1": ("xscl.normal", "xscl.kinds", "xscl.ast", "xscl.compact", "xscl.functions"),
     "xscl": ("xscl.ast", "xscl.check", "xscl.codes", "xscl.errors", "xscl.syntax"),
     "feeds": (),
-    "broker.advice": ("feeds", "xscl"),
+    "broker.advice": ("broker.statistics", "broker.model", "feeds", "xscl"),
     "broker.errors": (),
     "broker.model": ("broker.errors",),
     "broker.shared_match": ("broker.text", "broker.model"),
@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "broker.text": ("broker.model", "xscl"),
     "broker.settings": ("broker.text", "broker.model", "xscl"),
     "broker.state": ("broker.shared_match", "broker.errors", "broker.model"),
-    "broker.statistics": ("broker.state", "xscl"),
+    "broker.statistics": ("broker.state", "broker.model", "xscl"),
     "broker.documents": ("broker.state", "broker.model", "feeds", "xscl"),
     "broker.pattern": ("xscl",),
     "broker.query": ("broker.pattern", "broker.shared_match", "broker.model", "xscl"),
@@ -120,7 +120,7 @@ MAY_IMPORT = {
         *("broker.service.pipeline", "broker.service.core", "broker.sources", "broker.delivery"),
         *("broker.figures", "broker.backfill", "broker.engine", "broker.query", "broker.advice"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
-        *("broker.asking", "broker.why"),
+        *("broker.asking", "broker.why", "broker.statistics"),
     ),
     "broker.service.api": (
         *("broker.service", "broker.service.core", "broker.sources", "broker.delivery"),
@@ -132,7 +132,7 @@ MAY_IMPORT = {
         *("broker.spark", "broker.local", "broker.sources", "broker.delivery"),
         *("broker.documents", "broker.query", "broker.settings"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
-        *("broker.shared_match", "broker.runs", "broker.advice", "broker.pattern"),
+        *("broker.shared_match", "broker.runs", "broker.advice"),
         *("broker.explain_pattern", "broker.asking", "broker.why"),
     ),
     "broker.cli.feeds": (
@@ -140,7 +140,8 @@ MAY_IMPORT = {
     ),
     "broker.cli.remote": (
         *("broker.cli", "broker.service.core", "broker.service", "broker.delivery"),
-        *("broker.text", "broker.model", "broker.advice", "feeds", "xscl"),
+        *("broker.text", "broker.model", "broker.advice", "broker.statistics", "broker.state"),
+        *("broker.pattern", "broker.query", "feeds", "xscl"),
     ),
 }
 """What a room imports of the other rooms. `xscl` alone means the whole of it."""

@@ -18,7 +18,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("demo", "Watch subscriptions find items that belong together in the sample feeds"),
     },
     "Queries": {
-        "check": ("queries", "Parse and validate query files"),
+        "check": ("remote.check", "Parse and validate query files"),
         "explain": ("explain", "Show how queries are understood and run"),
         "fmt": ("queries", "Print query files in canonical form"),
     },
@@ -48,6 +48,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "channels": ("remote.channels", "Add and manage the channels that deliver matches"),
     },
     "What the service reads": {
+        "streams": (
+            "remote.streams",
+            "Show the streams, or which paths the documents of stream NAME have",
+        ),
         "publish": ("remote.publish", "Publish documents to a STREAM"),
         "feeds": ("feeds", "Add, remove and look after the feeds that a broker watches"),
         "deadletters": ("remote.deadletters", "List, resend and drop dead letters"),

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from broker.model import Revisions
     from broker.query.prepared import Compiled
 
+_WARNED = 10
+"""Paths that no document has, of which there may be many, are reported up to so many."""
+
 _SINGLY = 50
 """The number of queries up to which each is reported on a line of its own."""
 
@@ -72,6 +75,19 @@ def open_broker(
     _tell([suspended(each.id, each.reason) for each in halted])
     broker.engine.take_suspensions()  # these were among them
     return broker
+
+
+def report_unseen(broker: Broker, files: Sequence[xscl.ast.File]) -> None:
+    """Warn of paths in the queries that no stored document has."""
+    if sum(len(file.statements) for file in files) > MANY:
+        return
+    streams = broker.engine.streams
+    look = advice.observed(lambda name: streams.stream(name, values=0))
+    found = advice.unseen(xscl.check(files), look)
+    for warning in found[:_WARNED]:
+        console.print(warning.render())
+    if len(found) > _WARNED:
+        console.print(f"and {len(found) - _WARNED:,} more")
 
 
 def _backfill(broker: Broker, files: Sequence[xscl.ast.File], duration: int) -> None:

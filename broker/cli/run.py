@@ -12,7 +12,7 @@ from urllib.request import getproxies
 
 import click
 
-from broker.cli.opening import open_broker
+from broker.cli.opening import open_broker, report_unseen
 from broker.cli.output import Delivery, format_option, out_option
 from broker.cli.places import XmlOptions, check_xpath, places, report_places
 from broker.cli.progress import Work, interactive, quiet_option, stage
@@ -181,6 +181,8 @@ def run(
             ask=_asks_why(queries, documents, state),
         )
         report_dead_letters(broker.dead_letters()[before:], state)
+        if once:
+            report_unseen(broker, files)
 
 
 def _asks_why(queries: Sequence[Path], documents: Sequence[Path], state: Path | None) -> str | None:

@@ -46,6 +46,7 @@ from broker.service.metrics import Metrics
 from broker.service.outgoing import delivery_settings
 from broker.service.pipeline.driver import Driver, Pipeline, Watch
 from broker.service.pipeline.local import LocalPipeline
+from broker.service.streams import Streams
 from broker.service.subscriptions import Subscriptions
 from broker.settings.schema import Settings
 from broker.state.disk import free, size, write_private
@@ -72,6 +73,7 @@ class _Parts:
     core: Core
     intake: Intake
     subscriptions: Subscriptions
+    streams: Streams
     bulk: Bulk
     explanations: Explanations
     channels: Channels
@@ -125,10 +127,12 @@ class Service:
             )
             self._maintenance = Maintenance(core)
             undo.pop_all()
+        streams = Streams(core)
         self._parts = _Parts(
             core,
             intake,
-            Subscriptions(core),
+            Subscriptions(core, streams),
+            streams,
             Bulk(core),
             Explanations(core),
             Channels(core, self._worker),
@@ -234,6 +238,10 @@ class Service:
     @property
     def explanations(self) -> Explanations:
         return self._open().explanations
+
+    @property
+    def streams(self) -> Streams:
+        return self._open().streams
 
     @property
     def bulk(self) -> Bulk:

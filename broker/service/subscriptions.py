@@ -22,6 +22,8 @@ from broker.service.channels import check_channel, put_channel
 from broker.service.core.answers import Bounds, ChannelSpec, History, Outcome, Pending, Subscribed
 from broker.service.core.core import Core
 from broker.service.core.errors import Invalid, NotFound
+from broker.service.streams import Streams
+from xscl.check.known import Look
 from xscl.errors import Diagnostic
 from xscl.growth import growing
 
@@ -37,8 +39,9 @@ LONGEST_ID = 1_000
 class Subscriptions:
     """The subscriptions of a state. Raises XsclError for an invalid text."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, streams: Streams) -> None:
         self._core = core
+        self._streams = streams
 
     def subscribe(
         self,
@@ -57,7 +60,7 @@ class Subscriptions:
         before the newest stored document, and their matches there are delivered. Each query gets
         the throttle, the limit and the channels.
         """
-        compiled, warnings = _compile(text, name)
+        compiled, warnings = _compile(text, name, self._streams.look)
         for spec in channels:
             check_channel(self._core, spec)
         named = [spec.name for spec in channels if spec.name is not None]
@@ -230,7 +233,9 @@ def is_partly_dropped(mailbox: Mailbox, id: str) -> bool:
     )
 
 
-def _compile(text: str, name: str) -> tuple[list[Compiled], tuple[Diagnostic, ...]]:
+def _compile(
+    text: str, name: str, look: Look = lambda _: None
+) -> tuple[list[Compiled], tuple[Diagnostic, ...]]:
     program = xscl.check([xscl.parse(text, name)])
     if not program.queries:
         raise Invalid("the text holds no query", "text")
@@ -243,7 +248,7 @@ def _compile(text: str, name: str) -> tuple[list[Compiled], tuple[Diagnostic, ..
                 f" {LONGEST_ID:,}",
                 "text",
             )
-    return compiled, advice.warnings(program)
+    return compiled, advice.warnings(program, look)
 
 
 def _check_variable(query: Compiled, variable: str) -> None:

@@ -8,13 +8,12 @@ connection of its own, so it may be used by any thread and no batch waits for it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from lxml import etree
 
 from broker.state.store import Store
 from broker.state.stream_counts import Sampled, StreamCount, StreamCounts
+from broker.statistics.model import PathSeen, StreamSeen
 from broker.statistics.values import PathValues, SampleValues, values_of
 from xscl.stage1.document import DocumentError, parse_document
 from xscl.stage1.outlines import REST
@@ -24,59 +23,6 @@ SAMPLE = 1_000
 
 _BYTES = 32_000_000
 """Bytes of documents whose values are read."""
-
-_DAY = 86_400 * 1_000_000
-
-
-class PathSeen(NamedTuple):
-    """A label path of a stream, such as `/item/title` or `/item/timestamp/@dated`, by local names.
-
-    `documents` have it: an exact count if `exact`, else estimated from a sample. `nodes` is how
-    many nodes such a document has there, on average; `distinct` how many values differ among the
-    `sampled` documents that have the path; `values` are the most frequent ones, each with its
-    number of documents in the sample. A path of elements that hold others has no values.
-    """
-
-    path: str
-    documents: int
-    exact: bool
-    nodes: float
-    sampled: int
-    distinct: int
-    values: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StreamSeen:
-    """What is known of a stream. `first` and `last` are the times (microseconds) at which its
-    oldest and its newest stored document end, and `documents` is how many there are; nothing is
-    known of older ones. `known` of them count for `paths`: the others came before documents were
-    counted, or have label paths that were left out because there are too many. `cut` documents have
-    further paths that are not named."""
-
-    name: str
-    documents: int
-    known: int
-    first: int
-    last: int
-    sampled: int
-    cut: int
-    paths: tuple[PathSeen, ...]
-
-    @property
-    def per_day(self) -> float:
-        """Documents a day, by their own times."""
-        return per_day(self.documents, self.first, self.last)
-
-    def find(self, path: str) -> PathSeen | None:
-        """The label path of this text, None if no document has it."""
-        return next((each for each in self.paths if each.path == path), None)
-
-
-def per_day(documents: int, first: int, last: int) -> float:
-    """Documents a day, if so many came between two times (microseconds). Less than an hour is taken
-    for an hour: a burst says nothing about a day."""
-    return documents * _DAY / max(last - first, _DAY // 24)
 
 
 class StreamCatalogue:

@@ -48,8 +48,9 @@ class PathValues:
             self.shown[code] = shortened(text)
 
     def frequent(self, most: int) -> list[tuple[str, int]]:
-        """The values that the most documents have, each with how many of the sample."""
-        ordered = sorted(self.docs.items(), key=lambda each: (-len(each[1]), each[0]))
+        """The values that the most documents have, each with how many of the sample; of equally
+        frequent ones the first."""
+        ordered = sorted(self.docs.items(), key=lambda each: -len(each[1]))
         return [(self.shown[code], len(docs)) for code, docs in ordered[:most]]
 
 

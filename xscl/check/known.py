@@ -1,13 +1,14 @@
-"""Warnings about paths that no document can have: feed items and results have known elements.
+"""Warnings about paths that no document has: feed items and results have known elements, and the
+documents of a stream may have been looked at.
 
-In: a checked program, and what is known of some documents by the name of their root. Out: warnings,
-each with what to write instead. What other documents hold is not known here, so nothing is said of
-their paths; tomorrow's documents may differ, so nothing is refused.
+In: a checked program, what is known of some documents by the name of their root, and of those of
+some streams. Out: warnings, each with what to write instead. What other documents hold is not known
+here, so nothing is said of their paths; tomorrow's documents may differ, so nothing is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from xscl import ast
@@ -22,31 +23,39 @@ _NAMED = 14
 @dataclass(frozen=True, slots=True)
 class Known:
     """An element all of whose content is known: what it holds, by name; None is anything. `what` is
-    its document, as messages name it; `instead` are names that people write, and what they mean."""
+    its document, as messages name it; `instead` are names that people write, and what they mean.
+    Of elements that were looked at, `path` is their label path, and `since` says since when."""
 
     what: str
     children: Mapping[str, Known | None] = field(default_factory=dict)
-    attributes: frozenset[str] = frozenset()
+    attributes: frozenset[str] | None = frozenset()
     instead: Mapping[str, str] = field(default_factory=dict)
+    path: str | None = None
+    since: str = ""
 
+
+Look = Callable[[str], Known | None]
+"""What is known of the documents of a stream, by its name: their roots are the children."""
 
 Nodes = tuple[Known, ...] | None
 """The elements at which a path has arrived; None if not all of them are known."""
 
 
-def path_warnings(program: Program, documents: Known) -> list[Diagnostic]:
-    """The warnings about all blocks and predicates of a program. `documents` is what is known of
-    documents that no query of the program publishes: their roots are its children, and its
-    `instead` has roots that there are not."""
+def path_warnings(
+    program: Program, documents: Known, look: Look = lambda _: None
+) -> list[Diagnostic]:
+    """The warnings about all blocks and predicates of a program. Of streams that no query of the
+    program publishes, `look` says what their documents hold, and `documents` what is known of all
+    whose roots are its children; its `instead` has roots that there are not."""
     published = {
         query.publish: known
         for each in program.queries
-        if (query := each.query).publish is not None and (known := _published(query)) is not None
+        if (query := each.query).publish is not None and (known := published_by(query)) is not None
     }
     makes = {each.query.publish for each in program.queries}
     warnings: list[Diagnostic] = []
     for each in program.queries:
-        walk = _Walk(published, makes, documents)
+        walk = _Walk(published, makes, documents, look)
         walk.query(each.query)
         warnings += walk.warnings
     return warnings
@@ -56,11 +65,16 @@ class _Walk:
     """The paths of one query."""
 
     def __init__(
-        self, published: Mapping[str, Known], makes: set[str | None], documents: Known
+        self,
+        published: Mapping[str, Known],
+        makes: set[str | None],
+        documents: Known,
+        look: Look,
     ) -> None:
         self.published = published
         self.makes = makes
         self.documents = documents
+        self.look = look
         self.variables: dict[str, Nodes] = {}
         self.warnings: list[Diagnostic] = []
 
@@ -71,7 +85,7 @@ class _Walk:
                     self.block(pattern)
                 case ast.Nested():
                     _Walk.query(self, pattern.query)
-                    inner = _published(pattern.query)
+                    inner = published_by(pattern.query)
                     self.steps(pattern.steps, None if inner is None else (inner,))
         for expr in _expressions(query):
             self.expression(expr, None)
@@ -82,6 +96,8 @@ class _Walk:
             self.steps(block.steps, (known,))
         elif block.stream in self.makes or not block.steps:
             return
+        elif (seen := self.look(block.stream)) is not None:
+            self.steps(block.steps, (seen,))
         else:
             first, documents = block.steps[0], self.documents
             name = first.test.name or ""
@@ -123,7 +139,9 @@ class _Walk:
             return None
         known = [each for each in every if each is not None]
         if test.kind == "attribute":
-            names = {name for each in known for name in each.attributes}
+            if any(each.attributes is None for each in known):
+                return None
+            names = {name for each in known for name in each.attributes or ()}
             if test.name is not None and test.name not in names:
                 self.missing(step, f"@{test.name}", [f"@{name}" for name in sorted(names)], known)
             return None
@@ -149,7 +167,11 @@ class _Walk:
         if instead is None and local in names:
             instead = f"./{local}"
         hint = f"write {instead}" if instead else _listed(local, names)
-        self.warn(f"{what} no {name}", step.span, hint)
+        said = f"{what} no {name}"
+        if known[0].path is not None:
+            said = f"{what} {known[0].path}{step.axis}{name}"
+            hint = f"{hint}; {known[0].since}"
+        self.warn(said, step.span, hint)
 
     # -- expressions ---------------------------------------------------------------------------
 
@@ -230,8 +252,8 @@ def _expressions(query: ast.Query) -> Iterator[ast.Expr]:
 # -- results -------------------------------------------------------------------------------------
 
 
-def _published(query: ast.Query) -> Known | None:
-    """What is known of the results of a query; None if their elements are not."""
+def published_by(query: ast.Query) -> Known | None:
+    """What is known of the documents that a query publishes; None if their elements are not."""
     if isinstance(query.select, ast.Element):
         return None
     names = _selected(query)

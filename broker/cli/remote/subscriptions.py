@@ -54,12 +54,18 @@ class PeriodType(click.ParamType[dict[str, Any]]):
         return {self.key: bound, "period": text}
 
 
-def _check(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> list[xscl.ast.File]:
+_SAID = f"{__name__}.said"
+"""Where the context has the places of the warnings that were printed."""
+
+
+def _check(ctx: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> list[xscl.ast.File]:
     """Parse and check the files before any request is sent. Raises XsclError."""
     files = read_queries(paths)
     program = check_queries(files)
-    for warning in advice.warnings(program):
+    said = advice.warnings(program)
+    for warning in said:
         console.print(warning.render())
+    ctx.meta[_SAID] = {(each.span.line, each.span.column) for each in said}
     if not program.queries:
         raise Wrong("the query files hold no query")
     return files
@@ -125,7 +131,7 @@ def subscribe(
         "channels": [{"kind": "webhook", "settings": {"url": webhook}}] if webhook else [],
     }
     total = sum(map(_count, queries))
-    report = SubscribeReport(total)
+    report = SubscribeReport(total, click.get_current_context().meta[_SAID])
     with Work("query", many="queries", total=total) as work:
         try:
             for file in queries:
@@ -149,13 +155,20 @@ def subscribe(
 class SubscribeReport:
     """Prints the outcomes of queries: a line each, or one line for very many."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, said: set[tuple[int, int]]) -> None:
         self._total = total
+        self._said = said
         self._many = total > SINGLY
         self._outcomes: Counter[str] = Counter()
 
     def add(self, replies: list[dict[str, Any]], *, webhook: bool) -> None:
         self._outcomes.update(reply["outcome"] for reply in replies)
+        for warning in replies[0].get("warnings", ()) if replies else ():
+            # Those that need no documents were printed before anything was sent.
+            place = (warning.get("line"), warning.get("column"))
+            if place not in self._said:
+                self._said.add(place)
+                console.print(warning.get("rendered") or warning["message"])
         for reply in () if self._many else replies:
             _report_outcome(reply)
             if webhook:

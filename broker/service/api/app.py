@@ -28,6 +28,7 @@ from broker.service.api import (
     operations,
     problems,
     public,
+    streams,
     subscriptions,
     why,
 )
@@ -54,6 +55,7 @@ durations are written as in XSCL: "90 s", "7 days".\
 _TAGS = [
     ("documents", "Documents come in. They are accepted once they are stored durably."),
     ("subscriptions", "Queries over documents to come. They change while documents flow."),
+    ("streams", "What is known of the documents: their label paths, how often, with which values."),
     (
         "matches",
         "What was found: read with a cursor, by long polling, as a stream, in a feed reader.",
@@ -133,6 +135,7 @@ def _application(context: Context) -> FastAPI:
         documents.router,
         subscriptions.router,
         bulk.router,
+        streams.router,
         matches.router,
         channels.channels,
         channels.deliveries,

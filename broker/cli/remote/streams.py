@@ -1,0 +1,97 @@
+"""`broker streams`: what is known of the streams and their documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from broker.cli.remote.known_streams import KnownStreams, with_streams
+from broker.cli.shared import Failed, console, plural
+from broker.cli.tables import csv_table, echo_json, format_option, moment, table
+from xscl.syntax.nearest import did_you_mean
+
+
+@click.command()
+@click.argument("name", required=False)
+@format_option
+@click.option(
+    "--values",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    help="How many values of each path are shown, the most frequent ones.",
+)
+@with_streams
+def streams(streams: KnownStreams, name: str | None, form: str, values: int) -> None:
+    """Show the streams, or which paths the documents of stream NAME have.
+
+    The number of documents that have a path is exact, and that of attributes too while there are
+    few documents; ~ marks those that are estimated from a sample. Values come from a sample.
+
+    \b
+    broker streams
+    broker streams S
+    broker streams S --values 10
+    """
+    if name is None:
+        _list(streams.all(), form)
+        return
+    found = streams.get(name, values)
+    if found is None:
+        names = [each["name"] for each in streams.all()]
+        near = did_you_mean(name, names)
+        there = f"there are: {', '.join(names)}" if names else "no stream has any yet"
+        raise Failed(f"no document of {name} is stored; {near or there}")
+    if form == "jsonl":
+        echo_json(found)
+    elif form == "csv":
+        csv_table(["path", "documents", "exact", "nodes", "distinct"], found["paths"])
+    else:
+        _show(found)
+
+
+def _list(found: list[dict[str, Any]], form: str) -> None:
+    columns = ["name", "documents", "known", "since", "until"]
+    if form == "jsonl":
+        for each in found:
+            echo_json({column: each[column] for column in columns})
+    elif form == "csv":
+        csv_table(columns, found)
+    elif not found:
+        console.print("no documents are stored yet: streams are known by their documents")
+    else:
+        rows = [(e["name"], e["documents"], moment(e["since"]), moment(e["until"])) for e in found]
+        table(["stream", "documents", "since", "until"], rows)
+
+
+def _show(found: dict[str, Any]) -> None:
+    documents = plural(found["documents"], "document")
+    times = f"{moment(found['since'])} to {moment(found['until'])}"
+    click.echo(f"{found['name']}: {documents}, {times}, {found['per_day']:,.0f} a day")
+    rows = [
+        (
+            each["path"],
+            f"{'' if each['exact'] else '~'}{each['documents']:,}",
+            f"{each['nodes']:.1f}".removesuffix(".0"),
+            each["distinct"] or "",
+            ", ".join(_value(value) for value in each["values"]),
+        )
+        for each in found["paths"]
+    ]
+    table(["path", "documents", "nodes each", "values", "for instance"], rows)
+    if found["sampled"] < found["documents"]:
+        sampled = plural(found["sampled"], "document")
+        click.echo(f"values, and numbers with ~, are those of a sample of {sampled}")
+    unknown = found["documents"] - found["known"]
+    if unknown:
+        click.echo(
+            f"the paths of {plural(unknown, 'document')} are not counted: they came before paths"
+            " were counted, or have too many different ones"
+        )
+    if found["cut"]:
+        click.echo(f"{plural(found['cut'], 'document')} have further paths, which are left out")
+
+
+def _value(each: dict[str, Any]) -> str:
+    return f"{each['value']!r}" + (f" ({each['documents']:,})" if each["documents"] > 1 else "")

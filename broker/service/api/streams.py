@@ -1,0 +1,89 @@
+"""Routes for streams: what is known of their documents."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+
+from broker.service.api.common import ApiContext, problems
+from broker.service.api.replies import Reply, Time
+
+router = APIRouter(prefix="/v1/streams", tags=["streams"])
+
+Name = Annotated[str, Path(max_length=1_000, description="a stream", examples=["S"])]
+
+
+class StreamCountReply(Reply):
+    """A stream that has stored documents."""
+
+    name: str = Field(examples=["S"])
+    documents: int = Field(description="how many are stored", examples=[20])
+    known: int = Field(description="how many of them have label paths that are counted")
+    since: Time = Field(validation_alias="first", description="when the first of them ended")
+    until: Time = Field(validation_alias="last", description="when the last of them ended")
+
+
+class ValueReply(Reply):
+    """A value, perhaps shortened."""
+
+    value: str
+    documents: int = Field(description="how many documents of the sample have it")
+
+
+class PathReply(Reply):
+    """A label path of a stream."""
+
+    path: str = Field(description="by local names", examples=["/item/title"])
+    documents: int = Field(description="how many documents have it", examples=[20])
+    exact: bool = Field(description="whether that is counted; else it is estimated from a sample")
+    nodes: float = Field(description="how many nodes such a document has there, on average")
+    sampled: int = Field(description="how many documents of the sample have the path")
+    distinct: int = Field(description="how many values differ in the sample")
+    values: list[ValueReply] = Field(description="the most frequent values")
+
+
+class StreamReply(Reply):
+    """What is known of a stream by its stored documents."""
+
+    name: str = Field(examples=["S"])
+    documents: int = Field(description="how many are stored", examples=[20])
+    known: int = Field(description="how many of them have label paths that are counted")
+    since: str = Field(description="when the first of them ended; nothing older is known")
+    until: str = Field(description="when the last of them ended")
+    per_day: float = Field(description="documents a day, by their own times")
+    sampled: int = Field(description="documents whose values were read")
+    cut: int = Field(description="documents that have further paths, which are not named")
+    paths: list[PathReply]
+
+
+@router.get(
+    "",
+    operation_id="listStreams",
+    summary="List streams",
+    response_model=list[StreamCountReply],
+    responses=problems(),
+    response_description="The streams that have stored documents, by name.",
+)
+async def streams(api: ApiContext) -> list[Any]:
+    """How many documents of each stream are stored, and since when."""
+    return [*await api.watch(api.service.streams.all)]
+
+
+@router.get(
+    "/{name}",
+    operation_id="getStream",
+    summary="Look at a stream",
+    responses=problems("not-found"),
+    response_description="The stream.",
+)
+async def stream(
+    api: ApiContext,
+    name: Name,
+    values: Annotated[int, Query(ge=0, le=100, description="values of each path")] = 3,
+) -> StreamReply:
+    """The label paths of its documents: how many have each, exactly, and a few values."""
+    seen = await api.watch(partial(api.service.streams.get, name, values))
+    return StreamReply.model_validate(seen.as_json())

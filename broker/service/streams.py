@@ -1,0 +1,64 @@
+"""What the service knows of its streams: by their stored documents, and by the queries that publish
+them.
+"""
+
+from __future__ import annotations
+
+import time
+
+import xscl
+from broker import advice
+from broker.service.core.core import Core
+from broker.service.core.errors import NotFound
+from broker.state.stream_counts import StreamCount
+from broker.statistics.model import StreamSeen
+from xscl.check.known import Known, published_by
+
+_FRESH = 10.0
+"""Seconds for which it is remembered what a stream's documents hold: very many queries may ask."""
+_REMEMBERED = 100
+"""Streams of which it is."""
+_SAMPLE = 200
+"""Documents of a stream whose attributes are read for that."""
+
+
+class Streams:
+    """The streams of a state. No call waits for a batch."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._looked: dict[str, tuple[float, Known | None]] = {}
+
+    def all(self) -> list[StreamCount]:
+        """The streams that have stored documents, by name."""
+        return self._core.engine.streams.streams()
+
+    def get(self, name: str, values: int) -> StreamSeen:
+        """What is known of a stream, with so many values of each path. Raises NotFound."""
+        seen = self._core.engine.streams.stream(name, values=values)
+        if seen is None:
+            raise NotFound("stream", name)
+        return seen
+
+    def look(self, stream: str) -> Known | None:
+        """What the documents of a stream hold, for the warnings about a query that reads it."""
+        now = time.monotonic()
+        found = self._looked.get(stream)
+        if found is None or found[0] < now:
+            if len(self._looked) >= _REMEMBERED:
+                self._looked.clear()
+            found = (now + _FRESH, self._known(stream))
+            if found[1] is not None:  # of a stream without documents that is seen at once
+                self._looked[stream] = found
+        return found[1]
+
+    def _known(self, stream: str) -> Known | None:
+        engine = self._core.engine
+        maker = engine.catalog.published.get(stream)
+        publisher = None if maker is None else engine.registry.known(maker)
+        if publisher is not None:
+            (query,) = xscl.check([xscl.parse(publisher.text, stream)]).queries
+            return published_by(query.query)
+        return advice.observed(lambda name: engine.streams.stream(name, values=0, sample=_SAMPLE))(
+            stream
+        )
