@@ -30,7 +30,7 @@ from xscl.syntax.durations import format_microseconds
 from xscl.syntax.printer import format_expression, format_pattern
 
 
-def pattern_stage(query: Compiled, _catalog: Catalog) -> str:
+def pattern_stage(query: Compiled, _catalog: Catalog | None = None) -> str:
     """An event pattern, and the queries of its blocks."""
     pattern = query.pattern
     if pattern is None:

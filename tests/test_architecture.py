@@ -128,12 +128,12 @@ MAY_IMPORT = {
         *("broker.standing", "broker.why", "broker.model", "xscl"),
     ),
     "broker.cli": (
-        *("broker.service.api", "broker.service", "broker.broker", "broker.explain"),
+        *("broker.service.api", "broker.service", "broker.broker"),
         *("broker.spark", "broker.local", "broker.sources", "broker.delivery"),
         *("broker.documents", "broker.query", "broker.settings"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.shared_match", "broker.runs", "broker.advice"),
-        *("broker.explain_pattern", "broker.asking", "broker.why"),
+        *("broker.asking", "broker.why"),
     ),
     "broker.cli.feeds": (
         *("broker.cli", "broker.service", "broker.text", "broker.model", "feeds"),
@@ -141,7 +141,8 @@ MAY_IMPORT = {
     "broker.cli.remote": (
         *("broker.cli", "broker.service.core", "broker.service", "broker.delivery"),
         *("broker.text", "broker.model", "broker.advice", "broker.statistics", "broker.state"),
-        *("broker.pattern", "broker.query", "feeds", "xscl"),
+        *("broker.pattern", "broker.query", "broker.broker", "broker.explain", "feeds", "xscl"),
+        *("broker.explain_pattern", "broker.why"),
     ),
 }
 """What a room imports of the other rooms. `xscl` alone means the whole of it."""

@@ -19,7 +19,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Queries": {
         "check": ("remote.check", "Parse and validate query files"),
-        "explain": ("explain", "Show how queries are understood and run"),
+        "explain": ("remote.explain", "Show what queries find"),
         "fmt": ("queries", "Print query files in canonical form"),
     },
     "The service": {

@@ -93,7 +93,7 @@ def _conjuncts(part: ast.Expr) -> list[ast.Expr]:
 def _inside(part: ast.Expr) -> Iterator[_Inner]:
     """The conditions of one filter: the steps of a path one by one, and those of what a comparison
     compares before the comparison."""
-    if _is_plain_path(part):
+    if is_plain_path(part):
         assert isinstance(part, ast.Path)
         for each in _of_path(part.steps):
             whole = ast.Path(None, each.steps, span=NOWHERE)
@@ -102,12 +102,13 @@ def _inside(part: ast.Expr) -> Iterator[_Inner]:
         return
     if isinstance(part, ast.Comparison):
         for side in (part.left, part.right):
-            if _is_plain_path(side):
+            if is_plain_path(side):
                 yield from _inside(side)
     yield _Inner(f"[{format_expression(part, True)}]", part, (), None, part)
 
 
-def _is_plain_path(part: ast.Expr) -> bool:
+def is_plain_path(part: ast.Expr) -> bool:
+    """Whether an expression is a relative path of the axes that blocks have."""
     return (
         isinstance(part, ast.Path)
         and part.variable is None

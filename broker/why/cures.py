@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from broker.pattern.instances import Row
 from broker.pattern.values import Scope, compile_condition
 from broker.text.people import shorten
-from broker.why.blocks import BlockReader, Condition
+from broker.why.blocks import BlockReader, Condition, is_plain_path
 from broker.why.joins import Side, ValueJoin, satisfied, value_join
 from xscl import ast
 from xscl.functions.table import FUNCTIONS, to_number
@@ -128,7 +128,7 @@ def _of_filter(reader: BlockReader, part: ast.Expr, at: Sequence[tuple[Tree, int
     found = _softer(part, passing, "document")
     if found is not None:
         return found
-    path = next((p for p in _operands(part) if p.steps), None)
+    path = next(filter(is_plain_path, _operands(part)), None)
     if path is None:
         return None
     read = reader.embedder.reader(path.steps)

@@ -136,7 +136,7 @@ def lines_of(found: Explanation) -> Iterator[str]:
             f"  looked at the newest {found.documents:,} of {found.stored:,} stored documents;"
             " --documents-at-most has it look at more"
         )
-    names = {block.number: _name(block.number) for block in found.blocks}
+    names = {block.number: block_name(block.number) for block in found.blocks}
     width = max(len(block.block) for block in found.blocks)
     for block in found.blocks:
         yield (
@@ -189,6 +189,6 @@ def _edge(join: JoinCount, names: dict[int, str]) -> Iterator[str]:
         yield f"       {join.hint}"
 
 
-def _name(number: int) -> str:
+def block_name(number: int) -> str:
     """A, B, C, …, as the picture calls blocks."""
     return chr(ord("A") + number) if number < 26 else f"#{number + 1}"

@@ -112,6 +112,28 @@ def test_explain_shows_a_stage_of_one_query(stage: str) -> None:
     assert expected[stage] in result.stdout
 
 
+def test_explain_leads_with_a_sentence_and_a_picture() -> None:
+    result = broker("explain", DEMO, "--query", "patched")
+    assert result.stdout.splitlines() == [
+        "patched: finds an item of Lanternfish_Advisories (A), followed within 5 days by an item of"
+        " Cratebay_Releases (B), followed within 1 week by an item of Brightmoor_Status (C), where"
+        " package = released and released = updated; a match shows package, advisory, release,"
+        " notice; it publishes the stream patched",
+        "  A  Lanternfish_Advisories//item->adv[./category->package][./title->advisory]",
+        "  B  Cratebay_Releases//item->rel[./category->released][./title->release]",
+        "  C  Brightmoor_Status//item->stat[./category->updated][./title->notice]",
+        "  A ──▶ B  package = released, within 5 days",
+        "  B ──▶ C  released = updated, within 1 week",
+    ]
+    whole = broker("explain", DEMO, "--query", "patched", "--all").stdout
+    assert [name in whole for name in ("-- ast", "-- template", "-- sql")] == [True] * 3
+    joined = piped("q: S/a->x JOIN S/b->y WHERE x > y WITHIN 2 h", "explain", "-").stdout
+    assert joined.startswith(
+        "q: finds an a of S (A) and a b of S (B) in any order, where x > y, all within 2 h;"
+    )
+    assert piped("q: S/a NEXT {1 h} S/b", "explain", "-").stdout.startswith("q: an event pattern")
+
+
 def test_a_file_that_is_not_utf8_is_shown_its_place(tmp_path: Path) -> None:
     latin = tmp_path / "latin.xscl"
     latin.write_bytes("-- é\na: SELECT t FROM S//item[./title->t] -- caf".encode() + b"\xe9\n")

@@ -129,7 +129,7 @@ def why(
     state: Path | None,
     token_file: Path | None,
 ) -> None:
-    """Tell why QUERY has matched, has not, or not yet, from the documents that are stored.
+    """Tell why a query has matched, has not, or not yet, from the documents that are stored.
 
     QUERY is the id of a subscription, or a file of queries that need not be registered (- for
     standard input). Says how many documents passed each block and at which condition the others
