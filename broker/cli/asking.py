@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from broker.asking import Asking
     from broker.broker import Broker
 
+_MOST = 10_000
+"""Matches of a query after which trying it out ends, as in a service."""
+
+_BEGINNING = -1e12
+"""Before all documents, in seconds."""
+
 
 class LocalAsking:
     """Asks a broker of this process; `at_most` documents are looked at."""
@@ -28,7 +34,9 @@ class LocalAsking:
         from broker.asking import Asking
 
         self._asking: Asking = Asking(broker.engine)
+        self._broker = broker
         self._known = broker.subscriptions
+        self.store = broker.engine.store
 
     def of_subscription(self, id: str, at_most: int) -> list[dict[str, Any]]:
         from broker.service.api.replies_why import reply_of
@@ -62,6 +70,14 @@ class LocalAsking:
         except KeyError:
             raise self._unknown(query) from None
         return [GivenReply.model_validate(each).model_dump() for each in told]
+
+    def try_out(self, text: str) -> dict[str, Any]:
+        past = self._broker.dry_run(text, _BEGINNING, "query", _MOST)
+        return {
+            "documents": past.documents,
+            "matches": [match.to_json() for match in past.matches],
+            "suspended": [*past.suspended],
+        }
 
     def _unknown(self, id: str) -> Failed:
         names = ", ".join(sorted(self._known)[:10])

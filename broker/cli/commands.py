@@ -20,6 +20,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Queries": {
         "check": ("remote.check", "Parse and validate query files"),
         "explain": ("remote.explain", "Show what queries find"),
+        "shell": (
+            "remote.shell",
+            "Type queries and see at once what they find",
+        ),
         "fmt": ("queries", "Print query files in canonical form"),
     },
     "The service": {

@@ -189,7 +189,9 @@ def _misses(
     if pairs.agree:
         close = sorted(pairs.agree, key=lambda pair: _gap(pairs, pair))[:_NAMED]
         near = [_near(pairs, pair, "order", _turned(pairs, pair)) for pair in close]
-        return tuple(near), "exchange the two sides, or write JOIN"
+        turned = any(b.end < a.start for pair in pairs.agree for a, b in pairs.agree[pair][:1])
+        cure = "exchange the two sides" if turned else "they come at the same time"
+        return tuple(near), f"{cure}{', or' if turned else ':'} write JOIN"
     for join, agreeing in zip(between.equalities, pairs.each, strict=True):
         if not agreeing:
             hint, example = cures.of_join(join, left, right, between.left, asked.home)

@@ -40,7 +40,7 @@ class KnownStreams(Protocol):
         """A stream with its label paths, None if it has no stored documents."""
 
 
-class _OfService:
+class OfService:
     def __init__(self, service: Service) -> None:
         self._service = service
 
@@ -56,7 +56,7 @@ class _OfService:
             raise
 
 
-class _OfState:
+class OfState:
     def __init__(self, catalogue: StreamCatalogue) -> None:
         self._catalogue = catalogue
 
@@ -98,10 +98,10 @@ def known_streams(
         if not os.path.exists(directory / "broker.duckdb"):
             raise
         with _opened(directory) as catalogue:
-            yield _OfState(catalogue)
+            yield OfState(catalogue)
         return
     try:
-        yield _OfService(service)
+        yield OfService(service)
     finally:
         service.close()
 

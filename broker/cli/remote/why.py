@@ -12,7 +12,7 @@ import click
 from broker.cli.asking import of_documents, of_state
 from broker.cli.places import XmlOptions, check_xpath
 from broker.cli.query_files import STDIN, read_queries, text_of
-from broker.cli.remote.answers import objects_of
+from broker.cli.remote.answers import object_of, objects_of
 from broker.cli.remote.client import Service, Unreachable, part
 from broker.cli.remote.finding import NoService, Patience
 from broker.cli.remote.options import find, service_options
@@ -30,28 +30,35 @@ class Asked(Protocol):
 
     def between(self, query: str, is_text: bool, ids: Sequence[str]) -> list[dict[str, Any]]: ...
 
+    def try_out(self, text: str) -> dict[str, Any]:
+        """The matches of queries among the stored documents; nothing is registered."""
+
 
 class RemoteAsking:
     """Asks a running service."""
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        self.service = service
 
     def of_subscription(self, id: str, at_most: int) -> list[dict[str, Any]]:
         path = f"/v1/subscriptions/{part(id)}/why"
-        asked = self._service.ask("GET", path, params={"documents_at_most": at_most}, timeout=None)
+        asked = self.service.ask("GET", path, params={"documents_at_most": at_most}, timeout=None)
         return objects_of(asked)
 
     def of_text(self, text: str, name: str, at_most: int) -> list[dict[str, Any]]:
         del name
         body = {"text": text, "documents_at_most": at_most}
-        return objects_of(self._service.post("/v1/why", body))
+        return objects_of(self.service.post("/v1/why", body))
 
     def between(self, query: str, is_text: bool, ids: Sequence[str]) -> list[dict[str, Any]]:
         if is_text:
-            return objects_of(self._service.post("/v1/why", {"text": query, "documents": [*ids]}))
+            return objects_of(self.service.post("/v1/why", {"text": query, "documents": [*ids]}))
         path = f"/v1/subscriptions/{part(query)}/why/documents"
-        return objects_of(self._service.ask("GET", path, params={"document": [*ids]}))
+        return objects_of(self.service.ask("GET", path, params={"document": [*ids]}))
+
+    def try_out(self, text: str) -> dict[str, Any]:
+        body = {"text": text, "dry_run": True, "backfill": "INFINITY"}
+        return object_of(self.service.post("/v1/subscriptions", body))
 
 
 @contextmanager
