@@ -120,7 +120,7 @@ MAY_IMPORT = {
         *("broker.service.pipeline", "broker.service.core", "broker.sources", "broker.delivery"),
         *("broker.figures", "broker.backfill", "broker.engine", "broker.query", "broker.advice"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
-        *("broker.asking", "broker.why", "broker.statistics"),
+        *("broker.asking", "broker.why", "broker.statistics", "broker.documents"),
     ),
     "broker.service.api": (
         *("broker.service", "broker.service.core", "broker.sources", "broker.delivery"),

@@ -1,4 +1,5 @@
-"""The running pipeline of one process: documents -> stage 1 -> stage 2, all in this thread.
+"""The running pipeline of one machine: documents -> stage 1 -> stage 2, all in this thread, but for
+stage 1 of the next batch where there is much to do (`Ahead`).
 
     sources -> rows in order of arrival -> witnesses -> engine.apply -> on_matches
 
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from broker.documents.witnessing import arrivals
+from broker.documents.ahead import WORTH, Ahead, cores
 from broker.engine import Engine
 from broker.local.positions import Positions
 from broker.local.sources import Source
@@ -35,9 +36,11 @@ def run_local(
     on_matches: Callable[[list[Match]], object],
     on_progress: Callable[[Progress], object] = lambda _: None,
     stop: Stopping | None = None,
+    ahead: Ahead | None = None,
 ) -> Summary:
     """Run until what is there now is processed (`once`), or until `stop` is set; the batch in
-    flight is finished first. `directory` is where the engine's state is.
+    flight is finished first. `directory` is where the engine's state is. Where there are two cores,
+    stage 1 of the next batch is done `ahead`.
 
     `on_matches` gets the matches of each batch that has any, after the batch is committed, and
     `on_progress` each batch that had documents. What they raise ends the run.
@@ -45,19 +48,22 @@ def run_local(
     Raises PipelineError where the engine fails or a directory cannot be listed, with the exception
     as its cause.
     """
-    run = _Run(engine, list(sources), Positions(directory, engine.admission.next_doc))
+    run = _Run(engine, list(sources), Positions(directory, engine.admission.next_doc), ahead)
     stop = stop or Stop()
     started = time.monotonic()
     if once:
         run.stop_growing()
-    while not stop.is_set():
-        progress = run.step(on_matches)
-        if progress is not None:
-            on_progress(progress)
-        elif once:
-            break
-        else:
-            stop.wait(run.until_due())
+    try:
+        while not stop.is_set():
+            progress = run.step(on_matches)
+            if progress is not None:
+                on_progress(progress)
+            elif once:
+                break
+            else:
+                stop.wait(run.until_due())
+    finally:
+        run.ahead.close()
     return run.summary(time.monotonic() - started)
 
 
@@ -70,9 +76,21 @@ def _listing() -> Iterator[None]:
         raise PipelineError(f"{error.filename}: {error.strerror}") from error
 
 
+_Read = tuple[list[DocumentRow], list[tuple[Source, object]]]
+
+
 class _Run:
-    def __init__(self, engine: Engine, sources: list[Source], positions: Positions) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        sources: list[Source],
+        positions: Positions,
+        ahead: Ahead | None,
+    ) -> None:
         self._engine = engine
+        self.ahead = ahead or Ahead(engine, cores() > 1)
+        self._following: _Read | PipelineError | None = None
+        """The next batch, or why it could not be read, if that was tried already."""
         self._sources = sources
         self._positions = positions
         self._due = dict.fromkeys(range(len(sources)), 0.0)
@@ -91,14 +109,15 @@ class _Run:
     def step(self, on_matches: Callable[[list[Match]], object]) -> Progress | None:
         """Process one batch; None where no source has anything new."""
         clock = Stopwatch()
-        with _listing():
-            rows, read = self._next()
+        rows, read = self._next()
         if not rows and not read:
             return None
+        if len(rows) >= WORTH and self.ahead.enabled:
+            self._look_ahead()
         clock.lap("read")
         self._batches += 1
         try:
-            arrived = arrivals(self._engine.matcher, rows)
+            arrived = self.ahead.arrivals(rows)
             clock.lap("stage1")
             position = max((row.seq for row in rows if row.seq is not None), default=None)
             found = self._engine.apply(arrived, time.time_ns() // 1000, position)
@@ -119,8 +138,28 @@ class _Run:
         self._undated.update(row.source for row in rows if not row.dated and row.error is None)
         return Progress(self._batches, len(rows), matches, dict(clock.seconds))
 
-    def _next(self) -> tuple[list[DocumentRow], list[tuple[Source, object]]]:
-        """The rows of a batch in order of arrival, and how far they take each source."""
+    def _look_ahead(self) -> None:
+        """Read the next batch, and begin with it."""
+        try:
+            self._following = self._read()
+            self.ahead.begin(self._following[0])
+        except PipelineError as error:
+            self._following = error
+
+    def _next(self) -> _Read:
+        """The next batch. Raises PipelineError."""
+        following, self._following = self._following, None
+        if isinstance(following, PipelineError):
+            raise following
+        return following or self._read()
+
+    def _read(self) -> _Read:
+        """The rows of a batch in order of arrival, and how far they take each source. Raises
+        PipelineError."""
+        with _listing():
+            return self._read_sources()
+
+    def _read_sources(self) -> _Read:
         rows: list[DocumentRow] = []
         read: list[tuple[Source, object]] = []
         now = time.monotonic()

@@ -22,6 +22,7 @@ import structlog
 
 from broker.delivery import Event, Mailbox
 from broker.delivery.worker import DeliveryWorker
+from broker.documents.ahead import Ahead, cores
 from broker.engine import Engine
 from broker.figures import Figures as EngineFigures
 from broker.figures import figures as engine_figures
@@ -149,7 +150,8 @@ class Service:
 
     def _pipeline(self, core: Core) -> Pipeline:
         settings = self.settings.pipeline
-        local = LocalPipeline(core, settings.batch)
+        ahead = Ahead(core.engine, min(settings.processes, cores()) > 1)
+        local = LocalPipeline(core, settings.batch, ahead=ahead)
         if settings.kind == "local":
             return local
         from broker.service.pipeline.spark import SparkPipeline

@@ -182,6 +182,9 @@ class Pipeline(Section):
     """Spark master; by default Spark runs on this machine"""
     batch: Count = 1_000
     """most documents in a batch"""
+    processes: Count = 2
+    """processes that match: with 2, and two cores, a second one parses the next documents and
+    matches their tree patterns while many wait; it takes memory for them once more"""
     revisions: Literal["replace", "flow"] = "replace"
     """`replace`: an edited document takes the place of what is stored and fires nothing; `flow`: it
     is a document of its own, which never matches other versions of itself"""

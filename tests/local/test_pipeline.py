@@ -16,12 +16,15 @@ from typing import Any
 import pytest
 
 from broker import Broker, Document, Match
+from broker.documents.ahead import WORTH, Ahead
 from broker.local import sources as local_sources
 from broker.local.pipeline import run_local
 from broker.local.positions import FILE
 from broker.local.sources import JsonLines, Source, Spooled, XmlFolder
 from broker.runs import PipelineError, Progress, Stop, Summary, stop_on_signals
 from broker.sources.documents import XmlFiles
+from broker.sources.jsonlines import Offset
+from feeds.rows import DocumentRow
 from feeds.spool import Spool, SpoolError
 from tests.feeds.spooling import posted
 from tests.waiting import PATIENCE
@@ -256,17 +259,44 @@ def test_a_folder_that_cannot_be_listed_is_said(
         once(tmp_path / "state", source)
 
 
+def test_a_source_that_fails_while_it_is_read_ahead_fails_in_its_turn(tmp_path: Path) -> None:
+    class Failing(JsonLines):
+        def read(self) -> tuple[list[DocumentRow], Offset]:
+            if self.reads:
+                raise PermissionError(errno.EACCES, "Permission denied", "there")
+            self.reads += 1
+            return super().read()
+
+        reads = 0
+
+    write(tmp_path / "in.jsonl", lines(range(WORTH)), 0)
+    found: list[Match] = []
+    with Broker(tmp_path / "state") as broker:
+        broker.subscribe(PAIR)
+        ahead = Ahead(broker.engine, True)
+        source = Failing(tmp_path / "in.jsonl")
+        with pytest.raises(PipelineError, match=r"^there: Permission denied$"):
+            run_local(
+                *(broker.engine, [source], tmp_path / "state"),
+                once=True,
+                on_matches=found.extend,
+                ahead=ahead,
+            )
+    assert len(found) == WORTH // 2
+
+
 DRIVER = """
 import os, signal, sys
 from pathlib import Path
 from broker import Broker
+from broker.documents.ahead import Ahead
 from broker.local import sources
 from broker.local.pipeline import run_local
 from broker.local.positions import Positions
 from broker.local.sources import JsonLines
 
-state, file, query, when, batch = sys.argv[1:]
-sources._ROWS = 10
+state, file, query, when, batch, rows, apart = sys.argv[1:]
+sources._ROWS = int(rows)
 steps = 0
 
 def reach(step):
@@ -301,7 +331,11 @@ with open(f"{state}.found", "a") as out:
 
     broker.engine._advance, Positions.read = before_commit, before_read
     deliver(broker.undelivered())
-    run_local(broker.engine, [JsonLines(Path(file))], Path(state), once=True, on_matches=deliver)
+    ahead = Ahead(broker.engine, apart == "True")
+    assert apart != "True" or ahead.ready(600)
+    lines = JsonLines(Path(file))
+    run_local(broker.engine, [lines], Path(state), once=True, on_matches=deliver, ahead=ahead)
+    assert (ahead.taken > 0) == (apart == "True")
 broker.close()
 """
 
@@ -312,15 +346,19 @@ def drive(*arguments: object) -> int:
     ).returncode
 
 
+@pytest.mark.parametrize(("rows", "apart"), [(10, False), (2 * WORTH, True)])
 @pytest.mark.parametrize("when", ["before commit", "committed", "written", "acknowledged"])
-def test_killed_at_each_step_it_loses_nothing(tmp_path: Path, when: str) -> None:
-    """Nothing is found twice either; what was written but not acknowledged is written again."""
+def test_killed_at_each_step_it_loses_nothing(
+    tmp_path: Path, when: str, rows: int, apart: bool
+) -> None:
+    """Nothing is found twice either; what was written but not acknowledged is written again. The
+    same with stage 1 in a process of its own."""
     state, file, query = tmp_path / "state", tmp_path / "in.jsonl", tmp_path / "q.xscl"
-    write(file, lines(range(60)), 0)
+    write(file, lines(range(6 * rows)), 0)
     query.write_text(PAIR)
-    assert drive(state, file, query, when, 3) == -signal.SIGKILL
-    assert drive(state, file, query, "never", 0) == 0
+    assert drive(state, file, query, when, 3, rows, apart) == -signal.SIGKILL
+    assert drive(state, file, query, "never", 0, rows, apart) == 0
     found = Path(f"{state}.found").read_text().split()
     expected = once(tmp_path / "other", JsonLines(file))[1]
     assert set(found) == {match.id for match in expected}
-    assert len(found) == len(expected) + (5 if when == "written" else 0)
+    assert len(found) == len(expected) + (rows // 2 if when == "written" else 0)

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import xscl
+from broker.documents.ahead import WORTH, Ahead
 from broker.documents.arrow import Arrivals
 from broker.model import Match
 from broker.query.prepared import compile_query
@@ -22,7 +23,7 @@ from broker.service.pipeline.driver import Driver, Watch
 from broker.service.pipeline.local import LocalPipeline
 from broker.shared_match import SharedMatch
 from tests.service.data import ORDERS, PAIR, order, receipt, settings
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 class Running:
@@ -100,6 +101,35 @@ def test_documents_become_matches_in_the_mailbox(running: Running) -> None:
     assert figures.failure is None
     assert running.core.backlog() == 0
     assert running.core.trim() == 13
+
+
+def test_where_many_wait_stage_1_of_the_next_batch_is_done_by_another_process(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where that process is killed in the middle."""
+    running.subscribe(PAIR)
+    ahead = Ahead(running.core.engine, True)
+    assert ahead.ready(PATIENCE)
+    pipeline = LocalPipeline(running.core, WORTH, ahead=ahead)
+    last = running.publish(*(order(n, id=f"o{n}") for n in range(3 * WORTH)))
+    last = running.publish(*(receipt(n, id=f"r{n}") for n in range(3 * WORTH)))
+    arrived: list[int] = []
+
+    def count(arrivals: Arrivals) -> None:
+        arrived.append(len(arrivals.documents))
+        if len(arrived) == 3:
+            assert ahead.process is not None
+            ahead.process.kill()
+
+    intercept(monkeypatch, running, count)
+    while pipeline.step(running.watch):
+        assert not ahead.enabled or ahead.ready(PATIENCE)
+    ahead.close()
+    assert running.core.position == last
+    assert arrived == [WORTH] * 6
+    assert 3 <= ahead.taken <= 4
+    found = [[d.id for d in match.documents] for match in running.found()]
+    assert sorted(found) == sorted([f"o{n}", f"r{n}"] for n in range(3 * WORTH))
 
 
 def test_it_goes_on_where_the_engine_is(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 import structlog
 
 from broker.delivery import Mailbox
+from broker.documents.ahead import Ahead
 from broker.documents.witnessing import arrivals
 from broker.engine import Engine, steady_time
 from broker.model import UNBOUNDED, Budgets, Limit
@@ -169,8 +170,9 @@ class Core:
 
     # -- the flow of documents -----------------------------------------------------------------
 
-    def apply(self, rows: Sequence[DocumentRow]) -> Batch:
-        """Match the next rows of the spool and commit, then hand over the matches.
+    def apply(self, rows: Sequence[DocumentRow], ahead: Ahead | None = None) -> Batch:
+        """Match the next rows of the spool and commit, then hand over the matches. Stage 1 may have
+        been done `ahead`.
 
         After an exception of the engine nothing has changed; after one of the mailbox, the matches
         are in the outbox.
@@ -178,7 +180,7 @@ class Core:
         started = time.perf_counter()
         with self.lock:
             engine = self.engine
-            witnessed = arrivals(engine.matcher, rows)
+            witnessed = ahead.arrivals(rows) if ahead else arrivals(engine.matcher, rows)
             matched = time.perf_counter()
             before = dict(engine.clock.seconds)
             matches = engine.apply(witnessed, now=self.now(), position=rows[-1].seq)

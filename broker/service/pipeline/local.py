@@ -10,8 +10,10 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 from broker.delivery import MailboxError
+from broker.documents.ahead import WORTH, Ahead
 from broker.service.core.core import Batch, Core
 from broker.service.core.errors import ServiceError
 from broker.service.pipeline.driver import Watch
@@ -42,42 +44,66 @@ ENVIRONMENT = (
 
 class LocalPipeline:
     """A `Pipeline` that reads the spool from the engine's position. `size`: most documents in a
-    batch; after `look` seconds without news the spool is read nevertheless."""
+    batch; after `look` seconds without news the spool is read nevertheless. Where many
+    documents wait, stage 1 of the next batch is done `ahead`."""
 
-    def __init__(self, core: Core, size: int, look: float = _LOOK) -> None:
+    def __init__(
+        self, core: Core, size: int, look: float = _LOOK, ahead: Ahead | None = None
+    ) -> None:
         self._look = look
         self._core = core
         self._size = size
         self._poisons = 0
+        self.ahead = ahead or Ahead(core.engine, enabled=False)
+        self._following: tuple[int, list[DocumentRow]] | None = None
+        """The next batch, and the position behind which it begins."""
 
     def __call__(self, stop: threading.Event, watch: Watch) -> None:
         watch.running(True)
         core = self._core
-        while not stop.is_set():
-            core.news.clear()
-            if not self.step(watch):
-                watch.well()
-                # If `stop` was set before `clear`, `news` will not be set again.
-                if not stop.is_set():
-                    core.news.wait(self._look)
+        try:
+            while not stop.is_set():
+                core.news.clear()
+                if not self.step(watch):
+                    watch.well()
+                    # If `stop` was set before `clear`, `news` will not be set again.
+                    if not stop.is_set():
+                        core.news.wait(self._look)
+        finally:
+            self.ahead.close()
 
     def step(self, watch: Watch) -> bool:
         """Match the next batch; returns whether there was one."""
         core = self._core
-        rows = self.next_rows()
+        following, self._following = self._following, None
+        if following is not None and following[0] == core.position:
+            rows = following[1]
+        else:
+            rows = self.next_rows(core.position)
         if rows:
             since = stored_at(core.spool.path, core.position)
+            if len(rows) >= WORTH:
+                self._look_ahead(rows[-1].seq or 0)
             batch = self.apply(rows, watch)
             watch.batch(batch, core.waited(since))
         return bool(rows)
 
-    def next_rows(self) -> list[DocumentRow]:
-        """The rows of the next batch."""
+    def _look_ahead(self, position: int) -> None:
+        """Begin with the batch behind a position, if there is one. If it cannot be read, that is
+        found out when it is its turn."""
+        if not self.ahead.enabled:
+            return
+        with suppress(SpoolError, sqlite3.Error, OSError):
+            rows = self.next_rows(position)
+            with self._core.lock:
+                if self.ahead.begin(rows):
+                    self._following = (position, rows)
+
+    def next_rows(self, position: int) -> list[DocumentRow]:
+        """The rows of the batch behind a position."""
         rows: list[DocumentRow] = []
         size = 0
-        pending: Iterator[DocumentRow] = read_rows(
-            self._core.spool.path, self._core.position, 2**62
-        )
+        pending: Iterator[DocumentRow] = read_rows(self._core.spool.path, position, 2**62)
         for row in pending:
             rows.append(row)
             size += len(row.xml)
@@ -88,7 +114,7 @@ class LocalPipeline:
     def apply(self, rows: list[DocumentRow], watch: Watch) -> Batch:
         """Match all rows, whatever they contain. Raises errors of the environment only."""
         try:
-            batch = self._core.apply(rows)
+            batch = self._core.apply(rows, self.ahead)
         except ENVIRONMENT:
             raise
         except Exception as error:

@@ -1,0 +1,254 @@
+"""Stage 1 of the next batch in a process of its own, while this one does stage 2 of the last one.
+
+    Ahead      in the process of the engine: `begin` sends documents, `arrivals` takes the answer
+    main       in the other: documents in, witnesses out, over its pipes
+
+The other process decides nothing and stores nothing. What it answers is taken only if it is about
+the same documents and by the patterns of now; in all other cases, and where it died, this process
+does stage 1 itself. It gets the patterns as Spark's executors do (`matcher_for`), and ends when its
+input does.
+"""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from broker.documents.arrow import Arrivals
+from broker.documents.witnessing import arrivals, matcher_for, witness
+from feeds.rows import DocumentRow
+from xscl.stage1.matcher import Matcher
+from xscl.stage1.outlines import Outline
+
+WORTH = 200
+"""Documents in a batch below which to send them takes longer than it spares."""
+
+_MOST = 500_000
+"""Edges of the patterns above which another copy of them takes too much memory."""
+
+_FAILURES = 3
+"""Processes that died in a row after which there is none any more."""
+
+_SIZE = 8
+"""Bytes of the length before each message."""
+
+
+class Patterns(Protocol):
+    """An engine: what stage 1 matches, here and in another process."""
+
+    @property
+    def matcher(self) -> Matcher: ...
+    def spec(self) -> bytes:
+        """The same object until the patterns change; see `Registry.spec`."""
+
+
+class _Done(NamedTuple):
+    """What became of documents by these patterns."""
+
+    rows: Sequence[DocumentRow]
+    spec: bytes
+    answer: Any
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Ahead:
+    """Stage 1 for the engine `patterns`. Used by one thread, with the engine's lock held if there
+    is one. Unless it is `enabled`, all is done in this process."""
+
+    def __init__(self, patterns: Patterns, enabled: bool) -> None:
+        self._patterns = patterns
+        self.enabled = enabled
+        self._failures = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+        self._sent = b""
+        """The patterns that the process has."""
+        self._begun: tuple[Sequence[DocumentRow], bytes] | None = None
+        """The documents that the process is at, and by which patterns."""
+        self._done: _Done | None = None
+        self.taken = 0
+        """Batches whose stage 1 the other process did."""
+
+    def begin(self, rows: Sequence[DocumentRow]) -> bool:
+        """Have stage 1 done for the next batch; returns whether it is, as it may not be worth
+        while. Called before `arrivals` of the batch that was begun last, whose answer is kept."""
+        if not self.enabled or len(rows) < WORTH or len(self._patterns.matcher.edges) > _MOST:
+            return False
+        try:
+            if not self.ready():
+                return False
+            self._finish()
+            self._send(rows)
+        except (OSError, EOFError, ValueError):
+            self._died()
+            return False
+        return True
+
+    def arrivals(self, rows: Sequence[DocumentRow]) -> Arrivals:
+        """Documents and their witness rows, as stage 2 takes them."""
+        try:
+            if self._done is None or self._done.rows is not rows:
+                self._finish()
+        except (OSError, EOFError, ValueError):
+            self._died()
+        done = self._done
+        if done is None or done.rows is not rows or done.spec is not self._patterns.spec():
+            return arrivals(self._patterns.matcher, rows)
+        self._done = None
+        self._failures = 0
+        self.taken += 1
+        return _read(rows, done.answer)
+
+    def ready(self, wait: float = 0) -> bool:
+        """Whether the process has started; waits for so many seconds. The first call starts it."""
+        if self.process is None:
+            root = str(Path(__file__).parents[2])
+            path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", __name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        if not self._is_ready:
+            # Not `select`, which takes no high numbers of files.
+            started = select.poll()
+            assert self.process.stdout is not None
+            started.register(self.process.stdout, select.POLLIN)
+            if started.poll(wait * 1_000):
+                _receive(self.process.stdout)
+                self._is_ready = True
+        return self._is_ready
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        process = self.process
+        self.process, self._begun, self._is_ready, self._sent = None, None, False, b""
+        if process is not None:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.kill()
+            process.stdout.close()
+            with suppress(OSError):  # of what was not sent yet
+                process.stdin.close()
+            process.wait()
+
+    def _send(self, rows: Sequence[DocumentRow]) -> None:
+        assert self.process is not None
+        spec = self._patterns.spec()
+        part = None
+        if spec is not self._sent:
+            # Most changes are appended.
+            part = spec[len(self._sent) :] if spec.startswith(self._sent) else spec
+        anew = part is spec or (part is not None and len(part) == len(spec))
+        documents = [(row.xml, row.streams, row.error) for row in rows]
+        self._begun = (rows, spec)
+        _transmit(self.process.stdin, (anew, part, documents))
+        self._sent = spec
+
+    def _finish(self) -> None:
+        """Wait for what was begun, if anything was."""
+        if self._begun is not None:
+            assert self.process is not None
+            rows, spec = self._begun
+            self._begun = None
+            self._done = _Done(rows, spec, _receive(self.process.stdout))
+
+    def _died(self) -> None:
+        """Go on without the process; the next batch may start another one."""
+        self.close()
+        self._failures += 1
+        self.enabled = self._failures < _FAILURES
+
+
+def _read(rows: Sequence[DocumentRow], answer: Any) -> Arrivals:
+    table, errors, texts, ids, paths = answer
+    documents = [
+        row if row.error == error else row._replace(error=error)
+        for row, error in zip(rows, errors, strict=True)
+    ]
+    known = {id: Outline(id, each) for id, each in paths.items()}
+    outlines = [known.get(id) for id in ids]
+    return Arrivals(documents, pa.ipc.open_stream(table).read_all(), texts, outlines)
+
+
+# -- messages: plain values, each behind its length ---------------------------------------------
+
+
+def _transmit(pipe: IO[bytes] | None, message: Any) -> None:
+    assert pipe is not None
+    body = marshal.dumps(message)
+    pipe.write(len(body).to_bytes(_SIZE, "little"))
+    pipe.write(body)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes] | None) -> Any:
+    """The next message. Raises EOFError if there is none."""
+    assert pipe is not None
+    size = pipe.read(_SIZE)
+    body = pipe.read(int.from_bytes(size, "little"))
+    if len(size) < _SIZE or len(body) < int.from_bytes(size, "little"):
+        raise EOFError
+    return marshal.loads(body)
+
+
+# -- the other process ----------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    # Whoever started this process is told to stop too, may go on for a while, and then ends it.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    given, taken = sys.stdin.buffer, sys.stdout.buffer
+    spec, matcher = b"", Matcher()
+    try:
+        _transmit(taken, None)
+        while True:
+            anew, part, documents = _receive(given)
+            if part is not None:
+                spec = part if anew else spec + part
+                matcher = matcher_for(spec)
+                gc.freeze()
+            _transmit(taken, _answered(matcher, documents))
+    except (EOFError, BrokenPipeError):
+        # Not to fail at what Python would write at its end.
+        os._exit(0)
+
+
+def _answered(matcher: Matcher, documents: Any) -> tuple[object, ...]:
+    found = witness(matcher, documents)
+    rows = found.table()
+    table = pa.BufferOutputStream()
+    with pa.ipc.new_stream(table, rows.schema) as stream:
+        stream.write_table(rows)
+    outlines = [each.outline for each in found.each]
+    return (
+        table.getvalue().to_pybytes(),
+        found.errors,
+        [each.texts for each in found.each],
+        [None if outline is None else outline.id for outline in outlines],
+        {outline.id: outline.paths for outline in outlines if outline is not None},
+    )
+
+
+if __name__ == "__main__":
+    main()
