@@ -129,7 +129,7 @@ class Absences:
                     values = instance.single[name].values[path_text(other)]
                     return Wanted(after, before, path_text(path), values)
         if instance.tuples is not None:
-            return Wanted(after, before, PARTITION, [*instance.tuples])  # type: ignore[list-item]
+            return Wanted(after, before, PARTITION, [*instance.tuples])
         return Wanted(after, before)
 
     def _fits(

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from broker.pattern.absences import sides
 from broker.pattern.instances import Instance, Row, Tuples, common
 from broker.pattern.plan import Group, Item, Unit, Variant
-from broker.pattern.pool import Pool, Wanted
+from broker.pattern.pool import PARTITION, Pool, Wanted
 from broker.pattern.setting import Setting
-from broker.pattern.timing import Timing
-from broker.pattern.values import Scope
+from broker.pattern.timing import Span, Timing, hull_of
+from broker.pattern.values import Scope, path_text
+from xscl import ast
 
 
 class Filling(NamedTuple):
@@ -91,6 +93,21 @@ class _Run(NamedTuple):
     elements: list[Instance]
     tuples: Tuples
     keys: frozenset[int]
+    hull: Span | None = None
+
+
+def _hull(one: Span | None, instance: Instance) -> Span:
+    own = Span(instance.start, instance.end, instance.first, instance.last)
+    return own if one is None else hull_of(one, own)
+
+
+def ties(group: Group) -> Iterator[tuple[ast.Path, ast.Path]]:
+    """The equalities by which elements of a group are found: a path of the element, and one of
+    something else."""
+    for each in group.conjuncts:
+        for path, other in sides(each):
+            if path.variable in group.variables and other.variable not in group.variables:
+                yield path, other
 
 
 class _Filler:
@@ -144,12 +161,21 @@ class _Filler:
             before = min([each.first for each in self._chosen.values()]) + extent + 1
         found = [
             each
-            for each in pool.find(Wanted(after, before))
+            for each in pool.find(self._wanted(after, before))
             if self._start.keys.isdisjoint(each.keys)
         ]
         found.sort(key=lambda each: (each.order, rank(each)))
         grouped = groupby(found, key=lambda each: [row.key for row in each.rows])
         return [list(same) for _, same in grouped]
+
+    def _wanted(self, after: int | None, before: int | None) -> Wanted:
+        for path, other in ties(self.group):
+            row = self._single.get(other.variable or "")
+            if row is not None:
+                return Wanted(after, before, path_text(path), row.values[path_text(other)])
+        if self._start.tuples is not None:
+            return Wanted(after, before, PARTITION, [*self._start.tuples])
+        return Wanted(after, before)
 
     # -- taking --------------------------------------------------------------------------------
 
@@ -167,8 +193,9 @@ class _Filler:
             both = common(run.tuples, instance.tuples)
             if both is not None and not both:
                 continue
-            if self._fits(elements, instance) and self._passes(elements, instance):
-                return _Run([*elements, instance], both, run.keys | instance.keys)
+            hull = _hull(run.hull, instance)
+            if self._fits(elements, instance, hull) and self._passes(elements, instance):
+                return _Run([*elements, instance], both, run.keys | instance.keys, hull)
         return None
 
     def _behind(self, last: Instance, instance: Instance) -> bool:
@@ -177,7 +204,7 @@ class _Filler:
             return last.order < instance.order
         return last.end < instance.start
 
-    def _fits(self, elements: Sequence[Instance], instance: Instance) -> bool:
+    def _fits(self, elements: Sequence[Instance], instance: Instance, hull: Span) -> bool:
         filled = {**self._start.filled, self.group: [*elements, instance]}
         timing = Timing(
             self._variant,
@@ -186,6 +213,7 @@ class _Filler:
             filled,
             filling=self.group,
             free=self._setting.free,
+            hull=hull,
         )
         return timing.span() is not None
 

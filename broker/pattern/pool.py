@@ -19,7 +19,7 @@ class Wanted(NamedTuple):
     after: int | None = None
     before: int | None = None
     path: str | None = None
-    values: Sequence[str] = ()
+    values: Sequence[object] = ()
 
 
 PARTITION = "\0partition"
@@ -28,7 +28,8 @@ PARTITION = "\0partition"
 
 class Pool:
     """Instances in order of their start, and by values of their variables. `paths` are those by
-    which they are looked up, each with its variable."""
+    which they are looked up, each with its variable. What is looked up costs no more with what
+    else is there, and to expire no more than what goes."""
 
     def __init__(self) -> None:
         self._sorted: list[Instance] = []
@@ -50,49 +51,59 @@ class Pool:
 
     def add(self, instances: Iterable[Instance]) -> None:
         for instance in instances:
-            if self._sorted and self._sorted[-1].start > instance.start:
-                insort(self._sorted, instance, key=_start)
-            else:
-                self._sorted.append(instance)
+            _insert(self._sorted, instance)
             for path in self._by:
                 self._enter(path, instance)
 
     def _enter(self, path: str, instance: Instance) -> None:
         variable, found = self._by[path]
         for value in _values(instance, path, variable):
-            found.setdefault(value, []).append(instance)
+            _insert(found.setdefault(value, []), instance)
 
     def find(self, wanted: Wanted) -> Iterable[Instance]:
-        """The instances that may be wanted, in no order if they are found by their values."""
-        after, before = wanted.after, wanted.before
-        if wanted.path is not None:
-            _, by_value = self._by[wanted.path]
-            values = dict.fromkeys([*wanted.values, _ABSENT])
-            lists = [by_value[v] for v in values if v in by_value]
-            several = lists[0] if len(lists) == 1 else {id(i): i for own in lists for i in own}
-            found: Iterable[Instance] = several if isinstance(several, list) else several.values()
-            return [
-                instance
-                for instance in found
-                if (after is None or instance.start > after)
-                and (before is None or instance.end < before)
-            ]
-        low = 0 if after is None else bisect_right(self._sorted, after, key=_start)
-        if before is None:
-            return self._sorted[low:]
-        high = bisect_left(self._sorted, before, key=_start)
-        return [instance for instance in self._sorted[low:high] if instance.end < before]
+        """The instances that may be wanted, in no order if they are found by several values."""
+        if wanted.path is None:
+            return _between(self._sorted, wanted)
+        _, by_value = self._by[wanted.path]
+        values = dict.fromkeys([*wanted.values, _ABSENT])
+        lists = [by_value[value] for value in values if value in by_value]
+        if len(lists) == 1:
+            return _between(lists[0], wanted)
+        return {id(each): each for own in lists for each in _between(own, wanted)}.values()
 
     def expire(self, horizon: int) -> None:
         """Drop what ended before a time."""
-        kept = [instance for instance in self._sorted if instance.end >= horizon]
-        if len(kept) == len(self._sorted):
-            return
-        self._sorted = kept
-        for path, (variable, _) in [*self._by.items()]:
-            self._by[path] = (variable, {})
-            for instance in kept:
-                self._enter(path, instance)
+        gone = _expire(self._sorted, horizon)
+        for path, (variable, found) in self._by.items():
+            values = {value for each in gone for value in _values(each, path, variable)}
+            for value in values:
+                _expire(found[value], horizon)
+                if not found[value]:
+                    del found[value]
+
+
+def _insert(ordered: list[Instance], instance: Instance) -> None:
+    if ordered and ordered[-1].start > instance.start:
+        insort(ordered, instance, key=_start)
+    else:
+        ordered.append(instance)
+
+
+def _between(ordered: list[Instance], wanted: Wanted) -> list[Instance]:
+    after, before = wanted.after, wanted.before
+    low = 0 if after is None else bisect_right(ordered, after, key=_start)
+    if before is None:
+        return ordered[low:]
+    high = bisect_left(ordered, before, key=_start)
+    return [instance for instance in ordered[low:high] if instance.end < before]
+
+
+def _expire(ordered: list[Instance], horizon: int) -> list[Instance]:
+    """Drop what ended before a time, and return it. What starts later is not looked at."""
+    high = bisect_left(ordered, horizon, key=_start)
+    gone = [each for each in ordered[:high] if each.end < horizon]
+    ordered[:high] = [each for each in ordered[:high] if each.end >= horizon]
+    return gone
 
 
 _ABSENT = object()
@@ -101,6 +112,6 @@ _ABSENT = object()
 
 def _values(instance: Instance, path: str, variable: str) -> Iterable[object]:
     if path == PARTITION:
-        return instance.tuples or ()
+        return (_ABSENT,) if instance.tuples is None else instance.tuples
     row = instance.single.get(variable)
     return (_ABSENT,) if row is None else dict.fromkeys(row.values[path])

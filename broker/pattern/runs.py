@@ -8,7 +8,7 @@ closes a run for all that end later.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
 
@@ -23,6 +23,7 @@ from broker.pattern.instances import (
     of_row,
     several_of,
 )
+from broker.pattern.live_runs import Awaited, LiveRuns, Run
 from broker.pattern.plan import (
     Absence,
     Choice,
@@ -42,33 +43,6 @@ from broker.pattern.values import Scope
 
 Place = Leaf | Choice | Group
 """What a run takes documents for: a block, one of several blocks, a group of these."""
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """`at` is the item that it awaits or is in; `chosen` are the documents of single items,
-    `elements` those of groups, `partial` those of an element that is not complete. `last` is the
-    document that it took last, `closed` the end of what it may not skip: nothing that ends later
-    can be taken. `left` are groups that were left or passed over."""
-
-    partition: tuple[str, ...] | None
-    at: int = 0
-    chosen: tuple[tuple[Leaf, Row], ...] = ()
-    elements: Mapping[Group, tuple[Instance, ...]] = field(default_factory=dict)
-    partial: tuple[tuple[Leaf, Row], ...] = ()
-    last: Row | None = None
-    keys: frozenset[int] = frozenset()
-    left: frozenset[int] = frozenset()
-    closed: int | None = None
-
-    def taking(self, row: Row, **changes: object) -> Run:
-        return replace(
-            self,
-            last=row,
-            keys=self.keys | {row.key},
-            closed=None,
-            **changes,  # type: ignore[arg-type]
-        )
 
 
 @dataclass(slots=True)
@@ -99,13 +73,10 @@ class RunsRunner:
         self._groups = [item for item in self._items if isinstance(item, Group)]
         self._taps = {leaf.tap for item in self._items for leaf in _blocks(item)}
         self._contiguous = set(plan.contiguous)
-        self._runs: list[Run] = []
+        self._runs = LiveRuns()
         self._ready: list[tuple[int, int, int, Row]] = []
         self._number = count()
         self._waiting: list[tuple[int, int, Variant, dict[Item, Instance], Instance]] = []
-        if setting.plan.query.partition == ():
-            self._runs.append(Run(None))
-        self._begun: set[tuple[str, ...]] = set()
 
     # -- advancing -----------------------------------------------------------------------------
 
@@ -125,7 +96,7 @@ class RunsRunner:
                 _, _, tap, row = heappop(self._ready)
                 here.setdefault(tap, []).append(row)
             self._take(end, here)
-        self._runs = [run for run in self._runs if run.closed is None or run.closed >= watermark]
+        self._runs.drop(watermark)
         while self._waiting and self._waiting[0][0] <= 2 * watermark:
             _, _, variant, chosen, instance = heappop(self._waiting)
             filled = self._filled(instance)
@@ -134,16 +105,9 @@ class RunsRunner:
         return found
 
     def _take(self, end: int, here: Mapping[int, Sequence[Row]]) -> None:
-        """All runs take what ends at a time."""
-        if self.setting.plan.query.partition:
-            for tap in self._taps & here.keys():
-                for row in here[tap]:
-                    for one in sorted(row.tuples or ()):
-                        if one not in self._begun:
-                            self._begun.add(one)
-                            self._runs.append(Run(one))
+        """All runs that these documents concern take what ends at a time."""
         made: list[Run] = []
-        for run in self._runs:
+        for run in [*self._begin(here), *self._runs.at(self._places(here))]:
             if run.closed is not None and run.closed < end:
                 continue
             steps, growing = self._steps(run, here)
@@ -151,9 +115,59 @@ class RunsRunner:
             begun = run.last is not None and run.closed is None
             if begun and self._closes(run, here, steps, growing):
                 run.closed = end
+                self._runs.drop_after(run, end)
         for run in made:
             self._matched(run)
-        self._runs += made
+            self._runs.add(run, self._awaits(run))
+            if self.unit.extent is not None:
+                self._runs.drop_after(run, run.start + self.unit.extent)
+
+    def _begin(self, here: Mapping[int, Sequence[Row]]) -> list[Run]:
+        """The runs that may begin with a document: one in each of its partitions."""
+        if not self.setting.plan.query.partition:
+            return [Run(None)]
+        own = [row for tap in self._taps & here.keys() for row in here[tap]]
+        ones = {one for row in own for one in row.tuples or ()}
+        return [Run(one) for one in sorted(ones)]
+
+    def _places(self, here: Mapping[int, Sequence[Row]]) -> Iterator[Awaited]:
+        """Where the runs are that documents concern. Contiguity is a matter of all documents, the
+        next match of those that a run awaits."""
+        if self._selection == "STRICT CONTIGUITY":
+            yield None, None
+            return
+        contiguous = self._selection == "PARTITION CONTIGUITY"
+        for tap, rows in here.items():
+            awaited = None if contiguous else tap
+            if not self.setting.plan.query.partition:
+                yield None, awaited
+                continue
+            for row in rows:
+                for one in row.tuples or ():
+                    yield one, awaited
+
+    def _awaits(self, run: Run) -> Iterator[Awaited]:
+        """Where a run is found."""
+        if self._selection == "STRICT CONTIGUITY":
+            yield None, None
+        elif self._selection == "PARTITION CONTIGUITY":
+            yield run.partition, None
+        else:
+            for leaf in self._next(run):
+                yield run.partition, leaf.tap
+
+    def _next(self, run: Run) -> Iterator[Leaf]:
+        """The blocks of which a run may take a document."""
+        for at in range(run.at, len(self._items)):
+            item = self._items[at]
+            if not isinstance(item, Group):
+                yield from _leaves(item)
+                return
+            size = len(run.elements.get(item, ()))
+            if item.most is None or size < item.most:
+                yield from _leaves(_parts(item)[len(run.partial)])
+            if run.partial or size < item.least:
+                return
 
     def _closes(
         self, run: Run, here: Mapping[int, Sequence[Row]], steps: Sequence[Step], growing: bool
@@ -227,8 +241,7 @@ class RunsRunner:
         """Steps into an element of a group, whose documents are taken one after the other."""
         group = self._items[at]
         assert isinstance(group, Group)
-        tree = group.unit.tree
-        parts = tree.items if isinstance(tree, Ordered) else [tree]
+        parts = _parts(group)
         for leaf in _leaves(parts[len(run.partial)]):
             for row in self._takes(run, leaf, here):
                 partial = (*run.partial, (leaf, row))
@@ -397,7 +410,7 @@ class RunsRunner:
 
     def expire(self, horizon: int) -> None:
         self._absences.expire(horizon)
-        self._runs = [run for run in self._runs if run.last is None or run.last.end >= horizon]
+        self._runs.expire(horizon)
 
     def waiting(self) -> Iterator[tuple[int, Instance]]:
         for due, _, variant, chosen, instance in self._waiting:
@@ -413,6 +426,12 @@ def _leaves(item: Tree) -> Iterator[Leaf]:
         case Choice():
             for branch in item.branches:
                 yield from _leaves(branch)
+
+
+def _parts(group: Group) -> Sequence[Tree]:
+    """What the documents of an element are taken for, one after the other."""
+    tree = group.unit.tree
+    return tree.items if isinstance(tree, Ordered) else [tree]
 
 
 def _blocks(item: Place) -> Iterator[Leaf]:

@@ -6,13 +6,10 @@ is soonest is known when the watermark is at its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count, groupby
-from typing import Any
 
-from broker.pattern.absences import sides
 from broker.pattern.groups import rank
 from broker.pattern.instances import (
     Arrived,
@@ -21,128 +18,14 @@ from broker.pattern.instances import (
     Tuples,
     common,
     due_beyond,
-    due_from,
     several_of,
     together,
 )
-from broker.pattern.plan import Conjunct, Fold, Leaf, Next, Unit
+from broker.pattern.plan import Conjunct, Fold, Next, Unit
 from broker.pattern.pool import Pool, Wanted
-from broker.pattern.setting import Setting, Source
-from broker.pattern.values import Scope, path_text
-from xscl import ast
-
-
-@dataclass(slots=True, eq=False)
-class Seeker:
-    """`left` and the `taken` of its iteration; it ends at `end`. `soonest` are those that end
-    at `soonest_end`, `told` those of them that were given. `own` finds its successors if they
-    depend on where they may begin."""
-
-    left: Instance
-    taken: tuple[Instance, ...]
-    end: int
-    keys: frozenset[int]
-    tuples: Tuples
-    computed: Mapping[str, Any]
-    soonest_end: int | None = None
-    soonest: list[Successor] = field(default_factory=list)
-    told: set[int] = field(default_factory=set)
-    own: Source | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Successor:
-    instance: Instance
-    tuples: Tuples
-    scope: Scope
-    goes: bool = True
-
-    def due(self, seeker: Seeker) -> int:
-        dues = [seeker.left.due, self.instance.due, due_from(self.instance.last)]
-        return max(*dues, *[each.due for each in seeker.taken])
-
-
-Tie = tuple[ast.Path, ast.Path]
-"""Two paths that an equality compares: of the left operand, and of the right one."""
-
-
-def _tie(left: Unit, right: Unit, conjuncts: Sequence[Conjunct]) -> Tie | None:
-    """An equality by which seekers and what succeeds them are found."""
-    ours, theirs = (_of_blocks(unit) for unit in (left, right))
-    for each in conjuncts:
-        for one, other in sides(each):
-            if one.variable in ours and other.variable in theirs:
-                return one, other
-    return None
-
-
-def _of_blocks(unit: Unit) -> set[str]:
-    """The variables of a unit's blocks."""
-    return {name for item in unit.order if isinstance(item, Leaf) for name in item.variables}
-
-
-class Seekers:
-    """Seekers, by the values of a tie, if there is one."""
-
-    def __init__(self, tie: Tie | None) -> None:
-        self._tie = tie
-        self._all: dict[int, Seeker] = {}
-        self._by: dict[str, dict[int, Seeker]] = {}
-        self._untied: dict[int, Seeker] = {}
-
-    def __iter__(self) -> Iterator[Seeker]:
-        return iter(self._all.values())
-
-    def __contains__(self, seeker: Seeker) -> bool:
-        return id(seeker) in self._all
-
-    def values(self, seeker: Seeker) -> Sequence[str] | None:
-        """The values that a successor must have one of; None for any, as nothing is asked of what
-        is absent."""
-        if self._tie is None:
-            return None
-        path = self._tie[0]
-        row = seeker.left.single.get(path.variable or "")
-        return None if row is None else row.values[path_text(path)]
-
-    def _places(self, seeker: Seeker) -> list[dict[int, Seeker]]:
-        values = self.values(seeker)
-        if values is None:
-            return [self._untied]
-        return [self._by.setdefault(value, {}) for value in dict.fromkeys(values)]
-
-    def add(self, seeker: Seeker) -> None:
-        self._all[id(seeker)] = seeker
-        for place in self._places(seeker):
-            place[id(seeker)] = seeker
-
-    def remove(self, seeker: Seeker) -> None:
-        del self._all[id(seeker)]
-        for place in self._places(seeker):
-            del place[id(seeker)]
-        for value in self.values(seeker) or ():
-            if not self._by.get(value, True):
-                del self._by[value]
-
-    def sought(self, new: Sequence[Instance]) -> list[tuple[Seeker, list[Instance]]]:
-        """Seekers with those of the instances that may be what they seek."""
-        found: dict[int, tuple[Seeker, list[Instance]]] = {}
-        for instance in new:
-            for key, seeker in self._may_seek(instance).items():
-                found.setdefault(key, (seeker, []))[1].append(instance)
-        return [*found.values()]
-
-    def _may_seek(self, instance: Instance) -> Mapping[int, Seeker]:
-        if self._tie is None:
-            return self._all
-        path = self._tie[1]
-        row = instance.single.get(path.variable or "")
-        if row is None:
-            return self._all
-        found = dict(self._untied)
-        for value in row.values[path_text(path)]:
-            found.update(self._by.get(value, {}))
-        return found
+from broker.pattern.seekers import Seeker, Seekers, Successor, tie_of
+from broker.pattern.setting import Setting
+from broker.pattern.values import Scope
 
 
 class _Soonest:
@@ -156,10 +39,10 @@ class _Soonest:
         self._unit = right
         self._right = None if right.depends else setting.unit(right)
         self._pool = Pool()
-        self._tie = _tie(left, right, conjuncts)
-        if self._tie is not None:
-            self._pool.index(path_text(self._tie[1]), self._tie[1].variable or "")
-        self._seekers = Seekers(self._tie)
+        partitioned = bool(setting.plan.query.partition)
+        self._seekers = Seekers(tie_of(left, right, conjuncts), partitioned)
+        if self._seekers.path is not None:
+            self._pool.index(self._seekers.path, self._seekers.variable)
         self._setting = setting
         self._number = count()
         self._due: list[tuple[int, int, Seeker]] = []
@@ -208,10 +91,9 @@ class _Soonest:
             self._look_again(seeker, due_beyond(last))
         if self._right is not None:
             values = self._seekers.values(seeker)
-            if values is None or self._tie is None:
-                wanted = Wanted(seeker.end)
-            else:
-                wanted = Wanted(seeker.end, None, path_text(self._tie[1]), values)
+            wanted = Wanted(seeker.end)
+            if values is not None:
+                wanted = Wanted(seeker.end, None, self._seekers.path, values)
             self._offer(seeker, self._pool.find(wanted))
             return
         seeker.own = self._setting.unit(self._unit, seeker.end, seeker.keys)
@@ -237,7 +119,7 @@ class _Soonest:
             for each in self._passing(seeker, same):
                 end = each.instance.end
                 if seeker.soonest_end is None or end < seeker.soonest_end:
-                    seeker.soonest_end, seeker.soonest = end, []
+                    self._seekers.found(seeker, end)
                     self._look_again(seeker, due_beyond(end))
                 if end == seeker.soonest_end:
                     seeker.soonest.append(each)

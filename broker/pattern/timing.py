@@ -45,8 +45,8 @@ class Timing:
     """The times of one choice. `inserted` is a match that is tried in the place of an absence;
     `filling` is a group that is not complete. `free`: groups are not the longest ones, so that they
     have no deadline and wait for nothing; `whole`: a group that has all the elements that it may
-    have waits like any other. After `span`, `due` is when the choice is decided, and `soonest` when
-    the first of its items is."""
+    have waits like any other; `hull` is that of the one that is filled, where it is known. After
+    `span`, `due` is when the choice is decided, and `soonest` when the first of its items is."""
 
     variant: Variant
     within: Window
@@ -56,6 +56,7 @@ class Timing:
     filling: Group | None = None
     free: bool = False
     whole: bool = False
+    hull: Span | None = None
     due: int = field(default=AT_ONCE, init=False)
     soonest: int = field(default=NEVER, init=False)
 
@@ -95,6 +96,8 @@ class Timing:
                 if self.inserted is None or self.inserted[0] is not item:
                     return None
                 return self.inserted[1]
+            case Group() if item is self.filling and self.hull is not None:
+                return self.hull
             case Group():
                 elements = self.filled.get(item, ())
                 if not elements:
@@ -126,7 +129,7 @@ class Timing:
                 far = before is not None and window is not None and span.end > before.end + window
                 if far and after and not behind:
                     raise Violated
-                whole = span if before is None else _hull(before, span)
+                whole = span if before is None else hull_of(before, span)
             # Also where nothing is in this place.
             if whole is not None and not after and self._exceeds(whole, window):
                 raise Violated
@@ -195,7 +198,7 @@ class Timing:
         for item, window in zip(tree.items, tree.windows, strict=True):
             span = self._item(item)
             if span is not None:
-                whole = span if whole is None else _hull(whole, span)
+                whole = span if whole is None else hull_of(whole, span)
             if whole is not None and self._exceeds(whole, window):
                 raise Violated
             starts.append(None if whole is None else whole.start)
@@ -228,7 +231,7 @@ class Timing:
         return Span(whole.start, end, whole.first, whole.last)
 
 
-def _hull(one: Span, other: Span) -> Span:
+def hull_of(one: Span, other: Span) -> Span:
     return Span(
         min(one.start, other.start),
         max(one.end, other.end),

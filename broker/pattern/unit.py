@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from broker.pattern.absences import Absences, sides
-from broker.pattern.groups import Filling, alone, combinations, longest
+from broker.pattern.groups import Filling, alone, combinations, longest, ties
 from broker.pattern.instances import (
     AT_ONCE,
     NEVER,
@@ -114,6 +114,12 @@ class UnitRunner:
             self._rests.append([each for each in self.unit.conjuncts if id(each) not in asked])
             if not variant.singles:
                 self._open.append(Candidate(variant, {}, frozenset(), None))
+
+        for group, (_, pool) in self._groups.items():
+            for path, _ in ties(group):
+                pool.index(path_text(path), path.variable or "")
+            if self.setting.plan.query.partition:
+                pool.index(PARTITION, "")
 
     def _order(self, variant: Variant, pivot: int) -> list[_Extension]:
         """The places in the order in which they are filled: first the pivot, then what an equality
@@ -291,7 +297,7 @@ class UnitRunner:
             before = high if before is None else min(before, high)
         wanted = Wanted(after, before)
         if tuples is not None:
-            wanted = Wanted(after, before, PARTITION, [*tuples])  # type: ignore[list-item]
+            wanted = Wanted(after, before, PARTITION, [*tuples])
         for variable, text, path in step.lookups:
             # Of a branch that was not taken there is no document, and nothing is asked.
             row = next((i.single[variable] for i in chosen.values() if variable in i.single), None)
