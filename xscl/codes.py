@@ -67,6 +67,7 @@ PATTERNS: Mapping[str, str] = MappingProxyType(
         "group-scope": "a variable of a group or of FOLD where it stands for several documents",
         "group-window": "a group that no window and no document ends",
         "group-nesting": "a group or FOLD inside a group",
+        "too-many-choices": "several ORs whose choices of branches multiply too far",
         "adjacent-groups": "groups with nothing between them that says where one ends",
         "empty-pattern": "a pattern that would match nothing at all",
         "unbounded-group": "all combinations of a group without a window over the whole",

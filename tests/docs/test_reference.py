@@ -157,6 +157,7 @@ LONG = {
     "bad-number": f"S//a[. = {'9' * 400}]",
     "too-deep": "(" * 40 + "S//a" + ")" * 40,
     "too-many-errors": "S//a[; " * 30,
+    "too-many-choices": " FOLLOWED BY ".join(["(S//a OR S//b)"] * 9),
 }
 
 

@@ -15,6 +15,9 @@ from xscl.check.scopes import check_scopes, conjuncts
 from xscl.errors import Diagnostic, Span
 from xscl.functions.elements import DURATION, ELEMENT_FUNCTIONS
 
+MAX_CHOICES = 256
+"""The choices among the branches of ORs that one pattern may have: each is matched by itself."""
+
 _RUNS = ("SKIP TILL NEXT MATCH", "STRICT CONTIGUITY", "PARTITION CONTIGUITY")
 
 
@@ -114,6 +117,7 @@ class _Structure:
         self.selection = None if strategy is None else strategy.selection
         finite = _finite(query.within)
         self.whole(query.pattern, _Around(window=finite, deadline=finite))
+        self.choices()
         self.strategy()
         self.unbounded()
 
@@ -359,6 +363,19 @@ class _Structure:
         self.pattern(pattern.left, inside)
         self.pattern(pattern.right, inside)
 
+    def choices(self) -> None:
+        """An error where the choices among the branches of several ORs multiply too far."""
+        apart: list[int] = []
+        most = max(_choices(self.query.pattern, apart), *apart, 0)
+        if most > MAX_CHOICES:
+            self.error(
+                "too-many-choices",
+                f"these ORs are {most:,} patterns, one for each choice of their branches; at most"
+                f" {MAX_CHOICES} are accepted",
+                self.query.pattern.span,
+                "publish each OR as a stream of its own, and read that: S/a OR S/b PUBLISH either",
+            )
+
     # -- strategies and windows ----------------------------------------------------------------
 
     def strategy(self) -> None:
@@ -463,6 +480,21 @@ def _positive(pattern: ast.Pattern) -> bool:
         return False
     parts = _parts(pattern)
     return not parts or any(map(_positive, parts))
+
+
+def _choices(pattern: ast.Pattern, apart: list[int]) -> int:
+    """In how many ways one branch of each OR can be chosen; `apart` gets those of parts that are
+    judged by themselves."""
+    match pattern:
+        case ast.Alternatives():
+            return sum([_choices(branch, apart) for branch in pattern.branches])
+        case ast.Join(kind="JOIN" | "FOLLOWED BY"):
+            return _choices(pattern.left, apart) * _choices(pattern.right, apart)
+        case ast.Parenthesis(where=None, within=None):
+            return _choices(pattern.pattern, apart)
+    for part in _parts(pattern):
+        apart.append(_choices(part, apart))
+    return 1
 
 
 def _absences(pattern: ast.Pattern) -> Iterator[ast.Negation]:

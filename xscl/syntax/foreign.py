@@ -35,6 +35,10 @@ _WHERE = "a condition on the whole query is written WHERE"
 _ABSENCE = "an absence is an item of its own: S//a FOLLOWED BY {1 h} NOT S//b"
 _GROUP = "a group stands in parentheses: S//a FOLLOWED BY (S//b)+ FOLLOWED BY S//c"
 _EITHER = "either of two is written S//a OR S//b, in a list in parentheses: (S//a OR S//b)"
+_SEQUENCE = "a sequence is S//a FOLLOWED BY S//b, of what comes next S//a NEXT S//b"
+_MOVING = "a moving window stands behind the pattern: GROUP BY x OVER 5 min"
+_ELEMENT = "of the elements of a group write first(x), last(x), or prev(x) for the one before"
+_EVERY = "every match is found: write the pattern alone"
 _TWO = "write a query for each, separated by ;"
 _NO_ORDER = "each match is published when it is found, so there is no order to ask for"
 _NO_LIMIT = "every match is published, there is no limit to set"
@@ -98,7 +102,12 @@ PATTERN = Habits(
         **_SQL_CLAUSES,
         **dict.fromkeys(["THEN", "FOLLOWS", "FOLLOW", "PRECEDES", "BEFORE"], _FOLLOWED),
         **dict.fromkeys(["FOLLOWEDBY", "FOLLOWED_BY", "FOLLOWED-BY", "BY", ">>"], _FOLLOWED),
-        "AFTER": "write the earlier one first: S//b FOLLOWED BY S//a",
+        "AFTER": "write the earlier one first: S//b FOLLOWED BY S//a; matches that do not overlap"
+        " are asked for by USING NON OVERLAPPING",
+        "EVERY": _EVERY,
+        "MATCH_RECOGNIZE": _SEQUENCE,
+        "^": "a group of five is written (S//b){5}",
+        "#": f"{COMMENT}; {_MOVING}",
         "AND": f"{_PREDICATES}; {_JOIN}",
         **dict.fromkeys(["&", "\u2227", ","], _JOIN),
         **dict.fromkeys(["INNER", "CROSS", "NATURAL"], _INNER),
@@ -107,19 +116,18 @@ PATTERN = Habits(
         **dict.fromkeys(["FOR", "IN", "DURING", "WITH", "WINDOW", "RANGE"], _WITHIN),
         **dict.fromkeys(["IF", "WHEN", "FILTER"], _WHERE),
         **dict.fromkeys(["NOT", "WITHOUT", "UNLESS"], _ABSENCE),
-        **dict.fromkeys("*+?", _GROUP),
+        **dict.fromkeys("*+", _GROUP),
+        "?": f"{_GROUP}; one that may be absent is (S//b){{0,1}}",
         **dict.fromkeys(["|", "\u2228"], _EITHER),
         **dict.fromkeys(["=>", "~>"], "a variable is bound by ->, as in S//a->x"),
         "-": VARIABLE,
-        ".": f"{VARIABLE}; a child is reached by /",
+        ".": f"{VARIABLE}; a child is reached by /; {_MOVING}",
     },
     before={
         "ON": _BRACES,
-        **dict.fromkeys(["EVERY", "ANY"], "every match is found: write the pattern alone"),
-        **dict.fromkeys(
-            ["SEQ", "PATTERN", "SEQUENCE", "MATCH_RECOGNIZE"],
-            "a sequence is S//a FOLLOWED BY S//b, of what comes next S//a NEXT S//b",
-        ),
+        **dict.fromkeys(["WITHOUT", "UNLESS"], _ABSENCE),
+        **dict.fromkeys(["EVERY", "ANY"], _EVERY),
+        **dict.fromkeys(["SEQ", "PATTERN", "SEQUENCE", "MATCH_RECOGNIZE"], _SEQUENCE),
         **dict.fromkeys(["SET", "DEFINE"], "a window is defined by LET T1 = 2 days"),
         **dict.fromkeys(
             ["NAMESPACE", "PREFIX", "DECLARE"],
@@ -140,6 +148,8 @@ CLAUSE = Habits(
         ),
         **dict.fromkeys(["AND", "OR"], _PREDICATES),
         **dict.fromkeys(",*+", "a window is one number and one unit, such as 51 hours"),
+        "(": _MOVING,
+        "AT": "AT END stands behind PUBLISH name",
     },
     before={
         **dict.fromkeys(["AS", "TO", "INTO"], "the name directly follows: PUBLISH name"),
@@ -254,6 +264,7 @@ FUNCTIONS = {
     **dict.fromkeys(
         ["now", "today", "current-date", "current-time", "current-datetime", "current_date"], _CLOCK
     ),
+    **dict.fromkeys(["lag", "lead", "previous"], _ELEMENT),
     "replace": "translate(x, 'abc', 'xy') replaces characters, words(x) folds case and punctuation",
 }
 
