@@ -166,8 +166,11 @@ class _Soonest:
         return watermark > seeker.soonest_end and len(seeker.told) == len(seeker.soonest)
 
     def due(self) -> int:
-        sources = [self._left] if self._right is None else [self._left, self._right]
-        sources += [seeker.own for seeker in self._seekers if seeker.own is not None]
+        sources = [self._left]
+        if self._right is None:  # only then do seekers have sources of their own
+            sources += [seeker.own for seeker in self._seekers if seeker.own is not None]
+        else:
+            sources.append(self._right)
         found = min([source.due() for source in sources])
         return min(found, self._due[0][0]) if self._due else found
 
