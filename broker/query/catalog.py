@@ -234,6 +234,8 @@ class Catalog:
         """Streams that queries publish, and the ids of those queries."""
         self.patterns: dict[int, Subscription] = {}
         """The event patterns by number; those in a FROM have negative ones."""
+        self._of_patterns: dict[str, Canonical] = {}
+        """Their canonical queries by form."""
         self.taps: dict[int, set[str]] = {}
         """By canonical query the taps of event patterns that it finds documents for."""
         self.changed: set[int] = set()
@@ -263,7 +265,7 @@ class Catalog:
                 self._begin(inner, first_doc)
         shape, literals = compiled.shape, compiled.literals
         pattern = compiled.pattern
-        canonical = self._canonical(compiled) if pattern is None else self._alone(shape)
+        canonical = self._canonical(compiled) if pattern is None else self._of_pattern(shape)
         subscription = Subscription(
             number,
             compiled.id,
@@ -297,12 +299,15 @@ class Catalog:
         if self.patterns and not stream.startswith("~"):
             self.changed_streams.add(stream)
 
-    def _alone(self, shape: Shape) -> Canonical:
-        """The canonical query of an event pattern, which has no variables and is not shared."""
-        number = self._next_canonical
-        self._next_canonical += 1
-        found = Canonical(number, 0, (), frozenset(), (), (), (), (shape.blueprint.form,))
-        self.canonical[number] = found
+    def _of_pattern(self, shape: Shape) -> Canonical:
+        """The canonical query of an event pattern, which has no variables."""
+        form = shape.blueprint.form
+        found = self._of_patterns.get(form)
+        if found is None:
+            number = self._next_canonical
+            self._next_canonical += 1
+            found = Canonical(number, 0, (), frozenset(), (), (), (), (form,))
+            self.canonical[number] = self._of_patterns[form] = found
         return found
 
     def _begin(self, shared: Compiled, first_doc: int) -> None:
@@ -333,7 +338,9 @@ class Catalog:
         if subscription.pattern is not None:
             del self.patterns[subscription.number]
             self.changed.add(subscription.number)
-            del self.canonical[canonical.number]
+            if not canonical.subscribed:
+                del self.canonical[canonical.number]
+                del self._of_patterns[subscription.shape.blueprint.form]
             return subscription
         if id.startswith(TAP):
             self.taps[canonical.number].discard(id)

@@ -16,7 +16,8 @@ from operator import itemgetter
 from weakref import WeakValueDictionary
 
 import xscl
-from broker.model import UNBOUNDED
+from broker.model import UNBOUNDED, compact_json
+from broker.pattern.plan import streams_of
 from broker.query.conjunctive import has_edge
 from broker.query.edges import Tie
 from broker.query.patterns import PatternQuery, pattern_query
@@ -71,7 +72,7 @@ class Delivery:
     streams: frozenset[str]
 
 
-COMPILER = 1
+COMPILER = 2
 """The version of the compiler. It is raised with every change of the passes' output, of how forms
 or definitions are written, or of `Blueprint`; shapes that a state holds from an older version are
 compiled again from the texts of the queries."""
@@ -160,8 +161,12 @@ def blueprint(resolved: ResolvedQuery) -> Blueprint:
 
 
 def _form_of_pattern(resolved: ResolvedQuery) -> str:
-    """Each event pattern has a form of its own."""
-    return f"{_PATTERN}{resolved.id} {resolved.text}"
+    """Event patterns that differ in id and PUBLISH only have one form, but for those with a pattern
+    in their FROM, which each have to themselves."""
+    query = resolved.query
+    if any(holds_pattern(term.query) for term in streams_of(query)):
+        return f"{_PATTERN}{resolved.id} {resolved.text}"
+    return _PATTERN + compact_json([resolved.form, resolved.literals, query.at_end])
 
 
 def _blueprint_of_pattern(resolved: ResolvedQuery, pattern: PatternQuery) -> Blueprint:
@@ -192,7 +197,8 @@ class Shape:
 
     __slots__ = (
         *("__weakref__", "_bind_select", "_bind_values", "_bound", "_own_delivery", "_values"),
-        *("blueprint", "delivery", "is_pattern", "nested", "selected", "template", "ties"),
+        *("blueprint", "delivery", "is_pattern", "nested", "pattern", "selected", "template"),
+        "ties",
     )
 
     def __init__(self, made: Blueprint) -> None:
@@ -209,6 +215,8 @@ class Shape:
         )
         self._bound = _Definitions([*made.definitions])
         self.is_pattern = made.form.startswith(_PATTERN)
+        self.pattern: PatternQuery | None = None
+        """Of an event pattern what it is compiled to, once somebody has asked."""
         self._values = tuple([d.value for d in made.definitions[: len(made.template.nodes)]])
         self._bind_values = binder(self._values)
         self._bind_select = binder(made.delivery.select)
@@ -343,8 +351,10 @@ class Compiled:
 
     @property
     def pattern(self) -> PatternQuery | None:
-        """An event pattern, compiled again; None for a query that is none."""
-        return pattern_query(self.resolved) if self.shape.is_pattern else None
+        """An event pattern, compiled; None for a query that is none."""
+        if self.shape.is_pattern and self.shape.pattern is None:
+            self.shape.pattern = pattern_query(self.resolved)
+        return self.shape.pattern
 
     def passes(self) -> Passes:
         """The outputs of all passes, computed again."""
@@ -397,7 +407,11 @@ def compile_query(resolved: ResolvedQuery) -> Compiled:
 
 
 def _compiled_pattern(resolved: ResolvedQuery) -> Compiled:
-    shape = _shapes.get(_form_of_pattern(resolved)) or shape_of(blueprint(resolved))
+    shape = _shapes.get(_form_of_pattern(resolved))
+    if shape is None:
+        pattern = pattern_query(resolved)
+        shape = shape_of(_blueprint_of_pattern(resolved, pattern))
+        shape.pattern = pattern
     return Compiled(resolved.id, resolved.text, resolved.query.publish, shape, (), resolved)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from broker.join.budget import Budget
 from broker.pattern.standing import Published
-from broker.query.catalog import Catalog
+from broker.query.catalog import Catalog, Subscription
 from broker.results.contents import Contents
 from broker.results.matches import Result
+from broker.shared_match import MOST
 from broker.standing.live import Live
 from broker.standing.results import documents_of
 from broker.standing.standings import TRIES, Standings
@@ -43,31 +44,54 @@ class Deciding:
     def _of_pattern(
         self, pattern: Live, published: list[Published] | None, doc: int, now: int | None
     ) -> list[Result]:
-        """The matches of one pattern; none if they are more than its limit allows."""
-        subscription, limits = pattern.subscription, self._limits
-        number = subscription.number
+        """The matches of one pattern, for the subscriptions whose limits allow so many."""
+        limits = self._limits
+        here = self._catalog.patterns
+        subscribers = [each for n, each in sorted(pattern.subscriptions.items()) if n in here]
         if published is None:
             most = TRIES * self._budget.combinations
-            limits.stop(subscription, doc, f"more than {most:,} choices to try at one document")
+            reason = f"more than {most:,} choices to try at one document"
+            return self._stop(subscribers, doc, reason)
+        count = len(published)
+        left = [each for each in subscribers if limits.admits(each, doc, count, now)]
+        if len(left) < len(subscribers):
             limits.stop_outer_queries(self._catalog)
+        if not left:
             return []
-        if not limits.admits(subscription, doc, len(published), now):
-            limits.stop_outer_queries(self._catalog)
-            return []
+        audiences = _audiences(left)
         documents = self._contents.of(documents_of(published), ())
+        pair = (left[0].canonical.number, doc)
         found: list[Result] = []
         for each in published:
             rows = each.instance.rows
-            pair = (subscription.canonical.number, doc)
-            meter = self._budget.meter(pair, subscription.delivery)
+            meter = self._budget.meter(pair, left[0].delivery)
             try:
-                match = pattern.maker.match(each, documents, meter)
+                matches = pattern.maker.matches(each, audiences, documents, meter)
             except TextTooLong:
                 most = self._budget.budgets.text
-                limits.stop(subscription, doc, f"results of more than {most:,} characters")
-                return []
-            self._budget.use(pair, subscription.delivery, meter)
-            base = min([row.base for row in rows])
-            found.append(Result(match, tuple([row.doc for row in rows]), base, [number], pair))
-        limits.count_matches(number, len(found))
+                return self._stop(left, doc, f"results of more than {most:,} characters")
+            self._budget.use(pair, left[0].delivery, meter)
+            docs, base = tuple([row.doc for row in rows]), min([row.base for row in rows])
+            for match, audience in zip(matches, audiences, strict=True):
+                numbers = [subscription.number for subscription in audience]
+                found.append(Result(match, docs, base, numbers, pair))
+        for subscription in left:
+            limits.count_matches(subscription.number, count)
         return found
+
+    def _stop(self, subscribers: Sequence[Subscription], doc: int, reason: str) -> list[Result]:
+        """Suspend subscriptions as a whole: a part of their matches would be wrong."""
+        for each in subscribers:
+            self._limits.stop(each, doc, reason)
+        self._limits.stop_outer_queries(self._catalog)
+        return []
+
+
+def _audiences(subscribers: Sequence[Subscription]) -> list[list[Subscription]]:
+    """Subscribers that share their matches: those that publish nothing, in pieces, and each other
+    by itself."""
+    groups: dict[object, list[Subscription]] = {}
+    for place, each in enumerate(subscribers):
+        alone = each.publish is not None or each.number < 0
+        groups.setdefault(each.number if alone else ("", place // MOST), []).append(each)
+    return [*groups.values()]

@@ -23,18 +23,28 @@ from broker.state.pattern_tables import Entry
 
 @dataclass(eq=False)
 class Live:
-    """A pattern in memory. `standing` is None while there are no rows of its documents. `pending`
-    are rows that it has not seen, by the places of their taps in the plan; `newest` is when the
-    last of its rows ends. It decides something without a new row at the highest time `due`."""
+    """A pattern in memory, once for all `subscriptions` of one text that know the same documents:
+    they are registered as the same `entry`, but for their numbers. `number` is its own.
 
-    subscription: Subscription
+    `standing` is None while there are no rows of its documents. `pending` are rows that it has not
+    seen, by the places of their taps in the plan; `newest` is when the last of its rows ends. It
+    decides something without a new row at the highest time `due`.
+    """
+
+    number: int
     entry: Entry
+    subscriptions: dict[int, Subscription] = field(default_factory=dict)
     standing: Standing | None = None
     pending: dict[int, list[Row]] = field(default_factory=dict)
     newest: int = -UNBOUNDED
     due: int = UNBOUNDED
 
     @property
+    def subscription(self) -> Subscription:
+        """One of its subscriptions."""
+        return next(iter(self.subscriptions.values()))
+
+    @cached_property
     def pattern(self) -> PatternQuery:
         pattern = self.subscription.pattern
         assert pattern is not None
@@ -42,7 +52,7 @@ class Live:
 
     @cached_property
     def maker(self) -> Maker:
-        return Maker(self.subscription, self.pattern)
+        return Maker(self.pattern)
 
     @cached_property
     def places(self) -> Mapping[str, Sequence[int]]:
@@ -78,9 +88,20 @@ class Live:
         return watermark is None or end >= watermark
 
 
+def kind(subscription: Subscription, entry: Entry) -> object:
+    """What is the same for subscriptions that share what matches them: those of one text that know
+    the same documents, and have no memory of matches."""
+    pattern = subscription.pattern
+    assert pattern is not None
+    strategy = pattern.plan.query.strategy
+    if strategy is not None and strategy.choosing is not None:
+        return entry
+    return (subscription.canonical.number, entry._replace(number=0))
+
+
 @dataclass(slots=True, eq=False)
 class Tap:
-    """What reads the documents of a tap, and the patterns that take them, by number."""
+    """What reads the documents of a tap, and the patterns that take them, by their own numbers."""
 
     reader: TapReader
     patterns: dict[int, Live] = field(default_factory=dict)
@@ -105,14 +126,14 @@ class TapIndex:
             if tap is None:
                 reader = TapReader(query, self._catalog.subscriptions[name])
                 tap = self._taps[name] = Tap(reader)
-            tap.patterns[pattern.subscription.number] = pattern
+            tap.patterns[pattern.number] = pattern
 
     def remove(self, pattern: Live) -> list[str]:
         """Remove a pattern; the taps that no other one has."""
         gone = []
         for name in pattern.taps:
             patterns = self._taps[name].patterns
-            del patterns[pattern.subscription.number]
+            del patterns[pattern.number]
             if not patterns:
                 del self._taps[name]
                 gone.append(name)

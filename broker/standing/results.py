@@ -28,10 +28,9 @@ from xscl.stage1.tree import Node
 
 
 class Maker:
-    """Makes the matches of one registered pattern."""
+    """Makes the matches of a pattern."""
 
-    def __init__(self, subscription: Subscription, pattern: PatternQuery) -> None:
-        self._subscription = subscription
+    def __init__(self, pattern: PatternQuery) -> None:
         self._query = query = pattern.plan.query
         self._names = named_in(query.select)
         self._namespaces = pattern.namespaces
@@ -83,10 +82,14 @@ class Maker:
 
     # -- matches -------------------------------------------------------------------------------
 
-    def match(
-        self, published: Published, documents: Mapping[int, Matched], meter: Meter
-    ) -> SharedMatch:
-        """The match for the subscriber. Raises TextTooLong."""
+    def matches(
+        self,
+        published: Published,
+        audiences: Sequence[Sequence[Subscription]],
+        documents: Mapping[int, Matched],
+        meter: Meter,
+    ) -> list[SharedMatch]:
+        """A match for each audience, which publishes to one stream. Raises TextTooLong."""
         instance = published.instance
         rows = instance.rows
         docs = tuple([row.doc for row in rows])
@@ -101,7 +104,8 @@ class Maker:
             blocks,
         )
         contents = [each.content for each in matched]
-        rendering = Rendering(docs, contents, [each.said for each in matched], found)
+        several = len(audiences) > 1 or len(audiences[0]) > 1
+        rendering = Rendering(docs, contents, [each.said for each in matched], found, several)
         shared: Shared = rendering
         if not self._plain:
             evaluation = _Evaluation(self, published, documents)
@@ -113,16 +117,19 @@ class Maker:
             meter.used = 0  # nothing is kept of them: a match refers to its nodes
         identity = [each.identity for each in matched]
         suffix = id_suffix(identity, compact_json([blocks, published.nodes]))
-        return SharedMatch(
-            match_ids([self._subscription], suffix),
-            [shown_id(self._subscription.id)],
-            self._subscription.publish,
-            instance.start,
-            instance.end,
-            published.nodes,
-            (),
-            shared,
-        )
+        return [
+            SharedMatch(
+                match_ids(audience, suffix),
+                [shown_id(each.id) for each in audience],
+                audience[0].publish,
+                instance.start,
+                instance.end,
+                published.nodes,
+                (),
+                shared,
+            )
+            for audience in audiences
+        ]
 
     def _values(self, published: Published, place_of: Mapping[int, int]) -> Iterator[Value]:
         scope = published.scope

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from itertools import count, islice
 
 from broker.documents.watermark import Watermark
 from broker.join.candidates import Candidate, Found
@@ -22,7 +22,7 @@ from broker.pattern.standing import Marks, Published, Standing
 from broker.query.catalog import Catalog, Subscription
 from broker.query.patterns import TAP
 from broker.results.contents import Contents
-from broker.standing.live import Live, TapIndex
+from broker.standing.live import Live, TapIndex, kind
 from broker.standing.why import Why, look
 from broker.state.pattern_tables import Entry, PatternTables, TapRow
 from broker.state.relations import StoredDocument
@@ -55,6 +55,11 @@ class Standings:
         self._budget = budget
         self._lateness_of = lateness_of or self.lateness
         self._patterns: dict[int, Live] = {}
+        """By the numbers of their subscriptions."""
+        self._live: dict[int, Live] = {}
+        """By their own numbers."""
+        self._kinds: dict[object, Live] = {}
+        self._number = count()
         self._taps = TapIndex(catalog)
         self._awake: dict[int, Live] = {}
         """Those that have rows."""
@@ -95,6 +100,8 @@ class Standings:
     def _reset(self) -> None:
         """Forget everything, as the transaction failed that made it."""
         self._patterns.clear()
+        self._live.clear()
+        self._kinds.clear()
         self._taps = TapIndex(self._catalog)
         self._awake.clear()
         self._touched.clear()
@@ -116,7 +123,7 @@ class Standings:
         for number in gone:
             del entries[number]
         self._register(patterns, entries, registered)
-        self._renew([*self._patterns.values()])
+        self._renew(self._live.values())
 
     def _synchronize(self, registered: int | None) -> None:
         """Make the patterns that have come, and drop those that have gone."""
@@ -127,9 +134,7 @@ class Standings:
         for number in changed:
             before = self._patterns.pop(number, None)
             if before is not None:
-                taps.update(self._taps.remove(before))
-                self._awake.pop(number, None)
-                self._touched.pop(number, None)
+                taps.update(self._leave(before, number))
         gone = [number for number, entry in entries.items() if not self._goes_on(entry)]
         self._tables.remove(gone)
         for number in gone:
@@ -141,7 +146,8 @@ class Standings:
         self._register(fresh, entries, registered)
         self._tables.delete_taps([tap for tap in taps if tap not in self._taps])
         # No document has come yet to those that were not known.
-        self._renew([self._patterns[number] for number in fresh if number in entries])
+        known = {self._patterns[number].number for number in fresh if number in entries}
+        self._renew([self._live[number] for number in sorted(known)])
 
     def _goes_on(self, entry: Entry) -> bool:
         """Whether a stored pattern is one of the catalog's, and has been since."""
@@ -162,9 +168,30 @@ class Standings:
             elif entry.lateness != lateness:
                 entry = self._decides_by(entry, lateness)
                 entered.append(entry)
-            made = self._patterns[number] = Live(subscription, entry)
-            self._taps.add(made)
+            self._join(subscription, entry)
         self._tables.enter(entered)
+
+    def _join(self, subscription: Subscription, entry: Entry) -> None:
+        """Add a subscription to the pattern that it shares, or make one."""
+        of = kind(subscription, entry)
+        pattern = self._kinds.get(of)
+        if pattern is None:
+            number = next(self._number)
+            pattern = self._kinds[of] = self._live[number] = Live(number, entry)
+        pattern.subscriptions[entry.number] = subscription
+        self._patterns[entry.number] = pattern
+        self._taps.add(pattern)
+
+    def _leave(self, pattern: Live, number: int) -> list[str]:
+        """Take a subscription from its pattern; the taps that go with it."""
+        of = kind(pattern.subscriptions[number], pattern.entry)
+        del pattern.subscriptions[number]
+        if pattern.subscriptions:
+            return []
+        del self._kinds[of], self._live[pattern.number]
+        self._awake.pop(pattern.number, None)
+        self._touched.pop(pattern.number, None)
+        return self._taps.remove(pattern)
 
     def _decides_by(self, entry: Entry, lateness: int) -> Entry:
         """An entry with another lateness: what is decided stays decided."""
@@ -175,12 +202,13 @@ class Standings:
     def _reconsider(self) -> None:
         """Change the lateness of patterns whose streams other queries publish now, or no more."""
         entered: list[Entry] = []
-        for pattern in self._patterns.values():
+        for pattern in self._live.values():
             lateness = self._lateness_of(pattern.subscription)
             if pattern.entry.lateness != lateness:
                 pattern.entry = self._decides_by(pattern.entry, lateness)
-                entered.append(pattern.entry)
+                entered += [pattern.entry._replace(number=n) for n in pattern.subscriptions]
                 self._plan_ahead(pattern)
+        self._kinds = {kind(each.subscription, each.entry): each for each in self._live.values()}
         self._tables.enter(entered)
 
     def lateness(self, subscription: Subscription, inside: Collection[str] = ()) -> int:
@@ -301,7 +329,7 @@ class Standings:
         self.settled = max(self.settled, highest)
         ready: list[tuple[int, int]] = []
         for number in self._due(highest):
-            heappush(ready, (self._depth(self._patterns[number].subscription), number))
+            heappush(ready, (self._depth(self._live[number].subscription), number))
         while ready or self._touched:
             # What one decides may be documents for others.
             for number, pattern in self._touched.items():
@@ -310,8 +338,8 @@ class Standings:
             _, number = heappop(ready)
             while ready and ready[0][1] == number:
                 heappop(ready)
-            pattern = self._patterns[number]
-            if number not in self._catalog.patterns:
+            pattern = self._live[number]
+            if self._catalog.patterns.keys().isdisjoint(pattern.subscriptions):
                 pattern.pending = {}
                 continue
             try:
@@ -327,7 +355,7 @@ class Standings:
         found: set[int] = set()
         while self._dues and self._dues[0][0] <= highest:
             due, number = heappop(self._dues)
-            pattern = self._patterns.get(number)
+            pattern = self._live.get(number)
             if pattern is not None and pattern.due == due:
                 found.add(number)
         return found
@@ -350,7 +378,7 @@ class Standings:
         due = NEVER if pattern.standing is None else pattern.standing.due()
         pattern.due = UNBOUNDED if due >= NEVER else pattern.highest(due)
         if pattern.due < UNBOUNDED:
-            heappush(self._dues, (pattern.due, pattern.entry.number))
+            heappush(self._dues, (pattern.due, pattern.number))
 
     def _standing(self, pattern: Live) -> Standing:
         if pattern.standing is None:
@@ -360,20 +388,20 @@ class Standings:
             marks = Marks(self._tables.marks(pattern.entry.number) if chooses else ())
             tries = TRIES * self._budget
             pattern.standing = Standing(plan, pattern.entry.registered, tries, marks)
-            self._awake[pattern.entry.number] = pattern
+            self._awake[pattern.number] = pattern
         return pattern.standing
 
-    def _renew(self, patterns: Sequence[Live]) -> None:
+    def _renew(self, patterns: Collection[Live]) -> None:
         """Make the state of patterns of their stored rows; see `Standing.again`."""
         if not patterns:
             return
         self.write()
         own = None
-        if len(patterns) < len(self._patterns):
+        if len(patterns) < len(self._live):
             own = {tap for each in patterns for tap in each.taps}
         first_doc = min([each.entry.first_doc for each in patterns])
         arrived: dict[int, Arrivals] = {}
-        chosen = {each.entry.number: each for each in patterns}
+        chosen = {each.number: each for each in patterns}
         for row, seen in self._tables.rows(own, first_doc):
             if row.tap not in self._taps:
                 continue
@@ -463,10 +491,10 @@ class Standings:
         for _, pattern in sorted(self._awake.items()):
             assert pattern.standing is not None
             dues = [due for due, _ in islice(pattern.standing.waiting(), COUNTED)]
-            if dues:
-                owner = self._catalog.owner(pattern.subscription.id)
+            highest = pattern.highest(min(dues)) if dues else UNBOUNDED
+            for subscription in pattern.subscriptions.values() if dues else ():
+                owner = self._catalog.owner(subscription.id)
                 counts[owner] = min(COUNTED, counts.get(owner, 0) + len(dues))
-                highest = pattern.highest(min(dues))
                 soonest[owner] = min(soonest.get(owner, UNBOUNDED), highest)
         found = [
             Waiting(id, counts[id], None if soonest[id] >= UNBOUNDED else soonest[id])
