@@ -32,7 +32,7 @@ from xscl.syntax.printer import format_expression, format_pattern
 
 def pattern_stage(query: Compiled, _catalog: Catalog | None = None) -> str:
     """An event pattern, and the queries of its blocks."""
-    pattern = query.pattern
+    pattern = query.own_pattern
     if pattern is None:
         return "no event pattern"
     plan = pattern.plan

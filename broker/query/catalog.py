@@ -183,7 +183,7 @@ class Subscription:
     literals: Literals
     canonical: Canonical
     pattern: PatternQuery | None = None
-    """Of an event pattern its plan."""
+    """Of an event pattern its plan, which those share that differ in constants of blocks."""
 
     @property
     def reach(self) -> int:
@@ -196,6 +196,11 @@ class Subscription:
     def compiled(self) -> Compiled:
         """The query as it was registered."""
         return Compiled(self.id, self.text, self.publish, self.shape, self.literals)
+
+    @property
+    def nested(self) -> tuple[Compiled, ...]:
+        """The queries in its FROM; of an event pattern then its taps."""
+        return self.shape.nested(self.literals)
 
     @property
     def reads(self) -> set[str]:
@@ -234,8 +239,8 @@ class Catalog:
         """Streams that queries publish, and the ids of those queries."""
         self.patterns: dict[int, Subscription] = {}
         """The event patterns by number; those in a FROM have negative ones."""
-        self._of_patterns: dict[str, Canonical] = {}
-        """Their canonical queries by form."""
+        self._of_patterns: dict[tuple[str, Literals], Canonical] = {}
+        """Their canonical queries by form and literals."""
         self.taps: dict[int, set[str]] = {}
         """By canonical query the taps of event patterns that it finds documents for."""
         self.changed: set[int] = set()
@@ -265,7 +270,9 @@ class Catalog:
                 self._begin(inner, first_doc)
         shape, literals = compiled.shape, compiled.literals
         pattern = compiled.pattern
-        canonical = self._canonical(compiled) if pattern is None else self._of_pattern(shape)
+        canonical = (
+            self._canonical(compiled) if pattern is None else self._of_pattern(shape, literals)
+        )
         subscription = Subscription(
             number,
             compiled.id,
@@ -299,15 +306,15 @@ class Catalog:
         if self.patterns and not stream.startswith("~"):
             self.changed_streams.add(stream)
 
-    def _of_pattern(self, shape: Shape) -> Canonical:
+    def _of_pattern(self, shape: Shape, literals: Literals) -> Canonical:
         """The canonical query of an event pattern, which has no variables."""
-        form = shape.blueprint.form
-        found = self._of_patterns.get(form)
+        key = (shape.blueprint.form, literals)
+        found = self._of_patterns.get(key)
         if found is None:
             number = self._next_canonical
             self._next_canonical += 1
-            found = Canonical(number, 0, (), frozenset(), (), (), (), (form,))
-            self.canonical[number] = self._of_patterns[form] = found
+            found = Canonical(number, 0, (), frozenset(), (), (), (), literals)
+            self.canonical[number] = self._of_patterns[key] = found
         return found
 
     def _begin(self, shared: Compiled, first_doc: int) -> None:
@@ -322,7 +329,7 @@ class Catalog:
 
     def remove(self, id: str) -> Subscription:
         subscription = self.subscriptions.pop(id)
-        for inner in subscription.shape.nested:
+        for inner in subscription.nested:
             self._nested_users[inner.id] -= 1
             if not self._nested_users[inner.id]:
                 self.remove(inner.id)
@@ -340,7 +347,8 @@ class Catalog:
             self.changed.add(subscription.number)
             if not canonical.subscribed:
                 del self.canonical[canonical.number]
-                del self._of_patterns[subscription.shape.blueprint.form]
+                form = subscription.shape.blueprint.form
+                del self._of_patterns[form, subscription.literals]
             return subscription
         if id.startswith(TAP):
             self.taps[canonical.number].discard(id)
@@ -403,7 +411,7 @@ class Catalog:
             users = (
                 each
                 for each in self.subscriptions.values()
-                if any(inner.id == id for inner in each.shape.nested)
+                if any(inner.id == id for inner in each.nested)
             )
             id = next(users).id
         return id

@@ -2,13 +2,17 @@
 
 A tap is a query of one block over the variables that the pattern reads. Stage 1 and the join find
 its documents like those of any query, and share the work among all that have the same block.
+
+Very many patterns differ in the constants of their blocks only, an author or a product. Their taps
+do, and nothing else: they are compiled once, and the taps of each are made of its literals.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 from broker.model import UNBOUNDED
 from broker.pattern.plan import Plan, Tap, plan, streams_of
@@ -18,7 +22,7 @@ from xscl.check.program import ResolvedQuery
 from xscl.check.scopes import bound_in
 from xscl.errors import Source, Span
 from xscl.normal.normalize import nested_query
-from xscl.syntax.printer import split_query
+from xscl.syntax.printer import MARK, split_query
 
 TAP = "~tap-"
 """What the ids of taps begin with; users cannot write such a name."""
@@ -30,13 +34,16 @@ _NOWHERE = Span(Source("", ""), 0, 0)
 @dataclass(frozen=True, slots=True)
 class TapQuery:
     """A tap as a query: `resolved`, of which `variables` are selected, and `node` is the variable
-    of the selected node. `told_apart`: somebody asks for that node."""
+    of the selected node. `told_apart`: somebody asks for that node. `written` is its text as a
+    format for its literals; `apart` is what else its id is made of."""
 
     tap: Tap
     resolved: ResolvedQuery
     variables: tuple[str, ...]
     node: str | None
     told_apart: bool
+    written: str
+    apart: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +100,12 @@ def shown_id(id: str) -> str:
 
 
 def _digest(*parts: object) -> str:
-    text = repr(parts).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(text, digest_size=8).hexdigest()
+    return _digest_of(repr(parts))
+
+
+def _digest_of(text: str) -> str:
+    encoded = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
 
 
 def _tap(tap: Tap, resolved: ResolvedQuery) -> TapQuery:
@@ -123,6 +134,51 @@ def _tap(tap: Tap, resolved: ResolvedQuery) -> TapQuery:
     namespaces = resolved.namespaces
     prefixes = sorted((p, u) for p, u in namespaces.items() if f"{p}:" in text)
     partition = [*map(repr, tap.partition)]
-    name = TAP + _digest(text, sorted(namespaces.items()), sorted(tap.paths), partition, node)
-    made = ResolvedQuery(name, query, namespaces, text, f"{prefixes}{form}", literals)
-    return TapQuery(tap, made, variables, node, told_apart)
+    apart = repr((sorted(namespaces.items()), sorted(tap.paths), partition, node))[1:]
+    made = ResolvedQuery(
+        tap_id(text, apart), query, namespaces, text, f"{prefixes}{form}", literals
+    )
+    _, *pieces = form.split(MARK)
+    written = "%s".join([piece.replace("%", "%%") for piece in pieces])
+    return TapQuery(tap, made, variables, node, told_apart, written, apart)
+
+
+def tap_id(text: str, apart: str) -> str:
+    """The id of a tap: of its text and what else tells it apart."""
+    return TAP + _digest_of(f"({text!r}, {apart}")
+
+
+# -- literals --------------------------------------------------------------------------------
+
+
+def parameters(resolved: ResolvedQuery, pattern: PatternQuery) -> tuple[int, ...]:
+    """The places of the literals that only the pattern's taps depend on, in the order of the
+    taps."""
+    count = len(resolved.literals)
+    one, other = (_literals(resolved.query, mark) for mark in ("~one", "~other"))
+    if len(one) != count or len(other) != count:
+        return ()  # a number that is no literal, such as a position
+    places = tuple([place for place in range(count) if one[place] != other[place]])
+    own = [resolved.literals[place] for place in places]
+    of_taps = [literal for tap in pattern.taps for literal in tap.resolved.literals]
+    return places if own == of_taps else ()
+
+
+def _literals(query: ast.Query, mark: str) -> tuple[str, ...]:
+    """The literals of a query in which those of its blocks are replaced."""
+    parts = {each.name: getattr(query, each.name) for each in fields(ast.Query)}
+    return split_query(ast.Query(**{**parts, "pattern": _marked(query.pattern, mark)}))[2]
+
+
+def _marked(part: Any, mark: str, inside: bool = False) -> Any:
+    if isinstance(part, ast.Nested):
+        return part
+    if isinstance(part, tuple):
+        return tuple([_marked(each, mark, inside) for each in part])
+    if inside and isinstance(part, ast.String | ast.Number):
+        return ast.String(mark, span=part.span)
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    inside = inside or isinstance(part, ast.Block)
+    names = [each.name for each in fields(part) if each.compare]
+    return replace(part, **{name: _marked(getattr(part, name), mark, inside) for name in names})

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import xscl
@@ -20,7 +21,7 @@ from broker.model import UNBOUNDED, compact_json
 from broker.pattern.plan import streams_of
 from broker.query.conjunctive import has_edge
 from broker.query.edges import Tie
-from broker.query.patterns import PatternQuery, pattern_query
+from broker.query.patterns import PatternQuery, parameters, pattern_query, tap_id
 from xscl.check.patterns import holds_pattern
 from xscl.check.program import ResolvedQuery
 from xscl.normal import ir
@@ -102,12 +103,16 @@ class Blueprint:
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """A query in FROM, which publishes a stream of its id."""
+    """A query in FROM, which publishes a stream of its id. Of a tap of an event pattern whose
+    literals are the pattern's, `numbers` are their places, `text` is a format for them, and `apart`
+    is what else its id is made of."""
 
     id: str
     text: str
     literals: Literals
     blueprint: Blueprint
+    numbers: tuple[int, ...] = ()
+    apart: str = ""
 
 
 _PATTERN = "pattern "
@@ -117,7 +122,7 @@ _PATTERN = "pattern "
 def blueprint(resolved: ResolvedQuery) -> Blueprint:
     """Run all passes on a query's form."""
     if holds_pattern(resolved.query):
-        return _blueprint_of_pattern(resolved, pattern_query(resolved))
+        return _compiled_pattern(resolved).shape.blueprint
     passes = run_passes(resolved)
     graph, fitted = passes.graph, passes.fitted
     shape = fitted.template
@@ -160,20 +165,48 @@ def blueprint(resolved: ResolvedQuery) -> Blueprint:
     )
 
 
-def _form_of_pattern(resolved: ResolvedQuery) -> str:
-    """Event patterns that differ in id and PUBLISH only have one form, but for those with a pattern
-    in their FROM, which each have to themselves."""
-    query = resolved.query
-    if any(holds_pattern(term.query) for term in streams_of(query)):
-        return f"{_PATTERN}{resolved.id} {resolved.text}"
-    return _PATTERN + compact_json([resolved.form, resolved.literals, query.at_end])
+class _Form(NamedTuple):
+    """What event patterns of one form have in common: the places of the literals that only their
+    taps depend on; None for those with a pattern in their FROM, which share nothing."""
+
+    places: tuple[int, ...] | None
 
 
-def _blueprint_of_pattern(resolved: ResolvedQuery, pattern: PatternQuery) -> Blueprint:
-    """A query without a join graph; its blocks are queries in its FROM."""
-    inside = [*pattern.nested, *{tap.resolved.id: tap.resolved for tap in pattern.taps}.values()]
+_forms: dict[str, _Form] = {}
+_FORMS = 10_000
+"""Forms that are remembered."""
+
+
+def _form(resolved: ResolvedQuery) -> _Form:
+    found = _forms.get(resolved.form)
+    if found is None:
+        places = None
+        if not any(holds_pattern(term.query) for term in streams_of(resolved.query)):
+            places = parameters(resolved, pattern_query(resolved))
+        if len(_forms) >= _FORMS:
+            _forms.clear()
+        found = _forms[resolved.form] = _Form(places)
+    return found
+
+
+def _blueprint_of_pattern(
+    resolved: ResolvedQuery, form: str, pattern: PatternQuery, own: bool
+) -> Blueprint:
+    """A query without a join graph; its blocks are queries in its FROM, with literals of its `own`
+    or with those that all of its form have."""
+    nested = map(compile_query, pattern.nested)
+    inside = [Inner(i.id, i.text, i.literals, i.shape.blueprint) for i in nested]
+    first = 0
+    for tap in pattern.taps:
+        made = tap.resolved
+        if own:
+            numbers = tuple(range(first, first + len(made.literals)))
+            first += len(made.literals)
+            inside.append(Inner("", tap.written, (), blueprint(made), numbers, tap.apart))
+        else:
+            inside.append(Inner(made.id, made.text, made.literals, blueprint(made)))
     return Blueprint(
-        form=_form_of_pattern(resolved),
+        form=form,
         template=Template(((0, None),), (), 0),
         ties=(),
         selected=frozenset(),
@@ -182,7 +215,7 @@ def _blueprint_of_pattern(resolved: ResolvedQuery, pattern: PatternQuery) -> Blu
         windows=(),
         variables=(),
         delivery=Delivery((), (), (), {}, (), resolved.namespaces, pattern.streams),
-        nested=tuple([Inner(i.id, i.text, i.literals, blueprint(i)) for i in inside]),
+        nested=tuple(inside),
     )
 
 
@@ -196,8 +229,8 @@ class Shape:
     """A blueprint, and the functions that bind its definitions and its SELECT to literals."""
 
     __slots__ = (
-        *("__weakref__", "_bind_select", "_bind_values", "_bound", "_own_delivery", "_values"),
-        *("blueprint", "delivery", "is_pattern", "nested", "pattern", "selected", "template"),
+        *("__weakref__", "_bind_select", "_bind_values", "_bound", "_inner", "_own_delivery"),
+        *("_values", "blueprint", "delivery", "is_pattern", "pattern", "selected", "template"),
         "ties",
     )
 
@@ -207,12 +240,7 @@ class Shape:
         self.selected = made.selected
         self.ties = made.ties
         self.delivery = made.delivery
-        self.nested = tuple(
-            [
-                Compiled(inner.id, inner.text, inner.id, shape_of(inner.blueprint), inner.literals)
-                for inner in made.nested
-            ]
-        )
+        self._inner = tuple([(inner, shape_of(inner.blueprint)) for inner in made.nested])
         self._bound = _Definitions([*made.definitions])
         self.is_pattern = made.form.startswith(_PATTERN)
         self.pattern: PatternQuery | None = None
@@ -223,6 +251,18 @@ class Shape:
         self._own_delivery = self._bind_select is not None or (
             bool(made.variables) and not made.delivery.variables
         )
+
+    def nested(self, literals: Literals) -> tuple[Compiled, ...]:
+        """The queries in FROM; of an event pattern then its taps."""
+        found = []
+        for inner, shape in self._inner:
+            id, text, own = inner.id, inner.text, inner.literals
+            if inner.apart:
+                own = tuple([literals[number] for number in inner.numbers])
+                text %= own
+                id = tap_id(text, inner.apart)
+            found.append(Compiled(id, text, id, shape, own))
+        return tuple(found)
 
     def definitions(self, literals: Literals) -> tuple[Definition, ...]:
         """The definitions of all positions, then of the quantified paths."""
@@ -351,10 +391,18 @@ class Compiled:
 
     @property
     def pattern(self) -> PatternQuery | None:
-        """An event pattern, compiled; None for a query that is none."""
+        """An event pattern, compiled, once for all that differ in constants of blocks: those in
+        its taps are somebody's. None for a query that is none."""
         if self.shape.is_pattern and self.shape.pattern is None:
             self.shape.pattern = pattern_query(self.resolved)
         return self.shape.pattern
+
+    @property
+    def own_pattern(self) -> PatternQuery | None:
+        """The same with its own constants."""
+        if self.shape.is_pattern and self.literals:
+            return pattern_query(self.resolved)
+        return self.pattern
 
     def passes(self) -> Passes:
         """The outputs of all passes, computed again."""
@@ -363,7 +411,7 @@ class Compiled:
     @property
     def nested(self) -> tuple[Compiled, ...]:
         """The queries in its FROM; of an event pattern also its taps."""
-        found = self.shape.nested
+        found = self.shape.nested(self.literals)
         if any(inner.shape.is_pattern for inner in found):
             # The text of a query in FROM cannot be read by itself.
             pattern = self.pattern
@@ -385,6 +433,7 @@ _shapes: WeakValueDictionary[str, Shape] = WeakValueDictionary()
 def forget() -> None:
     """Clear the cache of shapes; the next queries are compiled as if they were the first."""
     _shapes.clear()
+    _forms.clear()
 
 
 def shape_of(made: Blueprint) -> Shape:
@@ -399,7 +448,7 @@ def compile_query(resolved: ResolvedQuery) -> Compiled:
     """A checked query, compiled."""
     shape = _shapes.get(resolved.form)
     if shape is None:
-        if holds_pattern(resolved.query):
+        if resolved.form in _forms or holds_pattern(resolved.query):
             return _compiled_pattern(resolved)
         shape = shape_of(blueprint(resolved))
     publish = resolved.query.publish
@@ -407,12 +456,21 @@ def compile_query(resolved: ResolvedQuery) -> Compiled:
 
 
 def _compiled_pattern(resolved: ResolvedQuery) -> Compiled:
-    shape = _shapes.get(_form_of_pattern(resolved))
+    # The text of one in a FROM cannot be read by itself, so it has no constants to itself.
+    places = None if resolved.id.startswith("~") else _form(resolved).places
+    literals = resolved.literals
+    if places is None:
+        form = f"{_PATTERN}{resolved.id} {resolved.text}"
+    else:
+        others = [None if place in places else text for place, text in enumerate(literals)]
+        form = _PATTERN + compact_json([resolved.form, others, resolved.query.at_end])
+    shape = _shapes.get(form)
     if shape is None:
         pattern = pattern_query(resolved)
-        shape = shape_of(_blueprint_of_pattern(resolved, pattern))
+        shape = shape_of(_blueprint_of_pattern(resolved, form, pattern, bool(places)))
         shape.pattern = pattern
-    return Compiled(resolved.id, resolved.text, resolved.query.publish, shape, (), resolved)
+    own = tuple([literals[place] for place in places or ()])
+    return Compiled(resolved.id, resolved.text, resolved.query.publish, shape, own, resolved)
 
 
 def compile_text(id: str, text: str) -> Compiled:

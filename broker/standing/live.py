@@ -14,7 +14,7 @@ from broker.model import UNBOUNDED
 from broker.pattern.instances import Row
 from broker.pattern.standing import Standing
 from broker.query.catalog import Catalog, Subscription
-from broker.query.patterns import PatternQuery, TapQuery
+from broker.query.patterns import TAP, PatternQuery, TapQuery
 from broker.standing.results import Maker
 from broker.standing.taps import TapReader
 from broker.standing.why import time_of
@@ -58,13 +58,13 @@ class Live:
     def places(self) -> Mapping[str, Sequence[int]]:
         """The places of its taps in the plan, by tap."""
         found: dict[str, list[int]] = {}
-        for place, tap in enumerate(self.pattern.taps):
-            found.setdefault(tap.resolved.id, []).append(place)
+        for place, name in enumerate(tap_names(self.subscription)):
+            found.setdefault(name, []).append(place)
         return found
 
-    @property
+    @cached_property
     def taps(self) -> dict[str, TapQuery]:
-        return {tap.resolved.id: tap for tap in self.pattern.taps}
+        return dict(zip(tap_names(self.subscription), self.pattern.taps, strict=True))
 
     def watermark(self, highest: int) -> int | None:
         """Its watermark where this is the highest time."""
@@ -86,6 +86,11 @@ class Live:
             return False
         watermark = None if seen is None else self.watermark(seen)
         return watermark is None or end >= watermark
+
+
+def tap_names(subscription: Subscription) -> list[str]:
+    """The ids of a pattern's taps, by their places in its plan."""
+    return [inner.id for inner in subscription.nested if inner.id.startswith(TAP)]
 
 
 def kind(subscription: Subscription, entry: Entry) -> object:
@@ -124,7 +129,7 @@ class TapIndex:
         for name, query in pattern.taps.items():
             tap = self._taps.get(name)
             if tap is None:
-                reader = TapReader(query, self._catalog.subscriptions[name])
+                reader = TapReader(name, query, self._catalog.subscriptions[name])
                 tap = self._taps[name] = Tap(reader)
             tap.patterns[pattern.number] = pattern
 

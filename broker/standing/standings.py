@@ -22,7 +22,7 @@ from broker.pattern.standing import Marks, Published, Standing
 from broker.query.catalog import Catalog, Subscription
 from broker.query.patterns import TAP
 from broker.results.contents import Contents
-from broker.standing.live import Live, TapIndex, kind
+from broker.standing.live import Live, TapIndex, kind, tap_names
 from broker.standing.why import Why, look
 from broker.state.pattern_tables import Entry, PatternTables, TapRow
 from broker.state.relations import StoredDocument
@@ -470,8 +470,7 @@ class Standings:
             own = self._catalog.subscriptions[of.id]
             self._tables.enter([entry._replace(number=own.number)])
             self._tables.mark(own.number, other._tables.marks(entry.number))
-            assert of.pattern is not None
-            taps.update([tap.resolved.id for tap in of.pattern.taps])
+            taps.update(tap_names(of))
         self._tables.replace_rows(
             first_doc, [row for row, _ in other._tables.rows(taps, first_doc)], taps
         )
@@ -510,17 +509,19 @@ class Standings:
         found: list[Why] = []
         pattern = self._patterns.get(subscription.number)
         if pattern is not None:
-            entry = pattern.entry
+            entry, own = pattern.entry, subscription.compiled.own_pattern
+            assert own is not None
+            plan = own.plan
             arrived: Arrivals = {}
             for row, seen in self._tables.rows(pattern.taps.keys(), entry.first_doc):
                 self._offer(pattern, row, seen, arrived)
             found.append(
                 look(
-                    *(name, pattern.pattern.plan, entry.registered, entry.lateness),
+                    *(name, plan, entry.registered, entry.lateness),
                     *(pattern.watermark(self.settled), arrived, TRIES * self._budget, COUNTED),
                 )
             )
-        for inner in subscription.shape.nested:
+        for inner in subscription.nested:
             if not inner.id.startswith(TAP):
                 found += self.why(inner.id, f"the query in the FROM of {name}")
         return found

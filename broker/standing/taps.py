@@ -25,10 +25,10 @@ Reader = Callable[[Node], list[str]]
 
 
 class TapReader:
-    """Reads rows of candidates, for one tap."""
+    """Reads rows of candidates, for one tap; `query` is that tap, but for its constants."""
 
-    def __init__(self, query: TapQuery, subscription: Subscription) -> None:
-        self.id = query.resolved.id
+    def __init__(self, name: str, query: TapQuery, subscription: Subscription) -> None:
+        self.id = name
         self.variables = query.variables
         self._node = query.node if query.told_apart else None
         lowering = Lowering(query.resolved.namespaces)

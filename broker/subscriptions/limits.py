@@ -223,7 +223,7 @@ class Limits:
         for inner, why in self._stopped:  # the loop appends to it, since FROM may be nested
             if inner.number < 0:
                 for outer in catalog.subscriptions.values():
-                    if any(each.id == inner.id for each in outer.shape.nested):
+                    if any(each.id == inner.id for each in outer.nested):
                         self.stop(outer, self.cuts[inner.number], why)
 
     def take_stopped(self) -> list[tuple[str, int, str]]:

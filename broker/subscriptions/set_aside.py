@@ -59,7 +59,7 @@ def _owners(
 
 def _inside(outer: Subscription) -> set[str]:
     found: set[str] = set()
-    pending = [*outer.shape.nested]
+    pending = [*outer.nested]
     while pending:
         inner = pending.pop()
         found.add(inner.id)

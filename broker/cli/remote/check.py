@@ -57,8 +57,8 @@ def check(queries: tuple[Path, ...], state: Path | None, url: str | None) -> Non
 
 def _answers(name: str, query: Compiled) -> Iterator[str]:
     """When event patterns answer, and what they may cost: a query, and those in its FROM."""
-    if query.pattern is not None:
-        yield f"{name} answers {answers(query.pattern.plan)}"
-        yield f"  {growth(query.pattern.plan)}"
+    if (pattern := query.own_pattern) is not None:
+        yield f"{name} answers {answers(pattern.plan)}"
+        yield f"  {growth(pattern.plan)}"
     for inner in query.nested:
         yield from _answers(f"the query in the FROM of {name}", inner)
