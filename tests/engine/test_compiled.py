@@ -165,7 +165,9 @@ def test_definitions_that_are_one_now_keep_their_rows(tmp_path: Path) -> None:
                     )
             for column in ("shape", "literals", "publish"):
                 store.run(f"ALTER TABLE subscriptions DROP COLUMN {column}")
-            store.run("DROP TABLE shapes")
+            store.run("ALTER TABLE documents DROP COLUMN outline")
+            for table in ("shapes", "outlines"):
+                store.run(f"DROP TABLE {table}")
             store.run("DROP TABLE outbox")
             store.run("CREATE TABLE outbox (n BIGINT, id VARCHAR, match VARCHAR, result BLOB)")
             ((next_doc, highest),) = store.rows("SELECT max(next_doc), max(highest) FROM progress")
