@@ -47,6 +47,10 @@ MAY_IMPORT = {
     "broker.text": ("broker.model", "xscl"),
     "broker.settings": ("broker.text", "broker.model", "xscl"),
     "broker.state": ("broker.shared_match", "broker.errors", "broker.model"),
+    "broker.suggest": (
+        *("broker.engine", "broker.query", "broker.documents", "broker.statistics"),
+        *("broker.state", "broker.model", "feeds", "xscl"),
+    ),
     "broker.statistics": ("broker.state", "broker.model", "xscl"),
     "broker.documents": ("broker.state", "broker.model", "feeds", "xscl"),
     "broker.pattern": ("xscl",),
@@ -121,6 +125,7 @@ MAY_IMPORT = {
         *("broker.figures", "broker.backfill", "broker.engine", "broker.query", "broker.advice"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.asking", "broker.why", "broker.statistics", "broker.documents"),
+        "broker.suggest",
     ),
     "broker.service.api": (
         *("broker.service", "broker.service.core", "broker.sources", "broker.delivery"),
@@ -142,7 +147,7 @@ MAY_IMPORT = {
         *("broker.cli", "broker.service.core", "broker.service", "broker.delivery"),
         *("broker.text", "broker.model", "broker.advice", "broker.statistics", "broker.state"),
         *("broker.pattern", "broker.query", "broker.broker", "broker.explain", "feeds", "xscl"),
-        *("broker.explain_pattern", "broker.why"),
+        *("broker.explain_pattern", "broker.why", "broker.suggest"),
     ),
 }
 """What a room imports of the other rooms. `xscl` alone means the whole of it."""

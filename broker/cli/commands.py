@@ -56,6 +56,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "remote.streams",
             "Show the streams, or which paths the documents of stream NAME have",
         ),
+        "suggest": (
+            "remote.streams",
+            "Suggest joins within one STREAM, or between several, each with a query",
+        ),
         "publish": ("remote.publish", "Publish documents to a STREAM"),
         "feeds": ("feeds", "Add, remove and look after the feeds that a broker watches"),
         "deadletters": ("remote.deadletters", "List, resend and drop dead letters"),

@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import xscl
 from broker import advice
@@ -12,6 +13,7 @@ from broker.service.core.core import Core
 from broker.service.core.errors import NotFound
 from broker.state.stream_counts import StreamCount
 from broker.statistics.model import StreamSeen
+from broker.suggest import Suggestion, suggest
 from xscl.check.known import Known, published_by
 
 _FRESH = 10.0
@@ -39,6 +41,14 @@ class Streams:
         if seen is None:
             raise NotFound("stream", name)
         return seen
+
+    def suggest(self, names: Sequence[str], most: int) -> list[Suggestion]:
+        """Joins within a stream, or between several. Raises NotFound."""
+        there = {each.name for each in self.all()}
+        for name in names:
+            if name not in there:
+                raise NotFound("stream", name)
+        return suggest(self._core.engine.streams, names, most)
 
     def look(self, stream: str) -> Known | None:
         """What the documents of a stream hold, for the warnings about a query that reads it."""

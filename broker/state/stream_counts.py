@@ -32,6 +32,7 @@ class Sampled(NamedTuple):
     """A stored document of a sample."""
 
     doc: int
+    source: str
     streams: tuple[str, ...]
     start: int
     end: int
@@ -82,8 +83,8 @@ class StreamCounts:
             [stream, most],
         )
         rows = self._sql.rows(
-            'SELECT doc, streams, "start", "end", xml FROM documents'
+            'SELECT doc, source, streams, "start", "end", xml FROM documents'
             " WHERE doc IN (SELECT unnest(?::BIGINT[])) ORDER BY doc",
             [[doc for (doc,) in docs]],
         )
-        return [Sampled(doc, tuple(streams), *rest) for doc, streams, *rest in rows]
+        return [Sampled(doc, source, tuple(streams), *rest) for doc, source, streams, *rest in rows]

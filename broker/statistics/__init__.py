@@ -3,6 +3,7 @@
     outline_table.py   the outline of each stored document: exact counts of label paths
     values.py          the values of a sample: how many differ, which are frequent, which meet
     model.py           what is known of a stream, as plain data
+    joins.py           pairs of label paths whose values meet
     streams.py         the catalogue of streams, for whoever wants to know
 
 A number here is one of two kinds. Counts of documents by stream and label path of elements are

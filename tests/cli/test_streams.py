@@ -55,6 +55,26 @@ def test_check_says_what_no_document_of_a_state_has(tmp_path: Path) -> None:
     assert "warning" not in run("check", file).stderr
 
 
+def test_suggested_queries_can_be_subscribed_as_they_are(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with Broker(state) as broker:
+        broker.process(
+            Document(f"{kind}{n}", kind, n, f"<{kind} {key}='k{n}'/>")
+            for n in range(9)
+            for kind, key in (("order", "id"), ("payment", "order"))
+        )
+    done = run("suggest", "order", "payment", "--state", state)
+    first, *query = done.stdout.splitlines()
+    assert first == (
+        "-- order /order/@id = payment /payment/@order: 9 values in common, 9 matches with 18 of"
+        " 18 documents"
+    )
+    file = queries(tmp_path, "\n".join(query))
+    assert "1 query, no errors" in run("check", file).stderr
+    done = run("suggest", "ordr", "--state", state)
+    assert done.stderr == "broker: no document of ordr is stored; did you mean order?\n"
+
+
 def test_the_end_of_a_run_says_what_none_of_its_documents_had(tmp_path: Path) -> None:
     file = queries(tmp_path, "q: S//book[./titel->t]")
     documents = tmp_path / "d.jsonl"
@@ -85,6 +105,8 @@ def test_a_service_shows_its_streams_and_warns_of_what_they_lack(
         ("/book", 3),
         ("/book/title", 3),
     ]
+    assert service.api.get("/v1/streams/suggestions?stream=shown").json() == []
+    assert service.api.get("/v1/streams/suggestions?stream=none").status_code == 404
     text = "shown-w: shown//book[./titel->t]; shown-p: shown-pairs/result[./a]"
     said = service.done("subscribe", queries(tmp_path, text, "w.xscl"))
     assert said.count("none of the 3 documents of shown has /book/titel") == 1

@@ -6,7 +6,7 @@ Both give the JSON of the API.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -39,6 +39,9 @@ class KnownStreams(Protocol):
     def get(self, name: str, values: int) -> dict[str, Any] | None:
         """A stream with its label paths, None if it has no stored documents."""
 
+    def suggest(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
+        """Joins within a stream, or between several, best first."""
+
 
 class OfService:
     def __init__(self, service: Service) -> None:
@@ -54,6 +57,9 @@ class OfService:
             if error.kind == "not-found":
                 return None
             raise
+
+    def suggest(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
+        return self._service.get_list("/v1/streams/suggestions", stream=[*names], limit=most)
 
 
 class OfState:
@@ -73,6 +79,11 @@ class OfState:
     def get(self, name: str, values: int) -> dict[str, Any] | None:
         seen = self._catalogue.stream(name, values=values)
         return None if seen is None else seen.as_json()
+
+    def suggest(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
+        from broker.suggest import suggest
+
+        return [each.as_json() for each in suggest(self._catalogue, names, most)]
 
 
 def look_into(streams: KnownStreams) -> Look:

@@ -1,4 +1,4 @@
-"""`broker streams`: what is known of the streams and their documents."""
+"""`broker streams` and `broker suggest`: what is known of the streams, and what joins in them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from broker.cli.remote.known_streams import KnownStreams, with_streams
 from broker.cli.shared import Failed, console, plural
 from broker.cli.tables import csv_table, echo_json, format_option, moment, table
+from broker.text.printable import visible, visible_lines
 from xscl.syntax.nearest import did_you_mean
 
 
@@ -39,16 +40,20 @@ def streams(streams: KnownStreams, name: str | None, form: str, values: int) -> 
         return
     found = streams.get(name, values)
     if found is None:
-        names = [each["name"] for each in streams.all()]
-        near = did_you_mean(name, names)
-        there = f"there are: {', '.join(names)}" if names else "no stream has any yet"
-        raise Failed(f"no document of {name} is stored; {near or there}")
+        raise _missing(name, streams.all())
     if form == "jsonl":
         echo_json(found)
     elif form == "csv":
         csv_table(["path", "documents", "exact", "nodes", "distinct"], found["paths"])
     else:
         _show(found)
+
+
+def _missing(name: str, found: list[dict[str, Any]]) -> Failed:
+    names = [each["name"] for each in found]
+    near = did_you_mean(name, names)
+    there = f"there are: {', '.join(names)}" if names else "no stream has any yet"
+    return Failed(f"no document of {name} is stored; {near or there}")
 
 
 def _list(found: list[dict[str, Any]], form: str) -> None:
@@ -95,3 +100,51 @@ def _show(found: dict[str, Any]) -> None:
 
 def _value(each: dict[str, Any]) -> str:
     return f"{each['value']!r}" + (f" ({each['documents']:,})" if each["documents"] > 1 else "")
+
+
+@click.command()
+@click.argument("names", metavar="STREAM...", nargs=-1, required=True)
+@click.option(
+    "--most",
+    type=click.IntRange(1, 20),
+    default=5,
+    show_default=True,
+    help="How many joins are shown, the best ones.",
+)
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
+@with_streams
+def suggest(streams: KnownStreams, names: tuple[str, ...], most: int, as_json: bool) -> None:
+    """Suggest joins within one STREAM, or between several, each with a query.
+
+    Looks for values that meet: between the feeds of a stream, else between all of its documents,
+    or those of different streams. A join is good if many documents have a partner, and each has
+    few. The queries were tried on a sample of the documents; they go to standard output, so that
+    they can be kept in a file.
+
+    \b
+    broker suggest S
+    broker suggest Posts Comments > joins.xscl
+    """
+    there = streams.all()
+    for name in names:
+        if name not in {each["name"] for each in there}:
+            raise _missing(name, there)
+    found = streams.suggest(names, most)
+    if as_json:
+        for each in found:
+            echo_json(each)
+        return
+    for number, each in enumerate(found):
+        end = "" if number == len(found) - 1 else ";"
+        click.echo(f"-- {_why(each)}\n{visible_lines(each['query'])}{end}")
+    if not found:
+        console.print("no values meet often enough in the documents that are stored")
+
+
+def _why(each: dict[str, Any]) -> str:
+    sides = [f"{side['stream']} {side['path']}" for side in (each["left"], each["right"])]
+    matches = plural(each["matches"], "match", "matches")
+    return visible(
+        f"{sides[0]} = {sides[1]}: {plural(each['values'], 'value')} in common, {matches} with"
+        f" {each['documents']:,} of {plural(each['sampled'], 'document')}"
+    )

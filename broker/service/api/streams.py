@@ -72,6 +72,47 @@ async def streams(api: ApiContext) -> list[Any]:
     return [*await api.watch(api.service.streams.all)]
 
 
+class PlaceReply(Reply):
+    """A label path of a stream."""
+
+    stream: str = Field(examples=["S"])
+    path: str = Field(examples=["/item/item_url"])
+
+
+class SuggestionReply(Reply):
+    """A join that documents suggest."""
+
+    id: str = Field(description="the label of the query", examples=["same-item_url"])
+    query: str = Field(description="a query that is ready to be subscribed")
+    left: PlaceReply
+    right: PlaceReply
+    values: int = Field(description="values that both sides have")
+    matches: int = Field(description="matches that the query found among the sampled documents")
+    documents: int = Field(description="documents in these matches")
+    sampled: int = Field(description="documents that were looked at")
+
+
+@router.get(
+    "/suggestions",
+    operation_id="suggestJoins",
+    summary="Ask for joins that documents suggest",
+    responses=problems("not-found"),
+    response_description="Joins, best first.",
+)
+async def suggestions(
+    api: ApiContext,
+    stream: Annotated[
+        list[str],
+        Query(min_length=1, max_length=8, description="one stream, or several to join with each"),
+    ],
+    limit: Annotated[int, Query(ge=1, le=20, description="how many at most")] = 5,
+) -> list[SuggestionReply]:
+    """Pairs of label paths whose values meet, within one stream or between several, from a sample
+    of their documents; each with a query, which was tried on the sample."""
+    found = await api.change(partial(api.service.streams.suggest, stream, limit))
+    return [SuggestionReply.model_validate(each.as_json()) for each in found]
+
+
 @router.get(
     "/{name}",
     operation_id="getStream",
