@@ -102,8 +102,9 @@ class Engine:
     microseconds of the wall clock, None if it is unknown. `steady` is a monotonic clock in
     microseconds. `pattern_lateness` says of an event pattern by how much its watermark is behind,
     if another engine knows that. `revisions` "replace" the stored document and complete no match,
-    or "flow" as documents of their own, which never match other versions of themselves. Used by one
-    thread at a time.
+    or "flow" as documents of their own, which never match other versions of themselves. With
+    `keeping`, acknowledged matches stay in the outbox until `release`. Used by one thread at a
+    time.
     """
 
     def __init__(  # noqa: PLR0913  # each by its keyword
@@ -119,8 +120,10 @@ class Engine:
         steady: Callable[[], int] = steady_time,
         revisions: Revisions = "replace",
         pattern_lateness: Callable[[Subscription], int] | None = None,
+        keeping: bool = False,
     ) -> None:
         self.store = store
+        self._keeping = keeping
         self._flow = revisions == "flow"
         self.clock = Stopwatch()
         self.wall = WallClock(steady)
@@ -142,14 +145,14 @@ class Engine:
         highest = progress.read().highest
         self.watermark = Watermark(highest, lateness, lateness_of, idle, steady)
         self.limits = Limits(store, self._limit)
-        self.registry = Registry(store, self.limits.remove)
+        self.registry = Registry(store, self._withdrawn)
         self.listing = Listing(store)
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher
         self.budget = Budget(self._budgets)
         self.joiner = Joiner(relations, self.catalog, self.budget, self._memory)
         self.letter_table = DeadLetters(store)
-        self.outbox = Outbox(store, relations)
+        self.outbox = Outbox(store, relations, steady, keeping=self._keeping)
         self.outlines = OutlineTable(store)
         self.contents = Contents(relations)
         self._plans = Plans()
@@ -180,6 +183,10 @@ class Engine:
         self.streams = StreamCatalogue(store)
         self._batches = 0
         self._ticked = steady()
+
+    def _withdrawn(self, ids: Sequence[str], numbers: Sequence[int]) -> None:
+        self.limits.remove(numbers)
+        self.outbox.forget(ids)
 
     def expect(self, requested: Requested) -> None:
         """Set which documents of a log are requested history: these are never late, and while some
@@ -679,9 +686,20 @@ class Engine:
         return restored(self.outbox.undelivered(limit))
 
     def acknowledge(self, matches: Iterable[SharedMatch]) -> None:
-        """Delete matches that `apply` or `undelivered` has returned from the outbox."""
+        """Delete matches that `apply` or `undelivered` has returned from the outbox, or keep them
+        until `release`."""
         self._ready()
         self.outbox.acknowledge(matches)
+
+    def acknowledged(self, after: int, limit: int) -> list[SharedMatch]:
+        """The oldest acknowledged matches that are kept, of those with numbers above `after` in the
+        outbox, at most so many."""
+        return restored(self.outbox.acknowledged(after, limit))
+
+    def release(self, age: int) -> None:
+        """Delete the matches that were acknowledged more than `age` microseconds ago."""
+        self._ready()
+        self.outbox.release(age)
 
     def acknowledge_ids(self, ids: Iterable[str]) -> None:
         """Delete the matches of these ids from the outbox, each of one subscriber."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import lru_cache
@@ -17,7 +18,7 @@ from typing import Any
 
 from feeds.rows import DocumentRow
 
-VERSION = 3
+VERSION = 4
 """The version of the spool's file, all tables together."""
 
 TABLE = """
@@ -25,11 +26,17 @@ CREATE TABLE IF NOT EXISTS document (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     source TEXT NOT NULL, id TEXT NOT NULL, streams TEXT NOT NULL, timestamp INTEGER NOT NULL,
     dated INTEGER NOT NULL, revision INTEGER NOT NULL, xml BLOB NOT NULL, error TEXT,
-    place TEXT NOT NULL, taken INTEGER NOT NULL DEFAULT 0
+    place TEXT NOT NULL, taken INTEGER NOT NULL DEFAULT 0, sum INTEGER, chain INTEGER
 );
 """
+"""`sum` is a checksum of the row, and `chain` one of all sums up to it; NULL in rows of former
+versions."""
 _ROW = "source, id, streams, timestamp, dated, revision, xml, error, place"
-_INSERT = f"INSERT INTO document ({_ROW}, taken) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SUMMED = f"{_ROW}, taken"
+_INSERT = (
+    f"INSERT INTO document ({_SUMMED}, sum, chain) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_TEXTS = {"source", "id", "streams", "xml", "error", "place"}
 _CHUNK = 500
 """Rows that are deleted in one transaction."""
 
@@ -73,22 +80,37 @@ def create(path: Path) -> None:
 
 
 def values(row: DocumentRow, now: int) -> Values:
-    """The column values of a row stored at `now` (microseconds). ValueError for a text that cannot
-    be stored."""
-    for text in (row.source, row.id, row.place, row.error or "", *row.streams):
-        text.encode()  # raises for a lone surrogate
-    return (
+    """The column values of a row stored at `now` (microseconds), its checksum behind them.
+    ValueError for a text that cannot be stored."""
+    stored = (
         row.source,
         row.id,
         _streams_text(row.streams),
         row.timestamp,
-        row.dated,
-        row.revision,
+        int(row.dated),
+        int(row.revision),
         row.xml,
         row.error,
         row.place,
         now,
     )
+    return (*stored, _sum(stored))
+
+
+def _sum(stored: Values) -> int:
+    """The checksum of a row, whose texts may be given as bytes. ValueError for a text that cannot
+    be stored."""
+    source, id, streams, timestamp, dated, revision, xml, error, place, taken = stored
+    numbers = f"{timestamp} {dated} {revision} {taken}"
+    texts = (source, id, streams, error or "", place, numbers)
+    # Encoding raises for a lone surrogate.
+    packed = b"\0".join([t if isinstance(t, bytes) else t.encode() for t in texts])
+    return zlib.crc32(xml, zlib.crc32(packed))
+
+
+def _linked(sum: int, chain: int) -> int:
+    """The chained checksum of a row behind one whose is `chain`."""
+    return zlib.crc32(sum.to_bytes(4, "big"), chain)
 
 
 @lru_cache(maxsize=256)
@@ -101,12 +123,72 @@ def _streams(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
-def insert(db: sqlite3.Connection, rows: Sequence[Values]) -> range:
-    """Append rows; returns their numbers."""
-    if len(rows) > 1:
-        db.executemany(_INSERT, rows[:-1])
-    last = (db.execute(_INSERT, rows[-1]).lastrowid if rows else None) or newest(db)
-    return range(last - len(rows) + 1, last + 1)
+def insert(db: sqlite3.Connection, rows: Sequence[Values], chain: int) -> tuple[range, int]:
+    """Append rows behind one whose chained checksum is `chain`; returns their numbers, and the
+    chained checksum of the last."""
+    chained: list[Values] = []
+    for row in rows:
+        chain = _linked(row[-1], chain)
+        chained.append((*row, chain))
+    if len(chained) > 1:
+        db.executemany(_INSERT, chained[:-1])
+    last = (db.execute(_INSERT, chained[-1]).lastrowid if rows else None) or newest(db)
+    return range(last - len(rows) + 1, last + 1), chain
+
+
+def chain_at(db: sqlite3.Connection, seq: int) -> int | None:
+    """The chained checksum of a row; None if it is not there, or has none."""
+    row = db.execute("SELECT chain FROM document WHERE seq = ?", (seq,)).fetchone()
+    return None if row is None else row[0]
+
+
+def damaged(db: sqlite3.Connection, after: int) -> tuple[list[int], list[range]]:
+    """The numbers of those rows after number `after` that are not as they were stored, and the
+    numbers between two rows that are missing."""
+    wrong: list[int] = []
+    missing: list[range] = []
+    before: tuple[int, int | None] | None = None
+    # What is damaged may be no text any more, which only bytes can be.
+    columns = [f"CAST({c} AS BLOB)" if c in _TEXTS else c for c in _SUMMED.split(", ")]
+    rows = db.execute(
+        f"SELECT seq, sum, chain, {', '.join(columns)} FROM document WHERE seq > ? ORDER BY seq",
+        (after,),
+    )
+    for seq, sum, chain, *stored in rows:
+        if before is not None and seq != before[0] + 1:
+            missing.append(range(before[0] + 1, seq))
+        elif sum is not None and not _is_sound(sum, chain, stored, before):
+            wrong.append(seq)
+        before = seq, chain
+    return wrong, missing
+
+
+def _is_sound(
+    sum: int, chain: int, stored: Sequence[Any], before: tuple[int, int | None] | None
+) -> bool:
+    try:
+        same = sum == _sum(tuple(stored))
+    except (TypeError, ValueError, AttributeError):
+        return False  # a value of another type
+    return same and (before is None or before[1] is None or chain == _linked(sum, before[1]))
+
+
+def spoil(db: sqlite3.Connection, seq: int, reason: str) -> str:
+    """Make a damaged row one that becomes a dead letter; returns its place."""
+    texts = db.execute(
+        "SELECT CAST(place AS BLOB), CAST(source AS BLOB), CAST(id AS BLOB), CAST(xml AS BLOB)"
+        " FROM document WHERE seq = ?",
+        (seq,),
+    ).fetchone()
+    place, source, id = [bytes(each or b"").decode("utf-8", "replace") for each in texts[:3]]
+    # Its identity may be another's now: what is not as it was must not replace or hide anything.
+    db.execute(
+        "UPDATE document SET error = ?, source = ?, id = ?, streams = '[]', place = ?,"
+        " timestamp = CAST(taken AS INTEGER), dated = 0, revision = 0, xml = ?, sum = NULL"
+        " WHERE seq = ?",
+        (reason, source, f"damaged:{seq}:{id}", place, texts[3] or b"", seq),
+    )
+    return place
 
 
 def delete(db: sqlite3.Connection, up_to_seq: int) -> int:
@@ -131,9 +213,12 @@ def newest(db: sqlite3.Connection) -> int:
     return 0 if row is None else int(row[0])
 
 
-def migrate(db: sqlite3.Connection) -> None:
-    """Convert the table from versions 1 and 2 of the spool."""
-    db.execute("ALTER TABLE document ADD COLUMN taken INTEGER NOT NULL DEFAULT 0")
+def migrate(db: sqlite3.Connection, old: int) -> None:
+    """Convert the table from an older version of the spool."""
+    if old < 3:
+        db.execute("ALTER TABLE document ADD COLUMN taken INTEGER NOT NULL DEFAULT 0")
+    for column in ("sum", "chain"):
+        db.execute(f"ALTER TABLE document ADD COLUMN {column} INTEGER")
 
 
 # -- for readers in any process ----------------------------------------------------------------

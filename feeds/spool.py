@@ -56,6 +56,9 @@ _SLACK = 4_096
 _TOGETHER = 250
 """Feeds after which it is reported how many were added."""
 _NEVER = 2**63 - 1
+_SPOILED = "damaged on the disk: it is not as it was stored; publish it again"
+_VACUUMED = 3
+"""The version from which on files are made with incremental vacuum."""
 
 
 @dataclass(slots=True)
@@ -71,9 +74,10 @@ class _Group:
 class Spool(AbstractContextManager["Spool"]):
     """The spool at `path`, made if it is missing, for the process that writes it.
 
-    `on_rows` is called after new rows were stored, by the thread that stored them; `now` returns
-    seconds since the epoch. May be used from several threads. Raises SpoolError for a file that is
-    not a spool.
+    `on_rows` is called after new rows were stored, by the thread that stored them; `prove` with the
+    number of the last row and its chained checksum, before they count as stored: it may raise
+    OSError. `now` returns seconds since the epoch. May be used from several threads. Raises
+    SpoolError for a file that is not a spool.
     """
 
     def __init__(
@@ -81,19 +85,24 @@ class Spool(AbstractContextManager["Spool"]):
         path: str | Path,
         on_rows: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.time,
+        prove: Callable[[int, int], None] = lambda last, chain: None,
     ) -> None:
         self.path = Path(path)
         self.on_rows = on_rows
+        self._prove = prove
         self._now = now
         self._lock = FairLock()
         self._waiting: deque[_Group] = deque()
+        self._end = (0, 0)
+        """The last number and its chained checksum; `_next` becomes it with the commit."""
+        self._next: tuple[int, int] | None = None
         row_log.create(self.path)
         try:
             self._db = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, timeout=30
             )
             old = row_log.version(self._db, self.path)
-            if old < row_log.VERSION:
+            if old < _VACUUMED:
                 # Only with this setting can pages be given back to the file system in pieces.
                 self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 self._db.execute("VACUUM")
@@ -104,12 +113,13 @@ class Spool(AbstractContextManager["Spool"]):
                 if old == 1:
                     states.migrate(self._db)
                     seen.migrate(self._db)
-                if old in (1, 2):
-                    row_log.migrate(self._db)
+                if 0 < old < row_log.VERSION:
+                    row_log.migrate(self._db, old)
                 for statement in _TABLES:
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA user_version = {row_log.VERSION}")
-                self._last = row_log.newest(self._db)
+                last = row_log.newest(self._db)
+                self._next = last, row_log.chain_at(self._db, last) or 0
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error
 
@@ -147,13 +157,16 @@ class Spool(AbstractContextManager["Spool"]):
                 part.sort(key=lambda row: row.timestamp)  # stable: ties stay oldest first per feed
             rows = history + rows
             now = self._microseconds()
-            numbers = row_log.insert(self._db, [row_log.values(row, now) for row in rows])
+            numbers, chain = row_log.insert(
+                self._db, [row_log.values(row, now) for row in rows], self._end[1]
+            )
             if history:
                 names = {row.source for row in history}
                 requested.insert(self._db, names, numbers[: len(history)])
+            self._next = numbers.stop - 1, chain
         if rows:
-            self._last = numbers[-1]
             self.on_rows()
+            self._prove_stored()
         return len(rows)
 
     def publish(self, rows: Sequence[DocumentRow]) -> range:
@@ -173,19 +186,28 @@ class Spool(AbstractContextManager["Spool"]):
                 self._write_waiting()
         if group.error is not None:
             raise row_log.problem(self.path, group.error) from group.error
+        self._prove_stored()
         return group.numbers
+
+    def _prove_stored(self) -> None:
+        last, chain = self._end
+        try:
+            self._prove(last, chain)
+        except OSError as error:
+            raise SpoolError(f"spool: {self.path}: its proof: {error.strerror}") from error
 
     def _write_waiting(self) -> None:
         groups = [self._waiting.popleft() for _ in range(len(self._waiting))]
         error: BaseException | None = None
+        last, chain = self._end
         try:
             if len(groups) == 1 and len(groups[0].rows) == 1:
                 # A statement by itself is a transaction: one call of SQLite instead of three.
-                groups[0].numbers = row_log.insert(self._db, groups[0].rows)
+                groups[0].numbers, chain = row_log.insert(self._db, groups[0].rows, chain)
             else:
                 with self._transaction():
                     for group in groups:
-                        group.numbers = row_log.insert(self._db, group.rows)
+                        group.numbers, chain = row_log.insert(self._db, group.rows, chain)
         except BaseException as raised:
             error = raised
             if not isinstance(raised, sqlite3.Error):
@@ -194,7 +216,8 @@ class Spool(AbstractContextManager["Spool"]):
             for group in groups:
                 group.done, group.error = True, error
         if error is None:
-            self._last = max(group.numbers.stop - 1 for group in groups)
+            last = max(last, *[group.numbers.stop - 1 for group in groups])
+            self._end = last, chain
             self.on_rows()
 
     def read(self, start_seq: int, end_seq: int) -> Iterator[DocumentRow]:
@@ -204,19 +227,42 @@ class Spool(AbstractContextManager["Spool"]):
     def last_seq(self) -> int:
         """The highest number given so far, 0 if none."""
         with self._lock:
-            self._last = row_log.newest(self._db)
-            return self._last
+            last = row_log.newest(self._db)
+            if last != self._end[0]:
+                self._end = last, row_log.chain_at(self._db, last) or 0
+            return last
 
     def skip_to(self, seq: int) -> None:
         """Make the numbers to come greater than `seq`, so that none is used twice after the file
         was lost."""
         with self._transaction():
             row_log.skip_numbers(self._db, seq)
-            self._last = row_log.newest(self._db)
+            self._next = max(self._end, (seq, 0))
 
     def backlog(self, applied: int) -> int:
         """How many rows were stored after number `applied`; takes no lock."""
-        return max(0, self._last - applied)
+        return max(0, self._end[0] - applied)
+
+    def end(self) -> tuple[int, int]:
+        """The highest number given so far, and its chained checksum."""
+        return self._end
+
+    def chain_at(self, seq: int) -> int | None:
+        """The chained checksum of a row; None if it is not there, or has none. Raises
+        SpoolError."""
+        with row_log.reading(self.path) as db:
+            return None if db is None else row_log.chain_at(db, seq)
+
+    def verify(self, after: int) -> tuple[list[str], list[range]]:
+        """Look at the rows after a number: the places of those that are not as they were stored,
+        which become dead letters, and the numbers that are missing between two of them. Raises
+        SpoolError."""
+        try:
+            with self._transaction():
+                wrong, missing = row_log.damaged(self._db, after)
+                return [row_log.spoil(self._db, seq, _SPOILED) for seq in wrong], missing
+        except sqlite3.Error as error:
+            raise row_log.problem(self.path, error) from error
 
     def trim(self, up_to_seq: int) -> int:
         """Delete the rows up to and including a number; returns how many. Their items stay recorded
@@ -358,10 +404,13 @@ class Spool(AbstractContextManager["Spool"]):
             try:
                 yield
                 self._db.execute("COMMIT")
+                self._end = self._next or self._end
             except BaseException:
                 if self._db.in_transaction:  # a full disk ends some transactions by itself
                     self._db.execute("ROLLBACK")
                 raise
+            finally:
+                self._next = None
 
     def _microseconds(self) -> int:
         return int(self._now() * 1_000_000)

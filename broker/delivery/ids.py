@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -143,6 +144,19 @@ def store(db: sqlite3.Connection, at: int, first: int, ids: bytes, left_out: byt
             "INSERT INTO taken (at, first, ids, left_out) VALUES (?, ?, ?, ?)",
             (at, first, ids, left_out),
         )
+
+
+def checksum(db: sqlite3.Connection, batch: int | None = None) -> tuple[int, int] | None:
+    """The number of a batch, or of the newest, and its checksum; None if it is not there."""
+    found = db.execute(
+        "SELECT batch, at, first, ids, left_out FROM taken WHERE ?1 IS NULL OR batch = ?1"
+        " ORDER BY batch DESC LIMIT 1",
+        (batch,),
+    ).fetchone()
+    if found is None:
+        return None
+    batch, at, first, ids, left_out = found
+    return batch, zlib.crc32(left_out, zlib.crc32(ids, zlib.crc32(f"{at} {first}".encode())))
 
 
 def find(db: sqlite3.Connection, match_id: str) -> list[int]:

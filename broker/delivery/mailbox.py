@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from broker.delivery import channels, upkeep
+from broker.delivery import channels, ids, upkeep
 from broker.delivery.log import Log
 from broker.delivery.model import (
     Channel,
@@ -452,6 +452,18 @@ class Mailbox(Log):
         with self.db.transaction() as db:
             last = upkeep.skip_numbers(db)
         self._last = last
+
+    def proof(self) -> tuple[int, int, tuple[int, int]]:
+        """How many transactions the file has, the last number of its log, and the number and the
+        checksum of its newest batch, zeros if there is none."""
+        with self.db.snapshot() as db:
+            return (*self.db.counted(db), ids.checksum(db) or (0, 0))
+
+    def batch_sum(self, batch: int) -> int | None:
+        """The checksum of a batch of matches; None if it is not there."""
+        with self.db.reading() as db:
+            found = ids.checksum(db, batch)
+        return None if found is None else found[1]
 
     def check(self) -> None:
         """Check the whole file. Raises MailboxError if it is damaged."""

@@ -32,6 +32,10 @@ _WAY_OUT = (
     "delivered, and the channels must be made again."
 )
 
+_COMMITS = "commits"
+_COUNTED = f"SELECT value FROM counter WHERE name = '{_COMMITS}'"
+_COUNT = f"UPDATE counter SET value = ? WHERE name = '{_COMMITS}' AND kind = ''"
+
 _TO_VERSION = {
     1: """
 CREATE TABLE subscription (number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL);
@@ -112,6 +116,8 @@ class Database:
         self.lock = threading.RLock()
         self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._closed = False
+        self.commits = 0
+        """How many transactions the file has; it is stored with each."""
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             # It holds the secrets of webhooks.
@@ -151,6 +157,8 @@ class Database:
                     db.execute(statement)
             db.execute(f"PRAGMA user_version = {VERSION}")
             db.execute(f"PRAGMA application_id = {APPLICATION}")
+            count(db, _COMMITS, "", 1)
+            ((self.commits,),) = db.execute(_COUNTED)
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30)
@@ -174,9 +182,14 @@ class Database:
                 yield self._writer
                 return
             self._writer.execute("BEGIN IMMEDIATE")
+            before = self._writer.total_changes
             try:
                 yield self._writer
+                changed = self._writer.total_changes != before
+                if changed:
+                    self._writer.execute(_COUNT, (self.commits + 1,))
                 self._writer.execute("COMMIT")
+                self.commits += changed
             except BaseException:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
@@ -214,6 +227,12 @@ class Database:
     def rows(self, sql: str, *parameters: Any) -> list[Any]:
         with self.reading() as db:
             return db.execute(sql, parameters).fetchall()
+
+    def counted(self, db: sqlite3.Connection) -> tuple[int, int]:
+        """How many transactions the file has, and the last number of its log."""
+        ((commits,),) = db.execute(_COUNTED)
+        last = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = 'match'").fetchone()[0]
+        return commits, last or 0
 
     def check(self, db: sqlite3.Connection) -> None:
         """Look at every page. Raises MailboxError."""

@@ -21,7 +21,7 @@ MATCH = "match"
 """The type of the event that a webhook gets for each match."""
 EVENTS = (
     *("channel.disabled", "channel.gone", "channel.recovered", "delivery.dead"),
-    *("subscription.suspended", "state.older"),
+    *("subscription.suspended", "state.lost", "state.older", "state.repaired"),
 )
 """The types of events that a webhook may list."""
 ROTATION = 86_400_000_000

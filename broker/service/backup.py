@@ -1,10 +1,11 @@
 """Backups of a running state, one at a time, and restoring a state from a backup.
 
-A backup is a directory with the three files, the token, and a manifest with their checksums, which
-is written last. A backup without a manifest is incomplete, and one whose files differ from it is
-damaged. Both are refused.
+A backup is a directory with the three files, what is proven of them, the token, and a manifest with
+their checksums, which is written last. A backup without a manifest is incomplete, and one whose
+files differ from it is damaged. Both are refused.
 
-The engine is copied first and the spool is not trimmed meanwhile, so the copy of the spool has all
+What is proven is copied first, so that the copies of the files hold at least that. Then the engine
+is copied, and the spool is not trimmed meanwhile, so the copy of the spool has all
 documents that the copy of the engine has not applied. The mailbox is copied last, so it has all
 matches that are no longer in the copied outbox.
 
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.delivery import Mailbox
+from broker.service.core.agreement import PROOF
 from broker.service.core.answers import BackedUp
 from broker.service.core.core import RESTORING, Core
 from broker.service.core.errors import Conflict, DiskFull, Invalid
@@ -66,6 +68,9 @@ def _copy(core: Core, directory: Path) -> BackedUp:
         raise DiskFull(f"{directory}: {needed >> 20:,} MiB are needed for a backup")
     with core.lock, core.untrimmed():
         at, position = core.now(), core.position
+        core.prove()
+        shutil.copy(core.state / PROOF, directory / PROOF)
+        sync(directory / PROOF)
         core.engine.store.backup(directory)
         core.spool.backup(directory / "spool.sqlite")
         core.mailbox.backup(directory / "mailbox.sqlite")
@@ -166,7 +171,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
         raise Invalid(f"{path}: not the manifest of a backup") from None
     if form != _FORM:
         raise Invalid(f"{path}: form {form}, this program reads {_FORM}")
-    if not set(FILES) <= files.keys() <= {*FILES, TOKEN}:
+    if not set(FILES) <= files.keys() <= {*FILES, PROOF, TOKEN}:
         raise Invalid(f"{path}: not the files of a state")
     return dict(manifest)
 

@@ -20,6 +20,9 @@ from broker.state.store import DatabaseError, StateError
 _log = structlog.get_logger(__name__)
 
 SECOND = 1_000_000
+_KEPT = 600 * SECOND
+"""For how long the engine keeps matches that it has handed over: longer than it takes until all
+that the mailbox has committed is in its main file."""
 
 
 @dataclass(slots=True)
@@ -85,6 +88,7 @@ class Maintenance(Background):
             matches = self.core.engine.tick(self.core.now())
             if matches:
                 self.core.hand_over(matches)
+        self.core.prove()
 
     def retain(self) -> None:
         """Delete documents, dead letters and matches beyond the retention of the settings."""
@@ -93,6 +97,7 @@ class Maintenance(Background):
             # The corrected time: a clock that jumps ahead must not make young data expire.
             now = core.engine.wall.correct(core.now())
             core.engine.retain(retention.documents, retention.identities)
+            core.engine.release(_KEPT)
             if retention.dead_letters is not None:
                 core.engine.delete_letters(before=now - retention.dead_letters)
         core.mailbox.retain(

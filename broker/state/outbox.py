@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import NamedTuple
@@ -12,6 +14,13 @@ import pyarrow as pa
 from broker.shared_match import ID, SharedMatch
 from broker.state.relations import MatchRelations
 from broker.state.store import Store
+
+_HANDED = "handed"
+"""The number in the store up to which matches were acknowledged."""
+_MOST = 10_000
+"""Rows that are kept after they were acknowledged."""
+_FEW = 100
+"""Subscriptions whose kept matches are looked for; of more, those of all are deleted."""
 
 
 class Posted(NamedTuple):
@@ -34,16 +43,35 @@ class Outbox:
 
     `next` is the number of the next match, above all that are stored and all for which the bytes of
     documents are kept. Without a state directory nothing is stored.
+
+    If it is `keeping`, acknowledged matches stay for a while, up to number `handed`, so that they
+    can be handed over again to one who has lost them. `steady` is a monotonic clock in
+    microseconds.
     """
 
-    def __init__(self, store: Store, relations: MatchRelations) -> None:
+    def __init__(
+        self,
+        store: Store,
+        relations: MatchRelations,
+        steady: Callable[[], int] = lambda: time.monotonic_ns() // 1_000,
+        *,
+        keeping: bool = False,
+    ) -> None:
         self.store = store
         self._relations = relations
+        self._steady = steady
+        self.keeping = keeping
+        self.handed = store.number(_HANDED, 0)
         # What is kept for earlier matches must not be taken for what a new one refers to.
-        ((self.next,),) = store.rows(
-            "SELECT greatest(coalesce(max(n), 0) + 1, (SELECT coalesce(max(before), 1) FROM kept))"
-            " FROM outbox"
+        ((self.next, first),) = store.rows(
+            "SELECT greatest(coalesce(max(n), 0) + 1, (SELECT coalesce(max(before), 1) FROM kept)),"
+            " min(n) FROM outbox"
         )
+        self.next = max(self.next, self.handed + 1)
+        self._first = self.next if first is None else first
+        """The number of the oldest match that is stored, or a lower one."""
+        self._marks = deque([(steady(), self.handed)])
+        """Times after which all up to a number were acknowledged."""
 
     def post(self, matches: Sequence[SharedMatch], changed: AbstractSet[int] = frozenset()) -> None:
         """Add matches. Those of documents that have `changed` since they were found are stored
@@ -84,19 +112,37 @@ class Outbox:
 
     def count(self) -> int:
         """How many matches are not acknowledged."""
-        return self.store.count("SELECT coalesce(sum(len(queries)), 0) FROM outbox")
+        return self.store.count(
+            f"SELECT coalesce(sum(len(queries)), 0) FROM outbox WHERE n > {self.handed}"
+        )
 
     def undelivered(self, limit: int) -> list[Posted]:
         """The oldest matches that are not acknowledged: as few as have `limit` subscribers."""
         last = count = 0
-        sizes = self.store.rows("SELECT n, len(queries) FROM outbox ORDER BY n LIMIT ?", [limit])
+        sizes = self.store.rows(
+            "SELECT n, len(queries) FROM outbox WHERE n > ? ORDER BY n LIMIT ?",
+            [self.handed, limit],
+        )
         for n, size in sizes:
             if count >= limit:
                 break
             last, count = n, count + size
+        return self._between(self.handed, last)
+
+    def acknowledged(self, after: int, limit: int) -> list[Posted]:
+        """The oldest acknowledged matches that are still kept and have a number above `after`, at
+        most so many rows."""
+        ((last,),) = self.store.rows(
+            "SELECT max(n) FROM (SELECT n FROM outbox WHERE n > ? AND n <= ? ORDER BY n LIMIT ?)",
+            [after, self.handed, limit],
+        )
+        return [] if last is None else self._between(after, last)
+
+    def _between(self, after: int, last: int) -> list[Posted]:
         rows = self.store.rows(
-            "SELECT n, ids, queries, match, result, docs FROM outbox WHERE n <= ? ORDER BY n",
-            [last],
+            "SELECT n, ids, queries, match, result, docs FROM outbox WHERE n > ? AND n <= ?"
+            " ORDER BY n",
+            [after, last],
         )
         wanted = {doc for *_, docs in rows for doc in docs or ()}
         xml = self._relations.contents(wanted) if wanted else None
@@ -110,11 +156,49 @@ class Outbox:
         return found
 
     def acknowledge(self, matches: Iterable[SharedMatch]) -> None:
-        """Delete matches that were posted or are undelivered, with all subscribers."""
+        """Delete matches that were posted or are undelivered, with all subscribers; or keep them
+        for a while, if nothing before them is unacknowledged."""
         numbers = [match.posted for match in matches if match.posted is not None]
         with self.store.transaction():
-            self.store.delete("outbox", "n", numbers)
-            self._relations.release_kept()
+            if self.keeping and numbers and self._are_next(numbers):
+                self.store.on_rollback(partial(setattr, self, "handed", self.handed))
+                self.handed = max(numbers)
+                self.store.set_numbers(**{_HANDED: self.handed})
+                self._marks.append((self._steady(), self.handed))
+            else:
+                self.store.delete("outbox", "n", numbers)
+                self._relations.release_kept()
+
+    def _are_next(self, numbers: Sequence[int]) -> bool:
+        """Whether these are all matches behind the last one acknowledged, up to the highest."""
+        last = max(numbers)
+        if last - self.handed == len(numbers) and min(numbers) > self.handed:
+            return True
+        behind = f"SELECT count(*) FROM outbox WHERE n > {self.handed} AND n <= {last}"
+        return min(numbers) > self.handed and self.store.count(behind) == len(numbers)
+
+    def release(self, age: int) -> None:
+        """Delete the matches that were acknowledged more than `age` microseconds ago, and those
+        that are more than are kept."""
+        upto, now = 0, self._steady()
+        while self._marks and self._marks[0][0] < now - age:
+            _, upto = self._marks.popleft()
+        upto = max(upto, self.handed - _MOST)
+        if self._first <= upto:
+            with self.store.transaction():
+                self.store.run("DELETE FROM outbox WHERE n <= ?", [upto])
+                self._relations.release_kept()
+            self._first = upto + 1
+
+    def forget(self, subscriptions: Sequence[str]) -> None:
+        """Delete the acknowledged matches of subscriptions that are removed: one of the same name
+        that comes after them must not get these. In the transaction that removes them."""
+        if self._first > self.handed:
+            return
+        few = len(subscriptions) <= _FEW
+        condition = " AND list_has_any(queries, ?)" if few else ""
+        parameters = [self.handed, [*subscriptions]] if few else [self.handed]
+        self.store.run(f"DELETE FROM outbox WHERE n <= ?{condition}", parameters)
 
     def acknowledge_ids(self, ids: Iterable[str]) -> None:
         """Delete the matches of these ids, each of one subscriber; others of theirs stay."""

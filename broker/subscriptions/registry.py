@@ -29,6 +29,7 @@ from xscl.growth import growing
 from xscl.stage1.matcher import Matcher
 from xscl.stage1.witness import Edge
 
+_CHANGES = "changes"
 _CHUNK = 10_000
 """Rows read from the store at once; also the number of queries from which on they are frozen for
 the garbage collector."""
@@ -66,11 +67,14 @@ class Halted:
 class Registry:
     """Registers, halts and removes queries, and stores from which document on each matches.
 
-    A transaction that fails undoes its changes in memory. `gone` is called with the numbers of
-    removed subscriptions, in the transaction that removes them.
+    A transaction that fails undoes its changes in memory. `gone` is called with the ids and
+    the numbers of removed subscriptions, in the transaction that removes them. `changes` is how
+    often subscriptions were changed.
     """
 
-    def __init__(self, store: Store, gone: Callable[[Sequence[int]], object]) -> None:
+    def __init__(
+        self, store: Store, gone: Callable[[Sequence[str], Sequence[int]], object]
+    ) -> None:
         self.store = store
         self._gone = gone
         self.catalog = Catalog()
@@ -92,6 +96,7 @@ class Registry:
         """Suspensions that `take_suspensions` has not returned, with the subscriptions' numbers."""
         self._reporting: list[int] = []
         self._states: int | None = None
+        self.changes = store.number(_CHANGES, 0)
         self._restore()
 
     def _restore(self) -> None:
@@ -274,6 +279,9 @@ class Registry:
         with self.store.transaction():
             self.store.on_rollback(self._synchronize)
             self.store.on_rollback(partial(setattr, self, "_last", self._last))
+            self.store.on_rollback(partial(setattr, self, "changes", self.changes))
+            self.changes += 1
+            self.store.set_numbers(**{_CHANGES: self.changes})
             yield
             self._write_variables()
             self._forget_variables()
@@ -317,7 +325,7 @@ class Registry:
                 self._let_go(self.halted[id])
         self.store.delete("subscriptions", "number", numbers)
         self.gaps.forget(numbers)
-        self._gone(numbers)
+        self._gone(ids, numbers)
 
     def _write(self, rows: Sequence[Subscription], now: int | None) -> None:
         self._insert(

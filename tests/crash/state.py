@@ -30,7 +30,11 @@ class State:
                 " WHERE NOT list_contains(streams, 'pairs') AND NOT starts_with(streams[1], "
                 "'broker.')"
             ).fetchall()
-            (outbox,) = db.execute("SELECT count(*) FROM outbox").fetchall()[0]
+            # Up to number `handed` there are matches that were handed over.
+            (outbox,) = db.execute(
+                "SELECT count(*) FROM outbox WHERE n >"
+                " coalesce((SELECT value FROM meta WHERE key = 'handed'), 0)"
+            ).fetchall()[0]
         numbers = {(source, id): doc for source, id, doc, _ in rows}
         assert len(numbers) == len(rows), "a document is there twice"
         texts = {(source, id): xml.decode() for source, id, _, xml in rows}

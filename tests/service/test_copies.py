@@ -34,7 +34,8 @@ def test_a_copy_made_while_documents_flow_is_a_state_that_goes_on(tmp_path: Path
         with pytest.raises(Conflict, match="not empty"):
             service.backup(copy)
         token = service.token
-    assert set(done.files) == {"broker.duckdb", "mailbox.sqlite", "spool.sqlite", "token"}
+    files = {"broker.duckdb", "mailbox.sqlite", "proof", "spool.sqlite", "token"}
+    assert set(done.files) == files
     assert copy.stat().st_mode & 0o077 == 0
     restore(copy, state)
     with serving(state) as restored:

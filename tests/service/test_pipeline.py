@@ -22,6 +22,7 @@ from broker.service.metrics import Metrics
 from broker.service.pipeline.driver import Driver, Watch
 from broker.service.pipeline.local import LocalPipeline
 from broker.shared_match import SharedMatch
+from feeds.spool import SpoolError
 from tests.service.data import ORDERS, PAIR, order, receipt, settings
 from tests.waiting import PATIENCE, until
 
@@ -309,17 +310,16 @@ def test_a_damaged_spool_is_told_with_the_way_out(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(size // 2)
         file.write(b"\xff" * (size // 4))
-    second = Running(tmp_path / "state")
-    second.driver.start()
-    until(lambda: second.watch.figures.failure is not None)
-    failure = str(second.watch.figures.failure)
+    with pytest.raises(SpoolError) as refused:
+        Core(settings(tmp_path / "state"))
+    failure = str(refused.value)
     assert f"{path}: database disk image is malformed; restore a backup, or move the" in failure
-    applied = second.core.position
-    second.close()
     path.rename(tmp_path / "damaged.sqlite")
     third = Running(tmp_path / "state")
+    (event,) = third.core.mailbox.events()
+    assert "documents 2 to 2,001 were accepted" in event.text
     last = third.publish(order(1, id="new"))
-    assert last == applied + 1
+    assert last == 2_002
     third.driver.start()
     third.until_applied(last)
     assert [match.documents[0].id for match in third.found()][-1] == "new"

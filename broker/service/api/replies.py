@@ -292,7 +292,7 @@ class EventReply(Reply):
     at: Time
     kind: str = Field(
         description="subscription.suspended, channel.disabled, channel.gone, channel.recovered, "
-        "delivery.dead or state.older",
+        "delivery.dead, state.lost, state.older or state.repaired",
         examples=["subscription.suspended"],
     )
     channel: str | None = Field(description="the channel that it is about")

@@ -1,4 +1,4 @@
-"""The three files of a state, and the flow of documents through them.
+"""The files of a state, and the flow of documents through three of them.
 
     spool ──apply──> engine (matches in its outbox) ──hand_over──> mailbox
 
@@ -14,29 +14,40 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
-from broker.delivery import Mailbox
+from broker.delivery import Mailbox, MailboxError
 from broker.documents.ahead import Ahead
 from broker.documents.witnessing import arrivals
 from broker.engine import Engine, steady_time
 from broker.model import UNBOUNDED, Budgets, Limit
+from broker.service.core.agreement import (
+    PROOF,
+    agree,
+    note_engine,
+    note_mailbox,
+    refuse_without_engine,
+)
 from broker.settings.schema import Settings
 from broker.shared_match import SharedMatch, count_matches
+from broker.state.proof import Proof
 from broker.state.store import DatabaseError, StateError, Store
 from feeds.fair_lock import FairLock
 from feeds.requested import Requested
 from feeds.rows import DocumentRow
-from feeds.spool import Spool, seq_after, sources
+from feeds.spool import Spool
 
 _log = structlog.get_logger(__name__)
 
 _OUTBOX = 1_000
 """Matches that are handed over at once."""
+
+_GLANCE = 0.5
+"""Seconds for which the proof waits for the engine."""
 
 RESTORING = ".restoring"
 """The subdirectory of a state directory into which a backup is being restored."""
@@ -75,18 +86,23 @@ class Core:
         """The number of the last row of the spool that the engine has committed."""
         self.on_suspension: Callable[[str, str], None] = lambda id, reason: None
         self._keep = threading.Lock()
-        self.engine = self._open_engine()
-        try:
-            self.spool = Spool(self.state / "spool.sqlite", on_rows=self.news.set, now=clock)
-            try:
-                self.mailbox = Mailbox(self.state / "mailbox.sqlite", clock=clock)
-                self._agree()
-            except BaseException:
-                self.spool.close()
-                raise
-        except BaseException:
-            self.engine.store.close()
-            raise
+        self._gap = range(0)
+        """Numbers that no document has: the last one before it, and those that were lost."""
+        with ExitStack() as undo:
+            self.engine = self._open_engine()
+            undo.callback(self.engine.store.close)
+            self.proof = Proof(self.state / PROOF)
+            undo.callback(self.proof.close)
+            self.spool = Spool(
+                self.state / "spool.sqlite",
+                on_rows=self.news.set,
+                now=clock,
+                prove=self._prove_documents,
+            )
+            undo.callback(self.spool.close)
+            self.mailbox = Mailbox(self.state / "mailbox.sqlite", clock=clock)
+            self._agree()
+            undo.pop_all()
 
     def _open_engine(self) -> Engine:
         settings = self.settings
@@ -98,6 +114,7 @@ class Core:
                 f"{self.state}: a backup was being restored here, and not all of it is: empty the "
                 "directory and restore again"
             )
+        refuse_without_engine(self.state)
         store = Store(self.state)
         try:
             engine = Engine(
@@ -110,6 +127,7 @@ class Core:
                 idle=settings.time.idle,
                 steady=self._steady,
                 revisions=settings.pipeline.revisions,
+                keeping=True,
             )
             engine.expect(Requested(self.state / "spool.sqlite"))
             return engine
@@ -118,32 +136,22 @@ class Core:
             raise
 
     def _agree(self) -> None:
-        """Make the numbers of the three files consistent, also if one of the files was lost."""
-        engine = self.engine
-        # The engine of an old state has one position per source instead of one of the log.
-        self.position = engine.position or engine.applied(sources(self.spool.path))
-        # Clients that continue after a number of a lost mailbox must not miss matches. Numbers that
-        # begin at the microseconds since 1970 are higher than any that a log has reached.
-        if self.mailbox.begin_behind(self.now() if self.position else 0):
-            _log.warning("mailbox.new", applied=self.position, numbers_above=self.mailbox.last())
-        last = self.spool.last_seq()
-        if last < self.position:
-            _log.warning("spool.behind", last=last, applied=self.position)
-            self.spool.skip_to(self.position)
-            return
-        # Rows are deleted after the engine has committed them. If rows behind its position are
-        # missing, a part of the engine's file was lost.
-        next_row = seq_after(self.spool.path, self.position, 1)
-        upto = (next_row if next_row > self.position else last + 1) - 1
-        if upto > self.position and engine.position:
-            text = (
-                f"the state is older than its spool: documents {self.position + 1:,} to {upto:,} "
-                "had been matched and are not in it any more. Restore a backup, or publish them "
-                "again"
-            )
-            _log.error("state.older", first=self.position + 1, last=upto)
-            self.mailbox.record_event("state.older", text)
-        self.position = max(self.position, upto)
+        """Find out whether the files are those that the state had, and go around what is
+        missing."""
+        found = agree(self.engine, self.spool, self.mailbox, self.proof, self.now())
+        self.position, self._gap = found.position, found.gap
+
+    def prove(self) -> None:
+        """Prove what the files hold by now."""
+        with self.lock.within(_GLANCE) as acquired:
+            if acquired:  # within a batch the engine has numbers that are not committed
+                note_engine(self.proof, self.engine)
+        note_mailbox(self.proof, self.mailbox)
+        self.proof.sync()
+
+    def _prove_documents(self, last: int, chain: int) -> None:
+        self.proof.note_documents(last, chain)
+        self.proof.sync()
 
     def backlog(self) -> int:
         """The number of rows of the spool that are not matched yet."""
@@ -164,8 +172,11 @@ class Core:
 
     def close(self) -> None:
         with self.lock:
+            with suppress(DatabaseError, MailboxError, OSError):
+                self.prove()
             self.mailbox.close()
             self.spool.close()
+            self.proof.close()
             self.engine.store.close()
 
     # -- the flow of documents -----------------------------------------------------------------
@@ -194,11 +205,16 @@ class Core:
     def committed(self) -> None:
         """Update the position after the engine has committed a batch."""
         self.position = max(self.position, self.engine.position)
+        note_engine(self.proof, self.engine)
+        if self._gap and self.position == self._gap[0]:
+            self.position = self._gap[-1]
 
     def trim(self) -> int:
         """Delete the rows of the spool that the engine has committed; returns how many."""
         with self._keep:
-            return self.spool.trim(self.position)
+            position = self.position
+            self.proof.sync()  # that the engine has them
+            return self.spool.trim(position)
 
     @contextmanager
     def untrimmed(self) -> Iterator[None]:
