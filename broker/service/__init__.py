@@ -4,7 +4,7 @@ publishers, feeds ──> spool ──> pipeline ──> engine ──> mailbox 
     intake            (file)    local|spark  (file)     (file)      broker.delivery
 
 service.Service         starts and stops everything below, and gives access to it
-core.Core               the three files of a state, and the flow of documents through them
+core.Core               the files of a state, and the flow of documents through them
 intake                  accepts published documents once they are durable
 polling, books          fetches feeds; the list of feeds
 pipeline.driver         the pipeline's thread, which restarts it after failures

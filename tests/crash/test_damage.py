@@ -61,6 +61,8 @@ def test_a_torn_last_record(
         found = plain.found()
         assert found[:10] == [*range(10)]
         assert found == [*range(len(found))], f"{name} cut to {length}"
+        if name == "mailbox":  # the engine hands over again what it has lost
+            assert found == [*range(20)]
         # A publisher who got no answer sends it all again, and goes on.
         plain.posted(range(10, 20))
         plain.posted(range(20, 25))
@@ -68,8 +70,7 @@ def test_a_torn_last_record(
         assert again[: len(found)] == found
         assert len(set(again)) == len(again)
         assert again[-5:] == [*range(20, 25)]
-        if name != "mailbox":  # what the mailbox had, nobody else has any more
-            assert again == [*range(25)]
+        assert again == [*range(25)]
         assert plain.letters() == []
     finally:
         plain.served.kill()

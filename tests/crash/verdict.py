@@ -58,6 +58,8 @@ class Evidence:
 def judge(evidence: Evidence) -> dict[str, int]:
     """Raises AssertionError with what is wrong; else how much there was of everything."""
     assert not evidence.state.undelivered, "matches are left in the outbox"
+    missed = [e["text"] for e in evidence.events if e["kind"].startswith("state.")]
+    assert not missed, f"no file has lost anything, but it was told: {missed}"
     numbers = _documents(evidence)
     versions = Versions(evidence.world, evidence.accepted, numbers, evidence.log)
     expected = Expected(evidence.world.docs, numbers, versions, evidence.lives)
