@@ -482,6 +482,10 @@ class Standings:
 
     # -- what waits ------------------------------------------------------------------------------
 
+    def awake(self) -> Iterator[Live]:
+        """The patterns that have rows."""
+        return iter(self._awake.values())
+
     def waiting(self) -> list[Waiting]:
         """What the patterns have not decided yet, what is decided first in front. That of a pattern
         in a FROM counts for the query around it."""

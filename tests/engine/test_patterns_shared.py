@@ -1,0 +1,130 @@
+"""Event patterns of one text share what matches them, and those that differ in constants of their
+blocks share their plan; neither changes what anybody gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker import Broker, Document, Limit, Match
+from broker.standing.why import Why
+
+TEXTS = {
+    "absence": "S/a[./k = '{0}'][./k->x] FOLLOWED BY {{5 s}} NOT S/b[./k = '{0}']",
+    "group": "SELECT x, count(y) AS n FROM S/a[./k = '{0}'][./k->x]"
+    " FOLLOWED BY (S/b[./k = '{0}'][./k->y])+ FOLLOWED BY S/c WITHIN 9 s",
+    "next": "SELECT x, y FROM S/a[./k = '{0}'][./k->x] NEXT {{4 s}} S/b[./k = '{0}'][./k->y]",
+    "runs": "S/a[./k = '{0}'] FOLLOWED BY S/b[./k = '{0}'] USING SKIP TILL NEXT MATCH WITHIN 6 s",
+    "apart": "S/a[./k = '{0}'] FOLLOWED BY S/b USING NON OVERLAPPING WITHIN 6 s",
+}
+
+
+def stream(seed: int, count: int = 60) -> list[Document]:
+    random = Random(seed)
+    found = []
+    for n in range(count):
+        at = float(n // 2) - random.choice((0, 0, 0, 2))
+        name, key = random.choice("aabbc"), random.choice("pqr%")
+        found.append(Document(f"{name}{n}", timestamp=at, xml=f"<{name}><k>{key}</k></{name}>"))
+    return found
+
+
+def told(matches: Sequence[Match]) -> list[tuple[object, ...]]:
+    return sorted((m.query, m.id, m.start_us, m.end_us, m.result, str(m.values)) for m in matches)
+
+
+def asked(texts: dict[str, str], documents: list[Document], lateness: float = 3.0) -> list[Match]:
+    """What each query of these finds by itself."""
+    found: list[Match] = []
+    for label, text in texts.items():
+        with Broker(lateness=lateness) as broker:
+            broker.subscribe(f"{label}: {text}")
+            found += broker.process(documents)
+            found += broker.process([Document("z", timestamp=1_000.0, xml="<z/>")])
+    return found
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_many_of_one_shape_find_what_each_finds_alone(name: str, tmp_path: Path) -> None:
+    texts = {
+        f"{key}{copy}": TEXTS[name].format({"e": "%"}.get(key, key))
+        for key in "pqre"
+        for copy in range(2)
+    }
+    texts["p2"] = texts["p0"] + " PUBLISH p2"
+    documents = stream(len(name))
+    expected = told(asked(texts, documents))
+    assert expected
+    found: list[Match] = []
+    with Broker(tmp_path / "state", lateness=3.0) as broker:
+        broker.subscribe(";\n".join(f"{label}: {text}" for label, text in texts.items()))
+        catalog = broker.engine.catalog
+        shapes = {id(catalog.subscriptions[label].shape) for label in texts}
+        assert len(shapes) == 1
+        for first in range(0, 30, 7):
+            found += broker.process(documents[first : min(30, first + 7)])
+    with Broker(tmp_path / "state", lateness=3.0) as broker:
+        found += broker.process(documents[30:])
+        found += broker.process([Document("z", timestamp=1_000.0, xml="<z/>")])
+    assert told(found) == expected
+
+
+def test_who_comes_later_knows_only_later_documents_and_who_goes_takes_nothing_along() -> None:
+    text = "S/a->x FOLLOWED BY {5 s} NOT S/b"
+    with Broker(lateness=0.0) as broker:
+        broker.subscribe(f"one: {text}; two: {text}")
+        broker.process([Document("a1", timestamp=1.0, xml="<a/>")])
+        broker.subscribe(f"three: {text}")
+        broker.process([Document("a2", timestamp=2.0, xml="<a/>")])
+        broker.unsubscribe("one")
+        found = broker.process([Document("z", timestamp=20.0, xml="<z/>")])
+        assert sorted((m.query, m.documents[0].id) for m in found) == [
+            ("three", "a2"),
+            ("two", "a1"),
+            ("two", "a2"),
+        ]
+        broker.unsubscribe("two")
+        broker.unsubscribe("three")
+        broker.process([Document("z2", timestamp=21.0, xml="<z/>")])
+        assert not broker.engine.store.rows("SELECT * FROM pattern_rows")
+        assert not broker.engine.store.rows("SELECT * FROM patterns")
+
+
+def test_a_limit_suspends_its_own_subscriber_only() -> None:
+    text = "S/a->x FOLLOWED BY {5 s} NOT S/b"
+    with Broker(lateness=0.0) as broker:
+        broker.subscribe(f"free: {text}; low: {text}")
+        broker.engine.set_limit("low", Limit.of(1, 3_600))
+        found = broker.process(
+            [Document(f"a{n}", timestamp=float(n), xml="<a/>") for n in range(3)]
+            + [Document("z", timestamp=20.0, xml="<z/>")]
+        )
+        assert [m.query for m in found] == ["free"] * 3
+        assert [each.id for each in broker.engine.take_suspensions()] == ["low"]
+
+
+def test_why_and_explain_name_the_constants_of_the_query_itself() -> None:
+    with Broker(lateness=0.0) as broker:
+        broker.subscribe(";".join(f"{key}: {TEXTS['absence'].format(key)}" for key in "pq"))
+        broker.process([Document("a1", timestamp=1.0, xml="<a><k>q</k></a>")])
+        for key, taken in (("p", 0), ("q", 1)):
+            (why,) = broker.why(key)
+            assert isinstance(why, Why)
+            first, second = why.blocks
+            assert f"'{key}'" in first.block
+            assert f"'{key}'" in second.block
+            assert first.documents == taken
+
+
+def test_patterns_that_nothing_comes_to_keep_no_state() -> None:
+    with Broker(lateness=0.0) as broker:
+        broker.subscribe(";".join(f"k{n}: {TEXTS['next'].format(n)}" for n in range(50)))
+        broker.process([Document("a1", timestamp=1.0, xml="<a><k>7</k></a>")])
+        standings = broker.engine.standings
+        assert [each.subscription.id for each in standings.awake()] == ["k7"]
+        broker.process([Document("z", timestamp=10_000.0, xml="<z/>")])
+        broker.engine.expire()
+        assert not [*standings.awake()]
