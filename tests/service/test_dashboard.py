@@ -1,0 +1,116 @@
+"""The Grafana dashboard and the alert rules ask for what the service exports, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.cli.commands import SECTIONS
+from tests.service.api_harness import serving
+
+DEPLOY = Path(__file__).parents[2] / "docs" / "deploy"
+DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+ALERTS: dict[str, Any] = json.loads((DEPLOY / "alerts.json").read_text())
+
+# The functions and words of PromQL that the expressions use.
+WORDS = {
+    *("absent", "by", "delta", "histogram_quantile", "increase", "max", "min", "on"),
+    *("predict_linear", "rate", "sum"),
+}
+OF_SCRAPES = {"job", "instance"}
+"""Labels that Prometheus adds itself."""
+
+Series = Mapping[str, Mapping[str, set[str]]]
+"""The labels of each series, each with its values."""
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
+    with serving(tmp_path_factory.mktemp("dashboard")) as running:
+        running.http.get("/v1/status")
+        text = running.http.get("/metrics").text
+    found: dict[str, dict[str, set[str]]] = {}
+    for family in text_string_to_metric_families(text):
+        # A histogram or a counter has no sample before the first observation of its labels.
+        names = [family.name, *(f"{family.name}_{part}" for part in ("bucket", "sum", "total"))]
+        for name in names:
+            found.setdefault(name, {})
+        for sample in family.samples:
+            labels = found.setdefault(sample.name, {})
+            for label, value in sample.labels.items():
+                labels.setdefault(label, set()).add(value)
+    return found
+
+
+def expressions() -> Iterator[str]:
+    for panel in DASHBOARD["panels"]:
+        yield from (target["expr"] for target in panel["targets"])
+    for group in ALERTS["groups"]:
+        yield from (rule["expr"] for rule in group["rules"])
+
+
+@pytest.mark.parametrize("expression", [*expressions()])
+def test_each_expression_asks_for_what_is_exported(expression: str, series: Series) -> None:
+    names = [n for n in re.findall(r"[a-z_]{4,}(?=[{\[ )]|$)", expression) if "_" in n]
+    exported = [name for name in names if name in series]
+    assert exported, expression
+    for name, inside in re.findall(r"([a-z_]+)\{([^}]*)\}", expression):
+        assert name in series
+        for label, value in re.findall(r'(\w+)=~?"([^"]*)"', inside):
+            if label not in OF_SCRAPES:
+                assert value in series[name][label], f"{name} has no {label} {value}"
+    for opening, closing in ("()", "[]", "{}"):
+        assert expression.count(opening) == expression.count(closing)
+    bare = re.sub(
+        r'\{[^}]*\}|\[[^]]*\]|\((?:job|instance|[a-z]+)(?:, \w+)*\)|"[^"]*"', " ", expression
+    )
+    words = {word for word in re.findall(r"[a-z_]+", bare) if word not in series} - {"e"}
+    assert words <= WORDS, words - WORDS
+
+
+def test_the_dashboard_can_be_imported() -> None:
+    (source,) = DASHBOARD["__inputs"]
+    named = "${" + source["name"] + "}"
+    panels = DASHBOARD["panels"]
+    kinds = {each["id"] for each in DASHBOARD["__requires"] if each["type"] == "panel"}
+    assert {panel["type"] for panel in panels} == kinds
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        assert panel["title"]
+        assert panel["description"].endswith(".")
+        used = [panel["datasource"], *(target["datasource"] for target in panel["targets"])]
+        assert {each["uid"] for each in used} == {named}
+        ids = [target["refId"] for target in panel["targets"]]
+        assert len(set(ids)) == len(ids)
+    variables = {each["name"] for each in DASHBOARD["templating"]["list"]}
+    asked = set(re.findall(r"\$(\w+)", " ".join(t["expr"] for p in panels for t in p["targets"])))
+    assert asked - {"__rate_interval"} == variables
+    for one, other in combinations((panel["gridPos"] for panel in panels), 2):
+        apart = (
+            one["x"] + one["w"] <= other["x"]
+            or other["x"] + other["w"] <= one["x"]
+            or one["y"] + one["h"] <= other["y"]
+            or other["y"] + other["h"] <= one["y"]
+        )
+        assert apart, "two panels overlap"
+        assert one["x"] + one["w"] <= 24
+
+
+def test_each_alert_says_what_to_do() -> None:
+    rules = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    commands = {name for section in SECTIONS.values() for name in section}
+    for rule in rules:
+        assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
+        assert re.fullmatch(r"\d+[mh]", rule["for"])
+        assert rule["labels"]["severity"] in ("info", "warning", "critical")
+        text = rule["annotations"]["description"]
+        assert text.endswith(".")
+        assert set(re.findall(r"\bbroker ([a-z]+)", text)) <= commands
