@@ -69,6 +69,7 @@ SLOW = (
     "service/test_service.py",
     "service/test_websub.py",
     "states/test_states.py",
+    "web/",
 )
 """Where a test may take more than a second: it starts processes, or goes through very much."""
 SPARK = ("cli/test_run.py", "service/test_spark.py", "spark/")

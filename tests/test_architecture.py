@@ -127,8 +127,15 @@ MAY_IMPORT = {
         *("broker.asking", "broker.why", "broker.statistics", "broker.documents"),
         "broker.suggest",
     ),
+    "broker.service.web": ("broker.state",),
     "broker.service.api": (
-        *("broker.service", "broker.service.core", "broker.sources", "broker.delivery"),
+        *(
+            "broker.service.web",
+            "broker.service",
+            "broker.service.core",
+            "broker.sources",
+            "broker.delivery",
+        ),
         *("broker.documents", "broker.settings", "broker.state", "broker.text"),
         *("broker.standing", "broker.why", "broker.model", "xscl"),
     ),

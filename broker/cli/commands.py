@@ -28,6 +28,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "The service": {
         "serve": ("serve", "Run the service"),
+        "open": ("remote.browser", "Show the service in a browser"),
         "status": ("remote.status", "Show how the service is doing"),
         "events": (
             "remote.events",

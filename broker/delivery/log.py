@@ -221,11 +221,16 @@ class Log:
             numbers = subscription_numbers(db, names)
             return places.load(db, places.of_subscriptions(db, numbers, after, limit))
 
-    def latest(self, subscription: str, limit: int) -> list[Delivered]:
-        """The newest matches of a subscription, newest first."""
+    def latest(
+        self, subscription: str | None, limit: int, upto: int = places.LAST
+    ) -> list[Delivered]:
+        """The newest matches of a subscription, or (None) of all, with n <= upto; newest first."""
         with self.db.snapshot() as db:
-            numbers = subscription_numbers(db, [subscription])
-            found = places.of_subscriptions(db, numbers, 0, limit, newest=True)
+            if subscription is None:
+                found = places.of_all(db, 0, limit, upto, newest=True)
+            else:
+                numbers = subscription_numbers(db, [subscription])
+                found = places.of_subscriptions(db, numbers, 0, limit, upto, newest=True)
             return places.load(db, found)
 
     def find(self, match_id: str) -> Delivered | None:

@@ -35,9 +35,12 @@ def number(place: Place) -> int:
     return place[0] - place[1]
 
 
-def of_all(db: sqlite3.Connection, after: int, limit: int, upto: int = LAST) -> list[Place]:
-    """The places after a number, in order."""
-    sql = f"SELECT g.n, m.back {OF_ALL} ORDER BY g.n, m.back DESC LIMIT ?3"
+def of_all(
+    db: sqlite3.Connection, after: int, limit: int, upto: int = LAST, newest: bool = False
+) -> list[Place]:
+    """The places after a number, the oldest or the newest first."""
+    order = "g.n DESC, m.back" if newest else "g.n, m.back DESC"
+    sql = f"SELECT g.n, m.back {OF_ALL} ORDER BY {order} LIMIT ?3"
     return db.execute(sql, (after, upto, limit)).fetchall()
 
 

@@ -30,6 +30,7 @@ from broker.service.api import (
     public,
     streams,
     subscriptions,
+    web,
     why,
 )
 from broker.service.api.common import KEEP_ALIVE, Context
@@ -40,13 +41,15 @@ from broker.service.api.protocol import Connections
 from broker.service.api.replies import MatchReply
 from broker.service.api.waiting import Waiting
 from broker.service.service import Service
+from broker.service.web.sessions import Sessions, fingerprint
 
 _DESCRIPTION = """\
 An XML stream-join message broker: documents come in, subscriptions find those that belong \
 together, matches go out.
 
 Everything below /v1 needs the header `Authorization: Bearer TOKEN`; the token is in the file \
-`token` of the state directory unless it was set. Errors are problem details (RFC 9457), of the \
+`token` of the state directory unless it was set. (A browser that is signed in has a cookie in its \
+place, and sends `X-CSRF-Token` with each change.) Errors are problem details (RFC 9457), of the \
 type application/problem+json: `type` is one of a few, `errors` tells each finding with its place. \
 After 429 and 503 the header `Retry-After` says when to try again. Times are ISO 8601 in UTC, \
 durations are written as in XSCL: "90 s", "7 days".\
@@ -95,10 +98,12 @@ class Api:
             server.connections,
             server.client_connections,
         )
-        context = Context(service, self.waiting, rules, keep_alive)
+        sessions = Sessions(service.state / "sessions.json", service.clock)
+        sessions.end_others(fingerprint(service.token))
+        context = Context(service, self.waiting, rules, sessions, keep_alive)
         service.metrics.read_from(service.figures, self.waiting.__len__)
         app = Direct(_application(context), context, documents.router.routes)
-        self.app: ASGIApp = Guard(app, rules, service.metrics.observe_request)
+        self.app: ASGIApp = Guard(app, rules, service.metrics.observe_request, sessions)
 
     def drain(self) -> None:
         """End all event streams and long polls, present and later ones. For any thread."""
@@ -142,9 +147,11 @@ def _application(context: Context) -> FastAPI:
         operations.router,
         feeds.router,
         why.router,
+        web.codes,
     ):
         app.include_router(router, dependencies=token)
     app.include_router(public.router)
+    app.include_router(web.router)
     _describe(app)
     return app
 

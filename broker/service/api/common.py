@@ -19,20 +19,19 @@ from fastapi import Depends, Request
 
 from broker.service.api.guard import Rules
 from broker.service.api.known import Known
+from broker.service.api.match_pages import PAGE_BYTES, SharedReads
 from broker.service.api.problems import KINDS, documented
 from broker.service.api.schemas import ChannelBody, OwnChannelBody
 from broker.service.api.waiting import Waiting
 from broker.service.core.answers import ChannelSpec
 from broker.service.core.errors import Invalid
 from broker.service.service import Service
+from broker.service.web.sessions import Sessions
 
 Result = TypeVar("Result")
 
 NDJSON = "application/x-ndjson"
 """The media type of JSON lines."""
-
-PAGE_BYTES = 8_000_000
-"""The size in bytes at which a page ends."""
 
 KEEP_ALIVE = 15.0
 """Seconds after which a stream without matches sends a comment."""
@@ -76,9 +75,11 @@ class Context:
     service: Service
     waiting: Waiting
     rules: Rules
+    sessions: Sessions
     keep_alive: float = KEEP_ALIVE
     lanes: Lanes = field(default_factory=Lanes)
     known: Known = field(default_factory=Known)
+    shared: SharedReads = field(default_factory=SharedReads)
     publishers: Executor = field(default_factory=lambda: ThreadPoolExecutor(16, "intake"))
 
     async def publish(self, call: Callable[[], Result]) -> Result:

@@ -5,8 +5,9 @@ or a problem.
 
 - If the service listens on loopback only, `Host` must be one of its names. So a web page whose
   domain is made to resolve to this machine (DNS rebinding) has no access.
-- Paths below `/v1` need the token, compared in constant time; `/metrics` has a token of its own if
-  one is set. Atom feeds have a key in the address, since feed readers send no headers.
+- Paths below `/v1` need the token, compared in constant time, or the cookie of a browser that is
+  signed in; `/metrics` has a token of its own if one is set. Atom feeds have a key in the address,
+  since feed readers send no headers.
 - A body is at most `max_body`, and all bodies in memory together a few times that: further
   requests get 429 with Retry-After.
 """
@@ -20,15 +21,23 @@ from urllib.parse import urlsplit
 
 import structlog
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from broker.service.api.problems import Problem, response
+from broker.service.web.sessions import LASTS, Session, Sessions, csrf, fingerprint
 from broker.settings.schema import is_loopback
 from broker.text.units import format_size
 
 _log = structlog.get_logger(__name__)
 
 _TOKEN = "the setting server.token, or of the file `token` in the state directory"
+
+COOKIE_AGE = LASTS
+"""Seconds for which a browser keeps its cookie."""
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
 
 _BODIES = 8
 """How many bodies of the largest size may be in memory at once."""
@@ -66,14 +75,45 @@ def same(secret: str, expected: str) -> bool:
     )
 
 
+def cookie_name(token: str) -> str:
+    """The name of the cookie: a browser does not tell services apart by their ports."""
+    return f"broker-{fingerprint(token)[:12]}"
+
+
+def session_of(
+    scope: Scope, rules: Rules, sessions: Sessions, *, changes: bool
+) -> tuple[str, Session]:
+    """The cookie of a request and its session. What changes something needs the header
+    X-CSRF-Token beside the cookie. Raises Problem."""
+    headers = Headers(scope=scope)
+    cookie = cookie_parser(headers.get("cookie", "")).get(cookie_name(rules.token), "")
+    found = sessions.find(cookie) if cookie else None
+    if found is None or not same(found.identity, fingerprint(rules.token)):
+        raise Problem("unauthorized", "no browser is signed in here: broker open signs one in")
+    if changes and not same(headers.get("x-csrf-token", ""), csrf(cookie)):
+        raise Problem("unauthorized", "a change needs the header X-CSRF-Token of GET /session")
+    return cookie, found
+
+
+def still_allowed(scope: Scope) -> bool:
+    """Whether the sender of a request that goes on, such as a stream, may still send it."""
+    allowed: Callable[[], bool] | None = scope.get("broker.allowed")
+    return allowed is None or allowed()
+
+
 class Guard:
     """The layer around the application."""
 
     def __init__(
-        self, app: ASGIApp, rules: Rules, observe: Callable[[str, str, int], None]
+        self,
+        app: ASGIApp,
+        rules: Rules,
+        observe: Callable[[str, str, int], None],
+        sessions: Sessions,
     ) -> None:
         self.app = app
         self.rules = rules
+        self.sessions = sessions
         self._observe = observe
         self._held = 0
 
@@ -83,7 +123,7 @@ class Guard:
             return
         body, reply = _Body(self, receive), _Reply(scope["path"], send)
         try:
-            self._check(scope["path"], Headers(scope=scope))
+            self._check(scope, Headers(scope=scope))
             await self.app(scope, body.receive, reply.send)
         except Problem as problem:
             await response(problem)(scope, receive, reply.send)
@@ -95,18 +135,29 @@ class Guard:
             self._held -= body.size
             self._observe(scope["method"], _route(scope), reply.status)
 
-    def _check(self, path: str, headers: Headers) -> None:
+    def _check(self, scope: Scope, headers: Headers) -> None:
         """Raises Problem if host, token or length are not allowed."""
+        path = scope["path"]
         hosts = self.rules.hosts
         if hosts is not None and _name(headers.get("host", "")) not in hosts:
             raise Problem("misdirected-host", "the Host header names another host")
         if path == "/v1" or path.startswith("/v1/"):
-            self._check_token(headers, self.rules.token, _TOKEN)
+            if "authorization" not in headers and (
+                cookie_name(self.rules.token) in headers.get("cookie", "")
+            ):
+                self._check_session(scope)
+            else:
+                self._check_token(headers, self.rules.token, _TOKEN)
         elif path == "/metrics" and self.rules.metrics_token is not None:
             self._check_token(headers, self.rules.metrics_token, "the setting server.metrics_token")
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > self.rules.max_body:
             raise self._too_large()
+
+    def _check_session(self, scope: Scope) -> None:
+        changes = scope["method"] not in _SAFE
+        _, session = session_of(scope, self.rules, self.sessions, changes=changes)
+        scope["broker.allowed"] = lambda: self.sessions.lasts(session)
 
     def _check_token(self, headers: Headers, expected: str, where: str) -> None:
         scheme, _, token = headers.get("authorization", "").partition(" ")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -13,17 +14,15 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response, StreamingResponse
 
 from broker.delivery import Channel
-from broker.service.api.common import NDJSON, ApiContext, Context, page, problems
-from broker.service.api.problems import to_json
+from broker.service.api.common import NDJSON, ApiContext, Context, problems
+from broker.service.api.guard import still_allowed
+from broker.service.api.match_pages import Page, Wanted, read
 from broker.service.api.schemas import LARGEST, ResendMatchBody
 from broker.service.core.errors import Conflict
 
 router = APIRouter(prefix="/v1/matches", tags=["matches"])
 
 _EVENTS = "text/event-stream"
-_CHUNK = 100
-"""The number of matches that are read at once."""
-
 _RETRY = 2_000
 """Milliseconds after which a client whose stream has ended connects again."""
 
@@ -35,13 +34,16 @@ Subscription = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Lines of JSON, the number of each, and the cursor for the next page."""
-
-    lines: list[bytes]
-    numbers: list[int]
-    cursor: int
+Text = Annotated[
+    str,
+    Query(
+        max_length=200,
+        description="only matches with this text in a title, the name of a feed, a link or a value",
+    ),
+]
+Feed = Annotated[
+    str, Query(max_length=500, description="only matches with an item of the feed of this title")
+]
 
 
 @router.get(
@@ -51,11 +53,13 @@ class Page:
     response_class=Response,
     responses={
         200: {
-            "description": "Matches in the order in which they were found, one a line.",
+            "description": "Matches in the order in which they were found, one a line; with "
+            "`before` in the opposite order.",
             "content": {NDJSON: {"schema": {"$ref": "#/components/schemas/MatchReply"}}},
             "headers": {
                 "Next-Cursor": {
-                    "description": "`after` of the next page; always there.",
+                    "description": "`after` of the next page, with `before` that of the next one; "
+                    "always there.",
                     "schema": {"type": "integer"},
                 }
             },
@@ -80,6 +84,17 @@ async def matches(
             "not acknowledged",
         ),
     ] = None,
+    before: Annotated[
+        int | None,
+        Query(
+            ge=0,
+            le=LARGEST,
+            description="only matches numbered below it, newest first; `Next-Cursor` is 0 behind "
+            "the oldest",
+        ),
+    ] = None,
+    text: Text = "",
+    feed: Feed = "",
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
     wait: Annotated[
         float, Query(ge=0, le=60, description="seconds to wait for the first, if there is none")
@@ -88,29 +103,37 @@ async def matches(
     """Matches as lines of JSON, oldest first; `Next-Cursor` is `after` of the next request.
 
     A client that stores that number misses no match and gets none twice. With `wait` the response
-    comes as soon as there is a match. A page may hold fewer than `limit` if matches are large. A
-    pull channel stores the number itself: see POST /v1/channels/{name}/ack. While it is paused its
-    pages are empty.
+    comes as soon as there is a match. A page may hold fewer than `limit` if matches are large, or
+    if very many have neither the `text` nor the `feed`. A pull channel stores the number itself:
+    see POST /v1/channels/{name}/ack. While it is paused its pages are empty.
     """
+    if before is not None:
+        wanted = Wanted(subscription, before=before, text=text, feed=feed)
+        return _response(await api.read(partial(read, api.service.mailbox, wanted, limit)))
     source, begin = subscription, after
     if channel is not None:
         pull = await api.read(partial(_pull_channel, api, channel))
         source, begin = pull.subscription, pull.cursor if after is None else after
-    read = partial(_page, api, source, begin or 0, limit)
+    wanted = Wanted(source, begin or 0, text=text, feed=feed)
+    look: Callable[[], Page] = partial(read, api.service.mailbox, wanted, limit)
     if channel is not None:
-        read = partial(_channel_page, api, channel, begin or 0, limit)
+        look = partial(_channel_page, api, channel, wanted, limit)
     with api.waiting.watch(None if source is None else [source]) as watch:
         deadline = time.monotonic() + wait
-        result = await api.read(read)
+        result = await api.read(look)
         if not result.lines and not begin and subscription is not None:
             await api.change(partial(api.service.subscriptions.get, subscription))
         while not result.lines and not api.waiting.draining:
             remaining = deadline - time.monotonic()
             if remaining <= 0 or not await watch.news(remaining, request):
                 break
-            result = await api.read(read)
-    headers = {"Next-Cursor": str(result.cursor)}
-    return Response(b"".join(result.lines), media_type=NDJSON, headers=headers)
+            result = await api.read(look)
+    return _response(result)
+
+
+def _response(page: Page) -> Response:
+    headers = {"Next-Cursor": str(page.cursor)}
+    return Response(b"".join(page.lines), media_type=NDJSON, headers=headers)
 
 
 def _pull_channel(api: Context, name: str) -> Channel:
@@ -120,22 +143,12 @@ def _pull_channel(api: Context, name: str) -> Channel:
     return channel
 
 
-def _channel_page(api: Context, name: str, after: int, limit: int) -> Page:
+def _channel_page(api: Context, name: str, wanted: Wanted, limit: int) -> Page:
     """A page of a pull channel in its present state: it may have been paused meanwhile."""
     channel = _pull_channel(api, name)
     if channel.status != "active":
-        return Page([], [], after)
-    return _page(api, channel.subscription, after, limit)
-
-
-def _page(api: Context, subscription: str | None, after: int, limit: int) -> Page:
-    def lines(after: int, count: int) -> list[tuple[int, bytes]]:
-        matches = api.service.mailbox.matches(subscription, after, count)
-        return [(match.n, to_json(match.to_json()) + b"\n") for match in matches]
-
-    entries = list(page(lines, after, limit, _CHUNK, lambda entry: (entry[0], len(entry[1]))))
-    numbers = [n for n, _ in entries]
-    return Page([line for _, line in entries], numbers, numbers[-1] if numbers else after)
+        return Page([], [], wanted.after)
+    return read(api.service.mailbox, replace(wanted, subscription=channel.subscription), limit)
 
 
 # -- event stream --------------------------------------------------------------------------------
@@ -182,7 +195,21 @@ async def _begin(
     },
 )
 async def stream(
-    api: ApiContext, begin: Annotated[int, Depends(_begin)], subscription: Subscription = None
+    request: Request,
+    api: ApiContext,
+    begin: Annotated[int, Depends(_begin)],
+    subscription: Subscription = None,
+    text: Text = "",
+    feed: Feed = "",
+    every: Annotated[
+        float,
+        Query(
+            ge=0,
+            le=2,
+            description="seconds between two looks for matches at least; streams of one period "
+            "share what they read, and cost next to nothing",
+        ),
+    ] = 0.0,
 ) -> StreamingResponse:
     """Matches as server-sent events, as they are found.
 
@@ -192,26 +219,30 @@ async def stream(
     """
     # "X-Accel-Buffering" is for nginx, which would otherwise buffer small events.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    events = _events(api, subscription, begin)
+    wanted = Wanted(subscription, begin, text=text, feed=feed)
+    events = _events(api, wanted, every, partial(still_allowed, request.scope))
     return StreamingResponse(events, media_type=_EVENTS, headers=headers)
 
 
-async def _events(api: Context, subscription: str | None, after: int) -> AsyncIterator[bytes]:
+async def _events(
+    api: Context, wanted: Wanted, every: float, allowed: Callable[[], bool]
+) -> AsyncIterator[bytes]:
     """The events of a page are sent together, since sending each costs ten times as much."""
     # An id without data, from which clients continue that lose the connection before a match.
-    yield format_sse_event(comment="matches", id=str(after), retry=_RETRY)
+    yield format_sse_event(comment="matches", id=str(wanted.after), retry=_RETRY)
+    subscription = wanted.subscription
     with api.waiting.watch(None if subscription is None else [subscription]) as watch:
-        while not api.waiting.draining:
-            matches = await api.read(partial(_page, api, subscription, after, _CHUNK))
+        while not api.waiting.draining and allowed():
+            matches = await api.shared.page(wanted, api.service.mailbox, api.read)
             if matches.lines:
-                yield b"".join(map(_event, matches.numbers, matches.lines))
-                after = matches.cursor
-            elif not await watch.news(api.keep_alive):
+                yield matches.events
+            if matches.cursor != wanted.after:
+                wanted = replace(wanted, after=matches.cursor)
+            elif await watch.news(api.keep_alive):
+                # Streams of one period look at the same moments, so that they share a read.
+                await asyncio.sleep(every and every - asyncio.get_running_loop().time() % every)
+            else:
                 yield KEEPALIVE_COMMENT
-
-
-def _event(n: int, line: bytes) -> bytes:
-    return format_sse_event(id=str(n), data_str=line.decode().rstrip("\n"))
 
 
 # -- once more -----------------------------------------------------------------------------------

@@ -66,6 +66,10 @@ class Waiting:
         self.draining = True
         self._call(self._wake_all)
 
+    def wake(self) -> None:
+        """Have all clients look again, as some may not be allowed to any more."""
+        self._wake_all()
+
     def stop(self) -> None:
         """Receive no more notifications."""
         self.drain()

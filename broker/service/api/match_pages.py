@@ -1,0 +1,143 @@
+"""Pages of matches: read forwards or backwards, filtered, and shared by streams.
+
+In: what is wanted. Out: lines of JSON with their numbers, and where the next page begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from fastapi.sse import format_sse_event
+
+from broker.delivery import Delivered, Mailbox
+from broker.service.api.problems import to_json
+
+PAGE_BYTES = 8_000_000
+"""The size in bytes at which a page ends."""
+
+_CHUNK = 100
+"""The number of matches that are read at once."""
+
+_SEARCHED = 2_000
+"""Matches that are looked at for a filtered page at most, so that no request takes long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which matches: of a subscription, or (None) of all, that have a text in a title, the name of
+    a feed or a value, and a document of a feed; those above a number, or below `before`."""
+
+    subscription: str | None
+    after: int = 0
+    before: int | None = None
+    text: str = ""
+    feed: str = ""
+
+    def holds(self, match: dict[str, Any]) -> bool:
+        """Whether a match, as JSON, is one of them, wherever it is in the log."""
+        if self.feed and all(self.feed != document.get("feed") for document in match["documents"]):
+            return False
+        wanted = self.text.casefold()
+        return not wanted or any(wanted in text.casefold() for text in _texts(match))
+
+    @property
+    def filtered(self) -> bool:
+        return bool(self.text or self.feed)
+
+
+def _texts(match: dict[str, Any]) -> Iterator[str]:
+    yield match["query"]
+    for document in match["documents"]:
+        yield from (document.get(name) or "" for name in ("title", "feed", "link"))
+    for texts in match["values"].values():
+        yield from texts
+
+
+@dataclass(frozen=True)
+class Page:
+    """Lines of JSON, the number of each, and the cursor for the next page: `before` or `after`."""
+
+    lines: list[bytes]
+    numbers: list[int]
+    cursor: int
+
+    @cached_property
+    def events(self) -> bytes:
+        """All of it as server-sent events, whose ids are the numbers."""
+        pairs = zip(self.numbers, self.lines, strict=True)
+        return b"".join(
+            format_sse_event(id=str(n), data_str=line.decode().rstrip("\n")) for n, line in pairs
+        )
+
+
+def read(mailbox: Mailbox, wanted: Wanted, limit: int) -> Page:
+    """A page of at most `limit` matches: oldest first behind `after`, newest first below `before`.
+
+    It has fewer where they are large, or where very many do not pass the filter: then its cursor is
+    behind what was looked at. Backwards, 0 as the cursor means that there are no more.
+    """
+    lines: list[bytes] = []
+    numbers: list[int] = []
+    backwards = wanted.before is not None
+    cursor = wanted.after if wanted.before is None else wanted.before
+    size = looked_at = 0
+    while len(lines) < limit and size < PAGE_BYTES and looked_at < _SEARCHED:
+        count = _CHUNK if wanted.filtered else min(_CHUNK, limit - len(lines))
+        found = _next(mailbox, wanted.subscription, cursor, count, backwards)
+        for each in found:
+            looked_at += 1
+            cursor = each.n
+            json = each.to_json()
+            if wanted.filtered and not wanted.holds(json):
+                continue
+            lines.append(to_json(json) + b"\n")
+            numbers.append(each.n)
+            size += len(lines[-1])
+            if len(lines) == limit or size >= PAGE_BYTES:
+                break
+        else:
+            if len(found) < count:
+                cursor = 0 if backwards else cursor
+                break
+    return Page(lines, numbers, cursor)
+
+
+def _next(
+    mailbox: Mailbox, subscription: str | None, cursor: int, count: int, backwards: bool
+) -> list[Delivered]:
+    if not backwards:
+        return mailbox.matches(subscription, cursor, count)
+    return mailbox.latest(subscription, count, cursor - 1) if cursor > 0 else []
+
+
+@dataclass(slots=True)
+class SharedReads:
+    """Reads a page once for all streams that want it at the same time; in the event loop."""
+
+    reading: dict[Wanted, asyncio.Task[Page]] = field(default_factory=dict)
+
+    async def page(
+        self,
+        wanted: Wanted,
+        mailbox: Mailbox,
+        run: Callable[[Callable[[], Page]], Awaitable[Page]],
+    ) -> Page:
+        """A page of up to a hundred matches; `run` runs what blocks, in a thread."""
+        task = self.reading.get(wanted)
+        if task is not None:
+            found = await asyncio.shield(task)
+            if found.lines:
+                return found
+            # That read may have begun before the news for which this stream was woken.
+        task = asyncio.ensure_future(run(partial(read, mailbox, wanted, _CHUNK)))
+        self.reading[wanted] = task
+        task.add_done_callback(lambda done: self._forget(wanted, done))
+        return await asyncio.shield(task)
+
+    def _forget(self, wanted: Wanted, done: asyncio.Future[Page]) -> None:
+        if self.reading.get(wanted) is done:
+            del self.reading[wanted]

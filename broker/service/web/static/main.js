@@ -1,0 +1,117 @@
+// The page: who is signed in, which screen is shown, and the way between screens.
+
+import { onSignedOut, session, signIn, signOut } from "./api.js";
+import { button, h, say } from "./dom.js";
+import { matches } from "./matches.js";
+
+const SCREENS = [{ path: "matches", label: "Matches", icon: "M4 6h16M4 12h16M4 18h10", show: matches }];
+
+const page = document.getElementById("page");
+let close = () => {};
+
+async function start() {
+  onSignedOut(() => welcome("You are signed out."));
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (code) {
+    history.replaceState(null, "", location.pathname);
+    try {
+      await signIn(code);
+    } catch (error) {
+      if (!(await session().catch(() => null))) return welcome(error.message);
+    }
+    return show();
+  }
+  try {
+    if (await session()) show();
+    else welcome("");
+  } catch (error) {
+    welcome(error.message);
+  }
+}
+
+// -- screens ---------------------------------------------------------------------------------------
+
+function show() {
+  close();
+  close = () => {};
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const screen = SCREENS.find((each) => each.path === path.split("/")[0]) || SCREENS[0];
+  const main = h("main", { id: "main", tabindex: "-1" });
+  page.className = "in";
+  page.replaceChildren(h("a", { href: "#main", class: "skip", on: { click: (event) => (event.preventDefault(), main.focus()) } }, "To the content"), navigation(screen), main);
+  document.title = `${screen.label} · Broker`;
+  const go = (params, to = screen.path) => {
+    const given = Object.entries(params).filter(([, value]) => value);
+    location.hash = `/${to}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
+  };
+  close = screen.show(main, new URLSearchParams(query), go) || (() => {});
+}
+
+function navigation(current) {
+  return h(
+    "nav",
+    { "aria-label": "Screens" },
+    h("a", { class: "brand", href: "#/" }, h("img", { src: "ui/icon.svg", alt: "", width: 26, height: 26 }), h("span", {}, "Broker")),
+    h("ul", {}, SCREENS.map((screen) => h("li", {}, h("a", { href: `#/${screen.path}`, "aria-current": screen === current ? "page" : null }, icon(screen.icon), h("span", {}, screen.label))))),
+    h("div", { class: "foot" }, h("a", { href: "docs" }, "The API"), button("Sign out", leave, { class: "plain" })),
+  );
+}
+
+function icon(path) {
+  const ns = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(ns, "svg");
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("aria-hidden", "true");
+  const line = document.createElementNS(ns, "path");
+  line.setAttribute("d", path);
+  svg.append(line);
+  return svg;
+}
+
+async function leave() {
+  try {
+    await signOut();
+    welcome("You are signed out.");
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+// -- signing in ------------------------------------------------------------------------------------
+
+function welcome(why) {
+  close();
+  close = () => {};
+  document.title = "Sign in · Broker";
+  const code = h("input", { id: "code", name: "code", autocomplete: "one-time-code", autocapitalize: "characters", spellcheck: "false", required: true, maxlength: 40, placeholder: "XXXX-XXXX-XXXX" });
+  const reason = h("p", { class: why ? "why" : "why", role: "alert" }, why);
+  const enter = async (event) => {
+    event.preventDefault();
+    try {
+      await signIn(code.value);
+      show();
+    } catch (error) {
+      reason.textContent = error.message;
+      code.select();
+    }
+  };
+  page.className = "out";
+  page.replaceChildren(
+    h(
+      "main",
+      { class: "welcome" },
+      h("img", { src: "ui/icon.svg", alt: "", width: 56, height: 56 }),
+      h("h1", {}, "Broker"),
+      reason,
+      h("p", {}, "On the machine of the service, ", h("code", {}, "broker open"), " opens this page and signs you in. It also shows a code, good for two minutes:"),
+      h("form", { on: { submit: enter } }, h("label", { for: "code" }, "Code"), h("div", { class: "row" }, code, h("button", { class: "main" }, "Sign in"))),
+    ),
+  );
+  code.focus();
+}
+
+window.addEventListener("hashchange", () => {
+  if (page.className === "in") show();
+  else start();
+});
+start();

@@ -1,0 +1,104 @@
+"""Reading matches backwards and by filters, and streams that share what they read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from broker.service.api import match_pages
+from tests.service.api_harness import Running, lines, serving
+from tests.waiting import until
+
+MATCHES = 250
+QUERIES = """
+    pair: SELECT t FROM S//book[./title->t] FOLLOWED BY {t = u} S//blog[./title->u];
+    book: S//book[./title->t];
+"""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("web") / "state") as running:
+        running.http.post("/v1/subscriptions", json={"text": QUERIES}).raise_for_status()
+        for n in range(MATCHES):
+            feed = "<channel_title>Ünder tow</channel_title>" if n % 10 == 0 else ""
+            running.match(f"Title {n:03}", more=feed)
+        until(lambda: len(running.matches(limit=1_000)) == 2 * MATCHES)
+        yield running
+
+
+def backwards(running: Running, limit: int, **params: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    before = 2**63 - 1
+    while before:
+        reply = running.http.get("/v1/matches", params={**params, "before": before, "limit": limit})
+        assert reply.status_code == 200, reply.text
+        page = lines(reply)
+        assert len(page) <= limit
+        found += page
+        before = int(reply.headers["next-cursor"])
+    return found
+
+
+@pytest.mark.parametrize("limit", [1_000, 100, 97])
+@pytest.mark.parametrize("subscription", [None, "pair"])
+def test_backwards_is_forwards_turned_round(
+    running: Running, limit: int, subscription: str | None
+) -> None:
+    params = {} if subscription is None else {"subscription": subscription}
+    forwards = running.matches(limit=1_000, **params)
+    assert backwards(running, limit, **params) == forwards[::-1]
+
+
+def test_filters_agree_with_a_search_by_hand(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = running.matches(limit=1_000)
+    monkeypatch.setattr(match_pages, "_SEARCHED", 120)  # so that pages end without a match
+    for params, holds in (
+        ({"text": "title 01"}, lambda m: "title 01" in json.dumps(m).lower()),
+        ({"text": "ÜNDER"}, lambda m: any(d["feed"] for d in m["documents"] if "feed" in d)),
+        (
+            {"feed": "Ünder tow"},
+            lambda m: any(d.get("feed") == "Ünder tow" for d in m["documents"]),
+        ),
+        ({"feed": "Ünder"}, lambda _: False),
+        (
+            {"text": "TITLE 02", "subscription": "book"},
+            lambda m: "Title 02" in m["result"] and m["query"] == "book",
+        ),
+    ):
+        expected = [match for match in everything if holds(match)]
+        assert backwards(running, 7, **params) == expected[::-1]
+        after, forwards = 0, []
+        while True:
+            reply = running.http.get("/v1/matches", params={**params, "after": after, "limit": 7})
+            forwards += lines(reply)
+            if int(reply.headers["next-cursor"]) == after:
+                break
+            after = int(reply.headers["next-cursor"])
+        assert forwards == expected
+
+
+def test_streams_of_one_period_each_get_all(running: Running) -> None:
+    last = running.matches(limit=1_000)[-1]["n"]
+    with ExitStack() as stack:
+        params = {"after": last, "every": 0.25, "subscription": "pair", "text": "shared"}
+        streams = [
+            stack.enter_context(
+                running.http.stream("GET", "/v1/matches/stream", params=params)
+            ).iter_lines()
+            for _ in range(10)
+        ]
+        for stream in streams:
+            assert next(stream) == ": matches"
+        running.match("Not one of them")
+        running.match("Shared 1")
+        running.match("Shared 2")
+        for stream in streams:
+            data = (json.loads(line[6:]) for line in stream if line.startswith("data: "))
+            assert [next(data)["values"]["t"] for _ in range(2)] == [["Shared 1"], ["Shared 2"]]
