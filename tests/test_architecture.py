@@ -47,6 +47,7 @@ MAY_IMPORT = {
     "broker.text": ("broker.model", "xscl"),
     "broker.settings": ("broker.text", "broker.model", "xscl"),
     "broker.state": ("broker.shared_match", "broker.errors", "broker.model"),
+    "broker.price": ("broker.query", "broker.statistics", "broker.model", "xscl"),
     "broker.suggest": (
         *("broker.engine", "broker.query", "broker.documents", "broker.statistics"),
         *("broker.state", "broker.model", "feeds", "xscl"),
@@ -154,7 +155,7 @@ MAY_IMPORT = {
         *("broker.cli", "broker.service.core", "broker.service", "broker.delivery"),
         *("broker.text", "broker.model", "broker.advice", "broker.statistics", "broker.state"),
         *("broker.pattern", "broker.query", "broker.broker", "broker.explain", "feeds", "xscl"),
-        *("broker.explain_pattern", "broker.why", "broker.suggest"),
+        *("broker.explain_pattern", "broker.why", "broker.suggest", "broker.price"),
     ),
 }
 """What a room imports of the other rooms. `xscl` alone means the whole of it."""

@@ -86,6 +86,16 @@ class OfState:
         return [each.as_json() for each in suggest(self._catalogue, names, most)]
 
 
+_FREQUENT = 20
+"""Values of each path by which the price of a query is estimated."""
+
+
+def seen_in(streams: KnownStreams, name: str) -> StreamSeen | None:
+    """What is known of a stream, with its frequent values."""
+    found = streams.get(name, _FREQUENT)
+    return None if found is None else StreamSeen.from_json(found)
+
+
 def look_into(streams: KnownStreams) -> Look:
     """What the documents of a stream hold, for warnings about queries."""
 
