@@ -125,4 +125,5 @@ def _distinct(path: PathSeen) -> float:
     """About how many values differ among all documents: as many more as there are documents, the
     more so the rarer values are repeated in the sample."""
     sampled = max(1, path.sampled)
-    return path.distinct * max(1.0, path.documents / sampled) ** min(1.0, path.distinct / sampled)
+    more: float = max(1.0, path.documents / sampled) ** min(1.0, path.distinct / sampled)
+    return path.distinct * more
