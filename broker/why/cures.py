@@ -193,7 +193,8 @@ def of_join(
     one, other = [*_values(join.left, left)], [*_values(join.right, right)]
     if not one or not other:
         return None, None
-    return f"no value in common: {_such_as(join.left, one)}; {_such_as(join.right, other)}", None
+    values = f"{_such_as(join.left, one)}; {_such_as(join.right, other)}"
+    return f"no two documents have a value in common: {values}", None
 
 
 def _such_as(side: Side, texts: Sequence[str]) -> str:

@@ -153,7 +153,7 @@ def _join(asked: Asked, pairs: Pairs, rows: Sequence[Sequence[Row]]) -> JoinCoun
         between.left,
         between.right,
         "FOLLOWED BY" if between.order else "JOIN",
-        tuple([Equality(j.text, n) for j, n in zip(between.equalities, pairs.each, strict=True)]),
+        tuple([Equality(j.text, *n) for j, n in zip(between.equalities, pairs.each, strict=True)]),
         tuple([format_expression(each) for each in between.residuals]),
         between.window,
         len(pairs.agree),
@@ -192,7 +192,7 @@ def _misses(
         turned = any(b.end < a.start for pair in pairs.agree for a, b in pairs.agree[pair][:1])
         cure = "exchange the two sides" if turned else "they come at the same time"
         return tuple(near), f"{cure}{', or' if turned else ':'} write JOIN"
-    for join, agreeing in zip(between.equalities, pairs.each, strict=True):
+    for join, (agreeing, _) in zip(between.equalities, pairs.each, strict=True):
         if not agreeing:
             hint, example = cures.of_join(join, left, right, between.left, asked.home)
             if example is None:

@@ -95,13 +95,16 @@ class Between:
 
 @dataclass(slots=True)
 class Pairs:
-    """What became of the pairs. `passing` are, for a row of the left block by identity, the rows of
-    the right one that satisfy all predicates with it, whatever their times; `documents` are the
-    pairs that agree, by number, with the rows that do."""
+    """What became of the pairs.
+
+    `passing` are, for a row of the left block by identity, the rows of the right one that satisfy
+    all predicates with it, whatever their times. `agree` are the pairs of documents that agree, by
+    number, with the rows that do. `each` are how many agree on one equality alone, and whether
+    these are all."""
 
     between: Between
     agree: dict[tuple[int, int], list[tuple[Row, Row]]] = field(default_factory=dict)
-    each: list[int] = field(default_factory=list)
+    each: list[tuple[int, bool]] = field(default_factory=list)
     ordered: set[tuple[int, int]] = field(default_factory=set)
     within: set[tuple[int, int]] = field(default_factory=set)
     passed: set[tuple[int, int]] = field(default_factory=set)
@@ -173,15 +176,16 @@ def span(rows: Sequence[Row]) -> int:
 def count(between: Between, left: Sequence[Row], right: Sequence[Row], most: int) -> Pairs:
     """What becomes of the pairs of rows; `most` of them are looked at for each question."""
     found = Pairs(between)
-    for join in between.equalities if len(between.equalities) > 1 else ():
-        pairs = set()
-        for one, other in _agreeing([join], left, right, most, found):
-            pairs.add((one.doc, other.doc))
-        found.each.append(len(pairs))
-    for one, other in _agreeing(between.equalities, left, right, most, found):
+    agreeing = _Agreeing(left, right, most)
+    for one, other in agreeing.pairs(between.equalities):
         found.agree.setdefault((one.doc, other.doc), []).append((one, other))
+    found.exact = agreeing.exact
     if len(between.equalities) == 1:
-        found.each.append(len(found.agree))
+        found.each.append((len(found.agree), found.exact))
+    for join in between.equalities if len(between.equalities) > 1 else ():
+        agreeing = _Agreeing(left, right, most)
+        alone = {(one.doc, other.doc) for one, other in agreeing.pairs([join])}
+        found.each.append((len(alone), agreeing.exact))
     holds = [compile_condition(each) for each in between.residuals]
     for pair, rows in found.agree.items():
         one, other = rows[0]
@@ -197,28 +201,31 @@ def count(between: Between, left: Sequence[Row], right: Sequence[Row], most: int
     return found
 
 
-def _agreeing(
-    joins: Sequence[ValueJoin],
-    left: Sequence[Row],
-    right: Sequence[Row],
-    most: int,
-    found: Pairs,
-) -> Iterator[tuple[Row, Row]]:
-    """The pairs of rows of different documents that satisfy value joins."""
-    by_key: dict[Key, list[Row]] = {}
-    for row in right:
-        for key in product(*[join.right.keys(row) for join in joins]):
-            by_key.setdefault(key, []).append(row)
-    looked = 0
-    for one in left:
-        others: dict[int, Row] = {}
-        for key in product(*[join.left.keys(one) for join in joins]):
-            for other in by_key.get(key, ()):
-                looked += 1
-                if looked > most:
-                    found.exact = False
-                    return
-                if other.key != one.key:
-                    others[id(other)] = other
-        for other in others.values():
-            yield one, other
+class _Agreeing:
+    """The pairs of rows of different documents that satisfy value joins; `exact` is false once more
+    than `most` were looked at."""
+
+    def __init__(self, left: Sequence[Row], right: Sequence[Row], most: int) -> None:
+        self._left = left
+        self._right = right
+        self._most = most
+        self.exact = True
+
+    def pairs(self, joins: Sequence[ValueJoin]) -> Iterator[tuple[Row, Row]]:
+        by_key: dict[Key, list[Row]] = {}
+        for row in self._right:
+            for key in product(*[join.right.keys(row) for join in joins]):
+                by_key.setdefault(key, []).append(row)
+        looked = 0
+        for one in self._left:
+            others: dict[int, Row] = {}
+            for key in product(*[join.left.keys(one) for join in joins]):
+                for other in by_key.get(key, ()):
+                    looked += 1
+                    if looked > self._most:
+                        self.exact = False
+                        return
+                    if other.key != one.key:
+                        others[id(other)] = other
+            for other in others.values():
+                yield one, other

@@ -40,10 +40,11 @@ class BlockCount:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """A value join, and how many pairs of documents agree on it alone."""
+    """A value join, and how many pairs of documents agree on it alone; at least, if not `exact`."""
 
     text: str
     pairs: int
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)

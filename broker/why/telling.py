@@ -175,7 +175,8 @@ def _edge(join: JoinCount, names: dict[int, str]) -> Iterator[str]:
     )
     if len(join.equalities) > 1:
         for each in join.equalities:
-            yield f"       {each.text} alone: {plural(each.pairs, 'pair')}"
+            some = "" if each.exact else "at least "
+            yield f"       {each.text} alone: {some}{plural(each.pairs, 'pair')}"
     if join.operator == "FOLLOWED BY":
         yield f"       {join.ordered:,} of them in this order"
     if join.window is not None:

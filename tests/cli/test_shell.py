@@ -15,6 +15,7 @@ from broker.cli.remote.shell import history_file, is_complete, prompt_session, s
 from broker.cli.remote.words import Words
 from broker.statistics.streams import StreamCatalogue
 from tests.cli.serving import run
+from tests.cli.terminal import CTRL_D, terminal
 
 BOOK = '<book lang="en"><title>The Tide Clerk</title><author><name>Mara</name></author></book>'
 BLOG = "<blog><title>Salt Road</title><tag>sea</tag></blog>"
@@ -98,6 +99,21 @@ def test_a_terminal_completes_keeps_history_and_takes_several_lines(
         typed.send_text("\x10\x10\r")  # Ctrl-P: up, into the history
         assert again.prompt() == "S//book[./title->t]\nFOLLOWED BY S//x;"
     assert "FOLLOWED BY" in history.read_text()
+
+
+def test_on_a_terminal(state: Path, tmp_path: Path) -> None:
+    line = ["shell", "--state", str(state)]
+    home = str(tmp_path)
+    with terminal(line, columns=120, XDG_STATE_HOME=home, PROMPT_TOOLKIT_NO_CPR="1") as typed:
+        typed.until("Type a query, or .help; Ctrl-D ends.", "xscl>")
+        typed.type("Blogs//blog[./ti\t")
+        typed.until("tle")
+        typed.type("]\rJOIN Blogs//zz;\r")
+        typed.until("the one document of Blogs has no //zz")
+        typed.until("0 pairs\r\n\x1b[?2004h")  # the next prompt: now keys are read one by one
+        typed.type(CTRL_D)
+        ended = typed.ended()
+    assert (ended.code, "Traceback" in ended.text) == (0, False), ended.text
 
 
 def test_queries_run_at_once_and_say_why_they_find_nothing(state: Path) -> None:

@@ -213,7 +213,8 @@ def test_every_command_is_here() -> None:
     named = {f"feeds {name}" for name in re.findall(r"`broker feeds (\w+)", _text())}
     named |= {f"channels {name}" for name in re.findall(r"`broker channels (\w+)", _text())}
     named |= {name for section in SECTIONS.values() for name in section}
-    run_here = [*ENDS, *GOES_ON, "demo"]  # the demo: tests/cli/test_terminal.py
+    # The demo: tests/cli/test_terminal.py; the shell: tests/cli/test_shell.py.
+    run_here = [*ENDS, *GOES_ON, "demo", "shell"]
     assert [name for name in sorted(named) if not any(c.startswith(name) for c in run_here)] == []
 
 

@@ -96,6 +96,7 @@ class EqualityReply(Reply):
 
     text: str
     pairs: int
+    exact: bool = Field(description="false: there are at least so many")
 
 
 class NearMissReply(Reply):
