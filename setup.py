@@ -48,10 +48,9 @@ COMPILED = [
     "xscl/stage1/positions.py",
     "xscl/stage1/states.py",
     "xscl/stage1/walk.py",
-    "xscl/stage1/witness.py",
 ]
-"""Native classes take no weak references and are not pickled, and a native function has no local
-variables that DuckDB could find by name; what needs these is in other modules."""
+"""Native classes take no weak references, frozen ones cannot be unpickled, and a native function
+has no local variables that DuckDB could find by name; what needs these is in other modules."""
 
 
 def plainly(reason: object) -> None:

@@ -1,7 +1,7 @@
 """Stage 1 of the next batch in a process of its own, while this one does stage 2 of the last one.
 
     Ahead      in the process of the engine: `begin` sends documents, `arrivals` takes the answer
-    main       in the other: documents in, witnesses out, over its pipes
+    main       in the other: documents in, witnesses out, one after the other
 
 The other process decides nothing and stores nothing. What it answers is taken only if it is about
 the same documents and by the patterns of now; in all other cases, and where it died, this process
@@ -18,6 +18,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -41,7 +42,7 @@ _FAILURES = 3
 """Processes that died in a row after which there is none any more."""
 
 _SIZE = 8
-"""Bytes of the length before each message."""
+"""Bytes of the length of a message."""
 
 
 class Patterns(Protocol):
@@ -77,6 +78,7 @@ class Ahead:
         self.enabled = enabled
         self._failures = 0
         self.process: subprocess.Popen[bytes] | None = None
+        self._memories: tuple[int, ...] = ()
         self._is_ready = False
         self._sent = b""
         """The patterns that the process has."""
@@ -121,19 +123,25 @@ class Ahead:
         if self.process is None:
             root = str(Path(__file__).parents[2])
             path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+            self._memories = memories = (_memory(), _memory())
             self.process = subprocess.Popen(
-                [sys.executable, "-m", __name__],
+                [sys.executable, "-m", __name__, *map(str, memories)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                pass_fds=memories,
                 env={**os.environ, "PYTHONPATH": path},
             )
+            assert self.process.stdin is not None
+            assert self.process.stdout is not None
+            self._to = _Channel(self.process.stdin, memories[0])
+            self._from = _Channel(self.process.stdout, memories[1])
         if not self._is_ready:
             # Not `select`, which takes no high numbers of files.
             started = select.poll()
             assert self.process.stdout is not None
             started.register(self.process.stdout, select.POLLIN)
             if started.poll(wait * 1_000):
-                _receive(self.process.stdout)
+                self._from.receive()
                 self._is_ready = True
         return self._is_ready
 
@@ -149,9 +157,11 @@ class Ahead:
             with suppress(OSError):  # of what was not sent yet
                 process.stdin.close()
             process.wait()
+        for memory in self._memories:
+            os.close(memory)
+        self._memories = ()
 
     def _send(self, rows: Sequence[DocumentRow]) -> None:
-        assert self.process is not None
         spec = self._patterns.spec()
         part = None
         if spec is not self._sent:
@@ -160,16 +170,15 @@ class Ahead:
         anew = part is spec or (part is not None and len(part) == len(spec))
         documents = [(row.xml, row.streams, row.error) for row in rows]
         self._begun = (rows, spec)
-        _transmit(self.process.stdin, (anew, part, documents))
+        self._to.send((anew, part, documents))
         self._sent = spec
 
     def _finish(self) -> None:
         """Wait for what was begun, if anything was."""
         if self._begun is not None:
-            assert self.process is not None
             rows, spec = self._begun
             self._begun = None
-            self._done = _Done(rows, spec, _receive(self.process.stdout))
+            self._done = _Done(rows, spec, self._from.receive())
 
     def _died(self) -> None:
         """Go on without the process; the next batch may start another one."""
@@ -189,25 +198,50 @@ def _read(rows: Sequence[DocumentRow], answer: Any) -> Arrivals:
     return Arrivals(documents, pa.ipc.open_stream(table).read_all(), texts, outlines)
 
 
-# -- messages: plain values, each behind its length ---------------------------------------------
+# -- messages: plain values ---------------------------------------------------------------------
 
 
-def _transmit(pipe: IO[bytes] | None, message: Any) -> None:
-    assert pipe is not None
-    body = marshal.dumps(message)
-    pipe.write(len(body).to_bytes(_SIZE, "little"))
-    pipe.write(body)
-    pipe.flush()
+class _Channel:
+    """One direction: a message stands in a file in memory, and its length goes through a pipe. A
+    message in the pipe itself would be handed over in pieces of 64 KiB, for each of which a busy
+    machine has to run both processes in turn. The next one is sent when the last is answered."""
+
+    def __init__(self, pipe: IO[bytes], memory: int) -> None:
+        self._pipe = pipe
+        self._memory = memory
+
+    def send(self, message: Any) -> None:
+        body = memoryview(marshal.dumps(message))
+        os.ftruncate(self._memory, len(body))
+        done = 0
+        while done < len(body):
+            done += os.pwrite(self._memory, body[done:], done)
+        self._pipe.write(len(body).to_bytes(_SIZE, "little"))
+        self._pipe.flush()
+
+    def receive(self) -> Any:
+        """The next message; waits for it. Raises EOFError if none comes any more."""
+        head = self._pipe.read(_SIZE)
+        if len(head) < _SIZE:
+            raise EOFError
+        size = int.from_bytes(head, "little")
+        parts: list[bytes] = []
+        done = 0
+        while done < size:
+            part = os.pread(self._memory, size - done, done)
+            if not part:
+                raise EOFError
+            parts.append(part)
+            done += len(part)
+        return marshal.loads(b"".join(parts))
 
 
-def _receive(pipe: IO[bytes] | None) -> Any:
-    """The next message. Raises EOFError if there is none."""
-    assert pipe is not None
-    size = pipe.read(_SIZE)
-    body = pipe.read(int.from_bytes(size, "little"))
-    if len(size) < _SIZE or len(body) < int.from_bytes(size, "little"):
-        raise EOFError
-    return marshal.loads(body)
+def _memory() -> int:
+    """A file that is nowhere, and ends with those who have it open."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("documents")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 # -- the other process ----------------------------------------------------------------------------
@@ -218,23 +252,24 @@ def main() -> None:
     # Whoever started this process is told to stop too, may go on for a while, and then ends it.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
-    given, taken = sys.stdin.buffer, sys.stdout.buffer
+    asked, answered = map(int, sys.argv[1:])
+    given, taken = _Channel(sys.stdin.buffer, asked), _Channel(sys.stdout.buffer, answered)
     spec, matcher = b"", Matcher()
     try:
-        _transmit(taken, None)
+        taken.send(None)
         while True:
-            anew, part, documents = _receive(given)
+            anew, part, documents = given.receive()
             if part is not None:
                 spec = part if anew else spec + part
                 matcher = matcher_for(spec)
                 gc.freeze()
-            _transmit(taken, _answered(matcher, documents))
+            taken.send(_answer(matcher, documents))
     except (EOFError, BrokenPipeError):
         # Not to fail at what Python would write at its end.
         os._exit(0)
 
 
-def _answered(matcher: Matcher, documents: Any) -> tuple[object, ...]:
+def _answer(matcher: Matcher, documents: Any) -> tuple[object, ...]:
     found = witness(matcher, documents)
     rows = found.table()
     table = pa.BufferOutputStream()

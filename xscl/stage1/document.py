@@ -30,7 +30,7 @@ class _NothingExternal(etree.Resolver):
     """Gives a comment for the external subset of a DTD, whatever its address."""
 
     def resolve(  # type: ignore[override]  # the stubs leave the context out
-        self, system_url: str, public_id: str, context: object
+        self, system_url: str | None, public_id: str | None, context: object
     ) -> object:
         return self.resolve_string("<!-- not read -->", context, base_url=None)
 
