@@ -557,7 +557,7 @@ class Engine:
 
     def expire(self) -> None:
         """Delete documents that no future match can contain, see `broker/retention.py`."""
-        self.retention.expire(self.newest())
+        self.retention.expire(self._come(self.newest()))
 
     def tick(self, now: int) -> list[SharedMatch]:
         """Advance time; to be called every few seconds. If no document has come for `idle`, the
@@ -579,7 +579,7 @@ class Engine:
             if moved:
                 self.admission.write()
             self.standings.end()
-            self.retention.expire(self._highest(believed))
+            self.retention.expire(self._come(self._highest(believed)))
         self.limits.commit(now)
         return matches
 
@@ -639,7 +639,7 @@ class Engine:
         longer ago than `documents` goes, also under a window of INFINITY, and the identity of what
         has gone is forgotten after `identities` (never within the lateness). None: no bound."""
         self._ready()
-        seen = self.newest()
+        seen = self._come(self.newest())
         forgotten = 0
         self.joiner.refresh()
         with self.store.transaction():
@@ -649,6 +649,10 @@ class Engine:
                 forgotten = self.retention.forget(seen, identities)
         self.admission.rebuild_keys()
         return Retained(gone, forgotten)
+
+    def _come(self, seen: int) -> int:
+        """The highest time by which may be deleted."""
+        return min(seen, self.wall.come())
 
     def newest(self) -> int:
         """The highest time so far, in microseconds; at most -UNBOUNDED before the first
@@ -722,6 +726,12 @@ class Engine:
         clock; returns how many."""
         self._ready()
         return self.letter_table.delete(numbers, before)
+
+    def expire_letters(self, before: int) -> int:
+        """Delete the dead letters that were stored before a time, and those that are older by their
+        numbers, whatever a wrong clock has dated them; returns how many."""
+        self._ready()
+        return self.letter_table.expire(before)
 
 
 def _runs(admitted: list[Admitted]) -> list[list[Admitted]]:

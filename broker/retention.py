@@ -6,6 +6,9 @@ So a document expires when it ended more than that window and the largest latene
 highest time. With a window of INFINITY no document ever expires, unless the user sets a bound
 (`retain`).
 
+A document that was dated beyond the clock when it came counts under such a bound as old as when it
+came.
+
 The identity of an expired document stays, so that a repetition is recognised, until the user's
 bound for identities. It is never deleted within the lateness: a repetition of an older document is
 late, so it is not admitted a second time either.
@@ -88,11 +91,23 @@ class Retention:
             postings.remove([d for d, record in postings.records.items() if record.end < horizon])
         self.standings.expire(horizon)
         expired = self.relations.expire(horizon)
+        if keep is not None:
+            expired += self._expire_postdated(seen - keep)
         self.outlines.release()
         return expired
+
+    def _expire_postdated(self, horizon: int) -> int:
+        """Expire the documents that came before a time, and are dated after it."""
+        docs = self.admission.postdated.older(horizon)
+        if docs:
+            self.joiner.postings.remove(docs)
+        return self.relations.expire_each(docs)
 
     def forget(self, seen: int, keep: int) -> int:
         """Delete the identities of expired documents that ended more than `keep` before `seen`;
         returns how many."""
         keep = max(keep, self.admission.watermark.largest)
-        return self.relations.forget(seen - keep)
+        postdated = self.admission.postdated
+        gone = self.relations.forget(seen - keep, postdated.older(seen - keep))
+        postdated.forget_gone(seen - keep)
+        return gone

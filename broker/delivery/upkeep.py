@@ -132,7 +132,9 @@ def retain(
         tx.execute("DELETE FROM retry WHERE channel NOT IN (SELECT number FROM channel)")
     if keep.dead is not None:
         with db.transaction() as tx:
-            forget_dead(tx, None, now - keep.dead, None)
+            # Those of lower numbers are older, whatever a wrong clock has dated them.
+            oldest = "(SELECT max(number) FROM dead WHERE at < ?)"
+            tx.execute(f"DELETE FROM dead WHERE number <= {oldest}", (now - keep.dead,))
     if keep.undelivered is not None:
         late = _place(db, now - keep.undelivered, now)
         _give_up(db, late, now, "not delivered within the time for it")
@@ -165,8 +167,13 @@ def _place(db: Database, time: int, now: int) -> int:
 
     A batch dated in the future, by a wrong clock, counts as old as its neighbours.
     """
+    # Where all that are not older are dated in the future, they may be new: they stay.
     found = db.rows(
         "SELECT first FROM taken WHERE at BETWEEN ? AND ? ORDER BY batch LIMIT 1", time, now
+    ) or db.rows(
+        "SELECT first FROM taken WHERE batch >"
+        " (SELECT coalesce(max(batch), 0) FROM taken WHERE at < ?) ORDER BY batch LIMIT 1",
+        time,
     )
     return int(found[0][0]) - 1 if found else 2**62
 

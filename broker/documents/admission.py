@@ -10,6 +10,7 @@ from broker.documents.admitted import Admitted, document_key, numbered
 from broker.documents.dead_letters import DeadLetters
 from broker.documents.watermark import Watermark
 from broker.state.known_keys import KnownKeys
+from broker.state.postdated import Postdated
 from broker.state.progress import Progress, Reached
 from broker.state.relations import Identity, MatchRelations, Newest
 from broker.state.store import Store
@@ -60,6 +61,7 @@ class Admission:
         self.progress = progress
         self.watermark = watermark
         self.letters = letters
+        self.postdated = Postdated(store, relations)
         reached = progress.read()
         self.next_doc = reached.next_doc
         self._applied: dict[str, int] = dict(store.rows("SELECT source, seq FROM applied"))
@@ -137,6 +139,7 @@ class Admission:
             document = numbered(arrival, key, doc, doc, timestamp, version)
             admitted.append(Admitted(place, document, revision, watermark.highest_at(now)))
         self.letters.add(letters, at)
+        self.postdated.add([a.document.doc for a in admitted if a.document.end > now], now)
         if admitted:
             watermark.touch()
         return admitted

@@ -104,3 +104,11 @@ class DeadLetters:
                 [list(numbers or ()), before],
             )
         return len(gone)
+
+    def expire(self, before: int) -> int:
+        """Delete the oldest dead letters, up to the last that was stored before a time; returns how
+        many."""
+        return self.store.count(
+            "DELETE FROM dead_letters WHERE n <= (SELECT max(n) FROM dead_letters WHERE kept < ?)",
+            [before],
+        )

@@ -14,6 +14,8 @@ The wall clock may be wrong, so it is never believed alone:
   with pauses does not become late.
 - A jump of the clock, forward or back, is not followed until it has lasted for an hour
   (`WallClock`): until then the time is the old one plus what has passed.
+- After a start nothing is deleted by what the clock says until it has gone on for an hour: until
+  then only what was known to have come before, and what has passed since, counts (`come`).
 - Where the highest time is ahead of the clock all the same, a wrong clock has put it there, perhaps
   before a restart. Then the clock counts, until it has caught up.
 """
@@ -41,12 +43,33 @@ class WallClock:
         """The last believed reading of the wall clock, and the steady clock's then."""
         self._jump = 0
         self._since = 0
+        self._known: tuple[int, int] | None = None
+        """A time that had come before this process began, and the steady clock's at its start."""
+        self._doubted = steady()
+        """When the clock was doubted last."""
 
     def believed(self) -> int:
         """The time by the last believed reading and the steady clock; UNBOUNDED without a
         reading."""
         reading = self._reading
         return UNBOUNDED if reading is None else reading[0] + self.steady() - reading[1]
+
+    def begin(self, known: int) -> None:
+        """Set a time that had come before this process began, from which on the wall clock has yet
+        to prove itself."""
+        self._doubted = self.steady()
+        self._known = known, self._doubted
+
+    def come(self) -> int:
+        """A time that has come for certain, by which data may be deleted: not after the believed
+        one; UNBOUNDED without a reading."""
+        believed, known = self.believed(), self._known
+        if known is None:
+            return believed
+        at = self.steady()
+        if at - self._doubted >= _BELIEVED:
+            return believed
+        return min(believed, known[0] + at - known[1])
 
     def correct(self, now: int | None) -> int:
         """The believed time when the machine's clock says `now`; UNBOUNDED for None."""
@@ -63,7 +86,9 @@ class WallClock:
             if not self._jump or abs(jump - self._jump) > _TOLERANCE:
                 self._jump, self._since = jump, at
             if at - self._since < _BELIEVED:
+                self._doubted = at
                 return expected
+            self._doubted = self._since
         self._reading, self._jump = (now, at), 0
         return now
 

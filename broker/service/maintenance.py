@@ -94,12 +94,13 @@ class Maintenance(Background):
         """Delete documents, dead letters and matches beyond the retention of the settings."""
         core, retention = self.core, self.core.settings.retention
         with core.lock:
-            # The corrected time: a clock that jumps ahead must not make young data expire.
-            now = core.engine.wall.correct(core.now())
+            # A clock that is wrong must not make young data expire.
+            core.engine.wall.correct(core.now())
+            now = core.engine.wall.come()
             core.engine.retain(retention.documents, retention.identities)
             core.engine.release(_KEPT)
             if retention.dead_letters is not None:
-                core.engine.delete_letters(before=now - retention.dead_letters)
+                core.engine.expire_letters(now - retention.dead_letters)
         core.mailbox.retain(
             retention.delivered,
             retention.undelivered,

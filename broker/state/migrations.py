@@ -49,6 +49,7 @@ CREATE TABLE IF NOT EXISTS pattern_rows (
     node BIGINT, nodes BIGINT[], texts VARCHAR[][]);
 CREATE TABLE IF NOT EXISTS pattern_marks (number BIGINT, key VARCHAR, "end" BIGINT);
 CREATE TABLE IF NOT EXISTS pattern_late (doc BIGINT, "end" BIGINT, seen BIGINT);
+CREATE TABLE IF NOT EXISTS postdated (doc BIGINT, seen BIGINT);
 """
 """The tables of this version. A document has the number of its `outline`, 0 if its label paths are
 not known, NULL once it has expired. `versions` counts the revisions that flow as documents of

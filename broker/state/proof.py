@@ -78,8 +78,9 @@ class Proof:
     def note(self, **numbers: int) -> None:
         """Note what the files hold now. It is proven after the next `sync`."""
         with self._noting:
-            self._now = self._now._replace(**numbers)
-            self._notes += 1
+            now = self._now._replace(**numbers)
+            self._notes += now != self._now
+            self._now = now
 
     def note_documents(self, last: int, chain: int) -> None:
         """Note the last row of the spool; threads may come out of order."""

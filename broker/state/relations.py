@@ -181,10 +181,25 @@ class MatchRelations:
             [horizon],
         )
 
-    def forget(self, horizon: int) -> int:
-        """Delete the identities of expired documents that ended before the horizon; returns how
-        many."""
-        gone = self._sql.count('DELETE FROM documents WHERE "end" < ? AND xml IS NULL', [horizon])
+    def expire_each(self, docs: Collection[int]) -> int:
+        """The same for these documents, by number."""
+        if not docs:
+            return 0
+        which, parameters = f"doc {_AMONG}", [[*docs]]
+        self._keep(which, parameters)
+        self._sql.run(f"DELETE FROM rl WHERE {which}", parameters)
+        return self._sql.count(
+            f"UPDATE documents SET xml = NULL, outline = NULL WHERE {which} AND xml IS NOT NULL",
+            parameters,
+        )
+
+    def forget(self, horizon: int, more: Collection[int] = ()) -> int:
+        """Delete the identities of expired documents that ended before the horizon, and of more;
+        returns how many."""
+        gone = self._sql.count(
+            f'DELETE FROM documents WHERE ("end" < ? OR doc {_AMONG}) AND xml IS NULL',
+            [horizon, [*more]],
+        )
         self._sql.run("DELETE FROM versions WHERE doc NOT IN (SELECT doc FROM documents)")
         return gone
 

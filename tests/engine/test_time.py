@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.documents.watermark import WallClock
+from broker.model import UNBOUNDED
 from tests.oracle.oracle import Arrival
 from tests.properties.test_time import Running
 
@@ -201,3 +202,35 @@ def test_what_a_stream_with_a_lateness_of_its_own_may_join_is_kept() -> None:
     running.put([item("later", NOON + 2 * HOUR + SECOND, "other")])
     running.engine.expire()
     assert running.engine.store.rows('SELECT min("end") FROM rl') == [(NOON + HOUR - MINUTE,)]
+
+
+def test_after_a_start_nothing_goes_by_a_clock_that_has_not_proved_itself() -> None:
+    """Ten years ahead at the start: until it has gone on for an hour, only the time counts that was
+    known before, and what has passed since."""
+    steady, known, years = 0, 1_000 * HOUR, 87_600 * HOUR
+    clock = WallClock(lambda: steady)
+    clock.begin(known)
+    clock.correct(known + years)
+    assert clock.come() == known
+    steady = HOUR // 2
+    clock.correct(known + years + steady)
+    assert clock.come() == known + steady
+    # It is put right: whether that is so takes an hour too.
+    clock.correct(known + steady)
+    for minutes in range(31, 95, 10):
+        steady = minutes * HOUR // 60
+        clock.correct(known + steady)
+        assert clock.come() <= known + steady
+    # And a machine that was off for years is believed in the end.
+    later = WallClock(lambda: steady)
+    later.begin(known)
+    later.correct(known + years)
+    steady += HOUR
+    assert later.correct(known + years + HOUR) == later.come() == known + years + HOUR
+
+
+def test_without_a_known_time_the_clock_counts() -> None:
+    clock = WallClock(lambda: 0)
+    assert clock.come() >= UNBOUNDED
+    clock.correct(HOUR)
+    assert clock.come() == HOUR

@@ -221,3 +221,60 @@ def test_no_number_that_a_lost_mailbox_gave_out_comes_again(tmp_path: Path, cloc
         assert len(numbers) == 2 + 2 * n
         ((*_, last), told) = session(order(f"kept {n}"))
         assert (last, told) == (numbers[-1] + 1, event + 1)
+
+
+def test_a_wrong_clock_at_a_start_deletes_nothing(tmp_path: Path, clock: Clock) -> None:
+    kept = {"documents": "2 days", "dead_letters": "1 day", "delivered": "1 day"}
+
+    def opened() -> Core:
+        return Core(settings(tmp_path / "state", retention=kept), clock, clock.steady)
+
+    core = opened()
+    subscribe(core, ORDERS)
+    publish(core, order(1), Posted(b"<broken"))
+    core.prove()
+    core.close()
+    clock.jump = 3_650 * 86_400.0
+    core = opened()
+    maintenance = Maintenance(core)
+    for _ in range(50):
+        clock.seconds += 60
+        maintenance.tick()
+        maintenance.retain()
+    assert len(core.mailbox.matches()) == core.engine.count_letters() == 1
+    assert core.engine.live_documents() == 1
+    # After an hour it is believed.
+    clock.seconds += 3_600
+    maintenance.tick()
+    maintenance.retain()
+    assert len(core.mailbox.matches()) == core.engine.count_letters() == 0
+    core.close()
+
+
+def test_documents_of_the_year_2999_go_by_when_they_came(core: Core, clock: Clock) -> None:
+    subscribe(core, PAIR.replace("1 hour", "INFINITY"))
+    far = 32_472_144_000_000_000
+    publish(core, order(1, id="far", timestamp=far), order(2, id="now"))
+    assert core.engine.live_documents() == 2
+    maintenance = Maintenance(core)
+    clock.seconds += 86_400
+    publish(core, order(3, id="later"))
+    maintenance.retain()
+    assert core.engine.live_documents() == 3
+    clock.seconds += 86_400 + 3_600
+    publish(core, order(4, id="last"))
+    maintenance.retain()
+    ((left,),) = core.engine.store.rows(
+        "SELECT list(id ORDER BY id) FROM documents WHERE xml IS NOT NULL"
+    )
+    assert left == ["last", "later"]
+
+
+def test_dead_letters_of_a_wrong_clock_go_with_their_neighbours(core: Core, clock: Clock) -> None:
+    clock.jump = 1e9
+    publish(core, Posted(b"<broken"))
+    clock.jump = 0.0
+    publish(core, Posted(b"<broken too"))
+    clock.seconds += 2 * 86_400
+    Maintenance(core).retain()
+    assert core.engine.count_letters() == 0

@@ -46,6 +46,7 @@ _log = structlog.get_logger(__name__)
 _OUTBOX = 1_000
 """Matches that are handed over at once."""
 
+_MINUTE = 60_000_000
 _GLANCE = 0.5
 """Seconds for which the proof waits for the engine."""
 
@@ -93,6 +94,9 @@ class Core:
             undo.callback(self.engine.store.close)
             self.proof = Proof(self.state / PROOF)
             undo.callback(self.proof.close)
+            self._noted = self.proof.found.clock if self.proof.found else 0
+            if self._noted:
+                self.engine.wall.begin(self._noted)
             self.spool = Spool(
                 self.state / "spool.sqlite",
                 on_rows=self.news.set,
@@ -146,7 +150,11 @@ class Core:
         with self.lock.within(_GLANCE) as acquired:
             if acquired:  # within a batch the engine has numbers that are not committed
                 note_engine(self.proof, self.engine)
+        come = self.engine.wall.come()
         note_mailbox(self.proof, self.mailbox)
+        if UNBOUNDED > come > self._noted + _MINUTE:  # no sync every time where nothing happens
+            self._noted = come
+            self.proof.note(clock=come)
         self.proof.sync()
 
     def _prove_documents(self, last: int, chain: int) -> None:
