@@ -126,7 +126,7 @@ MAY_IMPORT = {
         *("broker.figures", "broker.backfill", "broker.engine", "broker.query", "broker.advice"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.asking", "broker.why", "broker.statistics", "broker.documents"),
-        "broker.suggest",
+        *("broker.suggest", "broker.price"),
     ),
     "broker.service.web": ("broker.state",),
     "broker.service.api": (

@@ -6,20 +6,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import cache, partial
 
 import xscl
 from broker import advice
+from broker.price import MANY, price
+from broker.query.prepared import Compiled
 from broker.service.core.core import Core
 from broker.service.core.errors import NotFound
 from broker.state.stream_counts import StreamCount
 from broker.statistics.model import StreamSeen
 from broker.suggest import Suggestion, suggest
 from xscl.check.known import Known, published_by
+from xscl.errors import Diagnostic
 
 _FRESH = 10.0
 """Seconds for which it is remembered what a stream's documents hold: very many queries may ask."""
 _REMEMBERED = 100
 """Streams of which it is."""
+_PRICED = 20
+"""Queries registered together whose price is estimated."""
+_FREQUENT = 20
+"""Values of each path by which it is."""
 _SAMPLE = 200
 """Documents of a stream whose attributes are read for that."""
 
@@ -49,6 +57,27 @@ class Streams:
             if name not in there:
                 raise NotFound("stream", name)
         return suggest(self._core.engine.streams, names, most)
+
+    def dear(self, compiled: Sequence[Compiled]) -> list[Diagnostic]:
+        """Warnings about queries that are expected to make very many candidates, by the documents
+        that are stored. Of many queries none is looked at: a program made them."""
+        if len(compiled) > _PRICED:
+            return []
+        find = cache(partial(self._core.engine.streams.stream, values=_FREQUENT, sample=_SAMPLE))
+        warnings = []
+        for query in compiled:
+            found = price(query, find)
+            if found is not None and found.candidates > MANY:
+                warnings.append(
+                    Diagnostic(
+                        "dear-query",
+                        f"{query.id} is expected to make {found.candidates:,.0f} candidates a day",
+                        query.resolved.query.span,
+                        "narrow its window, or join by a value that fewer documents have",
+                        "warning",
+                    )
+                )
+        return warnings
 
     def look(self, stream: str) -> Known | None:
         """What the documents of a stream hold, for the warnings about a query that reads it."""

@@ -61,6 +61,7 @@ class Subscriptions:
         the throttle, the limit and the channels.
         """
         compiled, warnings = _compile(text, name, self._streams.look)
+        warnings = (*warnings, *self._streams.dear(compiled))
         for spec in channels:
             check_channel(self._core, spec)
         named = [spec.name for spec in channels if spec.name is not None]

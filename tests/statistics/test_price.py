@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ import xscl
 from broker import Broker, Document
 from broker.price import Price, price
 from broker.query.prepared import compile_query
+from tests.service.api_harness import serving
+from tests.waiting import until
 
 HOUR = 3_600.0
 
@@ -47,6 +50,24 @@ def test_the_candidates_of_a_join_are_about_the_pairs_that_are_found(
     assert found.documents == pytest.approx((96, 96), rel=0.01)
     assert not found.grows
     assert not found.unjoined
+
+
+def test_a_service_warns_of_what_makes_very_many_candidates(tmp_path: Path) -> None:
+    with serving(tmp_path) as running:
+        documents = [
+            {"id": str(n), "xml": "<a><k>v</k></a>", "timestamp": n * 5.0} for n in range(1_000)
+        ]
+        running.publish(*documents)
+
+        def counted() -> bool:
+            found = running.http.get("/v1/streams").json()
+            return bool(found) and found[0]["documents"] == len(documents)
+
+        until(counted)
+        text = "dear: S//a[./k->x] FOLLOWED BY {x = y, 30 days} S//a[./k->y]"
+        (reply,) = running.http.post("/v1/subscriptions", json={"text": text}).json()
+    assert [each["code"] for each in reply["warnings"]] == ["dear-query"]
+    assert "candidates a day" in reply["warnings"][0]["message"]
 
 
 def test_what_nothing_joins_is_quadratic_and_what_has_no_window_grows() -> None:
