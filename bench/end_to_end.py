@@ -165,7 +165,7 @@ def divided(every: list[Document], queries: str, count: int) -> str:
     with tempfile.TemporaryDirectory() as state, Broker(state) as broker:
         broker.subscribe(queries)
         engine = broker.engine
-        ahead = Ahead(engine, True)
+        ahead = Ahead(engine, True, lambda: False)
         ahead.ready(wait=60)
         ahead.begin(first)
         engine.apply(ahead.arrivals(first))

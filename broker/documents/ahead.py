@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
@@ -69,11 +69,20 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def machine_is_busy() -> bool:
+    """Whether far more programs want the processors than there are: two processes would then wait
+    for each other to be run, and be slower than one."""
+    return os.getloadavg()[0] > 2 * cores()
+
+
 class Ahead:
     """Stage 1 for the engine `patterns`. Used by one thread, with the engine's lock held if there
-    is one. Unless it is `enabled`, all is done in this process."""
+    is one. Unless it is `enabled`, and while the machine `is_busy`, all is done in this process."""
 
-    def __init__(self, patterns: Patterns, enabled: bool) -> None:
+    def __init__(
+        self, patterns: Patterns, enabled: bool, is_busy: Callable[[], bool] | None = None
+    ) -> None:
+        self._is_busy = is_busy or machine_is_busy
         self._patterns = patterns
         self.enabled = enabled
         self._failures = 0
@@ -91,7 +100,9 @@ class Ahead:
     def begin(self, rows: Sequence[DocumentRow]) -> bool:
         """Have stage 1 done for the next batch; returns whether it is, as it may not be worth
         while. Called before `arrivals` of the batch that was begun last, whose answer is kept."""
-        if not self.enabled or len(rows) < WORTH or len(self._patterns.matcher.edges) > _MOST:
+        if not self.enabled or len(rows) < WORTH or self._is_busy():
+            return False
+        if len(self._patterns.matcher.edges) > _MOST:
             return False
         try:
             if not self.ready():

@@ -51,7 +51,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def ahead(broker: Broker) -> Iterator[Ahead]:
-    ahead = Ahead(broker.engine, True)
+    ahead = Ahead(broker.engine, True, lambda: False)
     assert ahead.ready(PATIENCE)
     yield ahead
     ahead.close()
@@ -142,7 +142,7 @@ from broker import Broker
 from broker.documents.ahead import Ahead
 
 with Broker() as broker:
-    ahead = Ahead(broker.engine, True)
+    ahead = Ahead(broker.engine, True, lambda: False)
     assert ahead.ready(600)
     print(ahead.process.pid, flush=True)
     time.sleep(6_000)

@@ -273,7 +273,7 @@ def test_a_source_that_fails_while_it_is_read_ahead_fails_in_its_turn(tmp_path: 
     found: list[Match] = []
     with Broker(tmp_path / "state") as broker:
         broker.subscribe(PAIR)
-        ahead = Ahead(broker.engine, True)
+        ahead = Ahead(broker.engine, True, lambda: False)
         source = Failing(tmp_path / "in.jsonl")
         with pytest.raises(PipelineError, match=r"^there: Permission denied$"):
             run_local(
@@ -331,7 +331,7 @@ with open(f"{state}.found", "a") as out:
 
     broker.engine._advance, Positions.read = before_commit, before_read
     deliver(broker.undelivered())
-    ahead = Ahead(broker.engine, apart == "True")
+    ahead = Ahead(broker.engine, apart == "True", lambda: False)
     assert apart != "True" or ahead.ready(600)
     lines = JsonLines(Path(file))
     run_local(broker.engine, [lines], Path(state), once=True, on_matches=deliver, ahead=ahead)

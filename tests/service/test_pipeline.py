@@ -109,7 +109,7 @@ def test_where_many_wait_stage_1_of_the_next_batch_is_done_by_another_process(
 ) -> None:
     """Also where that process is killed in the middle."""
     running.subscribe(PAIR)
-    ahead = Ahead(running.core.engine, True)
+    ahead = Ahead(running.core.engine, True, lambda: False)
     assert ahead.ready(PATIENCE)
     pipeline = LocalPipeline(running.core, WORTH, ahead=ahead)
     last = running.publish(*(order(n, id=f"o{n}") for n in range(3 * WORTH)))
