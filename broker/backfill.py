@@ -17,6 +17,7 @@ from broker.documents.admitted import Admitted, witness_rows
 from broker.documents.dead_letters import as_row
 from broker.documents.witnessing import witness
 from broker.engine import Engine
+from broker.join.work import Work
 from broker.model import UNBOUNDED, Limit, Match
 from broker.query.patterns import TAP
 from broker.query.prepared import Compiled
@@ -57,7 +58,8 @@ def backfill(
     Queries that are registered already go on as they are. Matches in history of a query with
     PUBLISH are returned, but do not become documents of its stream. A query that exceeds its
     limit, or is set aside too often, is suspended from that document of history on. Raises
-    `XsclError`, registering none, also for a query with another query in its FROM.
+    `XsclError`, registering none, also for a query with another query in its FROM; and Stopped if
+    another thread stops the search.
     """
     fresh = engine.registry.fresh(compiled)
     _refuse_nested(fresh)
@@ -65,7 +67,8 @@ def backfill(
     if not fresh or first is None:
         engine.subscribe(compiled, now)
         return Backfilled(0, [])
-    past = _Past(engine, fresh, limit or engine.limits.default, first, engine.relations)
+    limit = limit or engine.limits.default
+    past = _Past(engine, fresh, limit, first, engine.relations, engine.work)
     try:
         with engine.store.transaction():
             past.known_late = engine.standings.late_since(first)
@@ -94,14 +97,19 @@ def backfill(
 
 
 def dry_run(
-    engine: Engine, compiled: Sequence[Compiled], since: int, most: int | None = None
+    engine: Engine,
+    compiled: Sequence[Compiled],
+    since: int,
+    most: int | None = None,
+    work: Work | None = None,
 ) -> Backfilled:
     """The matches that queries would have in history from `since` (microseconds) on. Registers
     nothing.
 
     A query with more than `most` matches is stopped at the document that exceeds this, and returned
     in `suspended`. The documents are read from a snapshot, so this may run while another thread
-    uses the engine. Raises `XsclError` as `backfill` does.
+    uses the engine; a third one may stop it by `work`. Raises `XsclError` and Stopped as `backfill`
+    does.
     """
     _refuse_nested(compiled)
     with engine.store.snapshot() as statements:
@@ -110,7 +118,7 @@ def dry_run(
         if first is None:
             return Backfilled(0, [])
         limit = engine.limits.default if most is None else Limit.of(most, UNBOUNDED)
-        past = _Past(engine, compiled, limit, first, relations)
+        past = _Past(engine, compiled, limit, first, relations, work or Work())
         for documents in relations.history(first, _BATCH):
             past.see(documents)
         past.end()
@@ -123,7 +131,9 @@ def rehearsed(engine: Engine, query: Compiled) -> list[Why]:
     _refuse_nested([query])
     with engine.store.snapshot() as statements:
         relations = MatchRelations(statements)
-        past = _Past(engine, [query], None, relations.first_since(-UNBOUNDED) or 0, relations)
+        past = _Past(
+            engine, [query], None, relations.first_since(-UNBOUNDED) or 0, relations, Work()
+        )
         for documents in relations.history(0, _BATCH):
             past.see(documents)
         past.end()
@@ -153,6 +163,7 @@ class _Past:
         limit: Limit | None,
         first: int,
         relations: MatchRelations,
+        work: Work,
     ) -> None:
         self.engine = Engine(
             Store(None),
@@ -160,6 +171,7 @@ class _Past:
             limit=limit,
             budgets=engine.budget.budgets,
             pattern_lateness=engine.standings.lateness,
+            work=work,
         )
         self.engine.registry.subscribe(queries, first)
         self.documents = 0
@@ -175,7 +187,8 @@ class _Past:
         """Search documents of history, given in the order of their arrival."""
         self.documents += len(documents)
         self._last = documents[-1].doc
-        rows = _rows(self.engine.matcher, documents)
+        with self.engine.searching():
+            rows = _rows(self.engine.matcher, documents)
         self._found += self.engine.history(documents, rows, self._seen(documents))
 
     def _seen(self, documents: Sequence[StoredDocument]) -> dict[int, int]:

@@ -9,7 +9,8 @@ memory is rolled back with the file.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain, groupby
 
 import pyarrow as pa
@@ -23,12 +24,14 @@ from broker.documents.admitted import (
     stored_documents,
     witness_rows,
 )
+from broker.documents.ahead import WORTH, Ahead
 from broker.documents.arrow import Arrivals
-from broker.documents.dead_letters import DeadLetters
+from broker.documents.dead_letters import DeadLetters, page
 from broker.documents.watermark import WallClock, Watermark
 from broker.documents.witnessing import arrivals as witnessed
 from broker.join.budget import Again, Budget
 from broker.join.joiner import MEMORY, Joiner
+from broker.join.work import Overdue, Work
 from broker.model import (
     UNBOUNDED,
     Budgets,
@@ -65,7 +68,7 @@ from broker.standing.why import Why
 from broker.state.outbox import Outbox
 from broker.state.progress import Progress
 from broker.state.relations import MatchRelations, StoredDocument
-from broker.state.store import Store
+from broker.state.store import MEMORY_ERRORS, Store
 from broker.statistics.outline_table import OutlineTable
 from broker.statistics.streams import StreamCatalogue
 from broker.stopwatch import Stopwatch
@@ -73,6 +76,8 @@ from broker.subscriptions.limits import Limits
 from broker.subscriptions.listing import Listing
 from broker.subscriptions.registry import Registry
 from broker.subscriptions.set_aside import set_aside
+from broker.subscriptions.witnessing import with_care
+from feeds.rows import DocumentRow
 
 LATENESS = 7 * 86_400 * 1_000_000
 """Allowed lateness by default, in microseconds."""
@@ -103,8 +108,8 @@ class Engine:
     microseconds. `pattern_lateness` says of an event pattern by how much its watermark is behind,
     if another engine knows that. `revisions` "replace" the stored document and complete no match,
     or "flow" as documents of their own, which never match other versions of themselves. With
-    `keeping`, acknowledged matches stay in the outbox until `release`. Used by one thread at a
-    time.
+    `keeping`, acknowledged matches stay in the outbox until `release`. `work` is the search while
+    it runs, which other threads may stop. Used by one thread at a time.
     """
 
     def __init__(  # noqa: PLR0913  # each by its keyword
@@ -121,9 +126,11 @@ class Engine:
         revisions: Revisions = "replace",
         pattern_lateness: Callable[[Subscription], int] | None = None,
         keeping: bool = False,
+        work: Work | None = None,
     ) -> None:
         self.store = store
         self._keeping = keeping
+        self.work = work or Work()
         self._flow = revisions == "flow"
         self.clock = Stopwatch()
         self.wall = WallClock(steady)
@@ -149,7 +156,7 @@ class Engine:
         self.listing = Listing(store)
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher
-        self.budget = Budget(self._budgets)
+        self.budget = Budget(self._budgets, self.work)
         self.joiner = Joiner(relations, self.catalog, self.budget, self._memory)
         self.letter_table = DeadLetters(store)
         self.outbox = Outbox(store, relations, steady, keeping=self._keeping)
@@ -283,6 +290,20 @@ class Engine:
 
     # -- batches -----------------------------------------------------------------------------
 
+    def witness(self, rows: Sequence[DocumentRow], ahead: Ahead | None = None) -> Arrivals:
+        """Documents with their witnesses, for `apply`; another process may have been there `ahead`.
+        Raises Stopped."""
+        if ahead is None or len(rows) < WORTH:
+            with self.searching():
+                return self._witnessed(rows)
+        with self.searching(ahead.kill):
+            return ahead.arrivals(rows)
+
+    def _witnessed(self, rows: Sequence[DocumentRow]) -> Arrivals:
+        if self.work.care is None:
+            return witnessed(self.matcher, rows)
+        return with_care(self.matcher, self.catalog, self.work, rows)
+
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
     ) -> list[SharedMatch]:
@@ -323,12 +344,13 @@ class Engine:
     ) -> list[SharedMatch]:
         """One try to apply a batch. Raises Again; tried again, documents come one by one, so that
         what each of them causes is known before the next one comes."""
-        with self.store.transaction():
-            self._begin(again, believed)
+        with self.store.transaction(), self.searching():
+            self._begin(again, len(arrivals.documents) == 1, believed)
             self.clock.start()
             held = bool(self.standings) and self.admission.history_is_pending()
             admitted = self.admission.admit(arrivals.documents, believed, now, position)
             self.clock.lap("admit")
+            self._set_aside_before(admitted)
             found: list[Result] = []
             for run in _runs(admitted):
                 for piece in self._pieces(run, again):
@@ -358,11 +380,24 @@ class Engine:
         """The matches that stored documents of another engine complete, given with their witness
         rows; the documents keep their numbers. `seen` is the highest time when each of those came
         that are not made of results. Results of matches do not become documents here."""
+        try:
+            return self._history(documents, rows, seen)
+        except Again:
+            return self._history(documents, rows, seen, again=True)
+
+    def _history(
+        self,
+        documents: Sequence[StoredDocument],
+        rows: pa.Table,
+        seen: Mapping[int, int],
+        *,
+        again: bool = False,
+    ) -> list[SharedMatch]:
         self.joiner.refresh()
-        with self.store.transaction():
-            self._begin()
+        with self.store.transaction(), self.searching():
+            self._begin(again)
             found: list[Result] = []
-            for piece, own in self._history_pieces(documents, rows):
+            for piece, own in self._history_pieces(documents, rows, again):
                 self.relations.insert(piece, own)
                 if self.standings:
                     self.standings.note((d, seen[d.doc]) for d in piece if d.doc in seen)
@@ -375,10 +410,10 @@ class Engine:
         return in_order(found)
 
     def _history_pieces(
-        self, documents: Sequence[StoredDocument], rows: pa.Table
+        self, documents: Sequence[StoredDocument], rows: pa.Table, again: bool
     ) -> Iterable[tuple[Sequence[StoredDocument], pa.Table]]:
         """Documents in pieces that are searched at once, with their witness rows."""
-        if not (self.standings and self.limits):
+        if not (again or (self.standings and self.limits)):
             return [(documents, rows)]
         docs = rows["doc"]
         return (([d], rows.filter(pc.equal(docs, d.doc))) for d in documents)
@@ -386,24 +421,43 @@ class Engine:
     def history_ends(self, doc: int, highest: int) -> list[SharedMatch]:
         """The matches of event patterns that are decided at this highest time, which was reached
         after document number `doc` of another engine."""
-        with self.store.transaction():
-            self._begin()
+        with self.store.transaction(), self.searching():
+            self._begin(one_by_one=True)
             found = [*chain.from_iterable(self.deciding.results(doc, highest, None))]
             self._halt(None)
             self.standings.end()
         self.limits.commit(None)
         return in_order(found)
 
-    def _begin(self, again: bool = False, now: int = UNBOUNDED) -> None:
+    def _begin(self, again: bool = False, one_by_one: bool = False, now: int = UNBOUNDED) -> None:
         """Prepare for a batch, in its transaction."""
         self.standings.begin(self._highest(now))
         self.limits.begin()
-        self.budget.begin(again)
+        self.budget.begin(again, one_by_one)
         self.admission.begin()
         self.contents.release()
         self.store.on_rollback(self.contents.clear)
         self.store.on_rollback(self.joiner.reset)
         self.store.on_rollback(self.joiner.templates.reset)
+
+    @contextmanager
+    def searching(self, interrupt: Callable[[], object] | None = None) -> Iterator[None]:
+        """A block of a transaction that other threads may stop, by `interrupt`, that of its SQL
+        unless it is given. Raises Stopped."""
+        with self.work.searching(interrupt or self.store.interrupt):
+            try:
+                yield
+            except MEMORY_ERRORS as error:
+                raise Overdue("its search needs more memory than there is") from error
+
+    def _set_aside_before(self, admitted: list[Admitted]) -> None:
+        """Set the queries aside that are known not to get past this document."""
+        care = self.work.care
+        for id, why in () if care is None else care.aside.items():
+            known = self.catalog.subscriptions.get(id)
+            if known is not None:
+                for each in admitted:
+                    self.budget.refuse((known.canonical.number, each.document.doc), why)
 
     def _set_aside(self, now: int | None) -> bool:
         """Report the pairs of a query and a document that are set aside now; whether there are
@@ -414,7 +468,8 @@ class Engine:
             # Begun again, a batch knows of documents that are still to come.
             self.budget.postpone(aside for aside in news if aside.pair[1] not in docs)
             here = [aside for aside in news if aside.pair[1] in docs]
-            self.letter_table.add_set_aside(set_aside(here, docs, self.catalog, self.limits), now)
+            letters = set_aside(here, docs, self.catalog, self.limits, self.budget.alone)
+            self.letter_table.add_set_aside(letters, now)
         return bool(news)
 
     def _halt(self, now: int | None) -> None:
@@ -432,7 +487,7 @@ class Engine:
         while found:
             complete += [f for f in found if not f.hidden]
             flowing = self._flowing(found)
-            published = witnessed(self.matcher, [as_document(f.match) for f in flowing])
+            published = self._witnessed([as_document(f.match) for f in flowing])
             run: list[Admitted] = []
             for position, (f, row) in enumerate(zip(flowing, published.documents, strict=True)):
                 doc = self.admission.allocate_number()
@@ -567,12 +622,11 @@ class Engine:
         believed, steady = self.wall.correct(now), self.wall.steady()
         if steady - self._ticked < self.watermark.idle:
             return []
-        self._ticked = steady
         self.limits.forget(now)
         self.joiner.refresh()
         matches: list[SharedMatch] = []
-        with self.store.transaction():
-            self._begin(now=believed)
+        with self.store.transaction(), self.searching():
+            self._begin(one_by_one=True, now=believed)
             moved = self.watermark.heartbeat(believed)
             if self.standings and not self.admission.history_is_pending():
                 matches = self._decided(self._highest(believed), now)
@@ -580,12 +634,20 @@ class Engine:
                 self.admission.write()
             self.standings.end()
             self.retention.expire(self._come(self._highest(believed)))
+        self._ticked = steady
         self.limits.commit(now)
         return matches
 
     def _decided(self, highest: int, now: int | None) -> list[SharedMatch]:
         """The matches of event patterns that are decided by the time alone."""
-        found = in_order(self._settle(self.admission.next_doc - 1, highest, now))
+        doc = self.admission.next_doc - 1
+        care = self.work.care
+        for id, why in () if care is None else care.aside.items():
+            known = self.catalog.subscriptions.get(id)
+            if known is not None:
+                self.limits.stop(known, doc, why)
+                self.limits.stop_outer_queries(self.catalog)
+        found = in_order(self._settle(doc, highest, now))
         self._halt(now)
         self.outbox.post(found)
         return found
@@ -626,8 +688,8 @@ class Engine:
             if latest is None:
                 break
             self.joiner.refresh()
-            with self.store.transaction():
-                self._begin()
+            with self.store.transaction(), self.searching():
+                self._begin(one_by_one=True)
                 found += self._decided(latest, None)
                 self._advance()
             self.limits.commit(None)
@@ -713,8 +775,10 @@ class Engine:
     # -- dead letters --------------------------------------------------------------------------
 
     def letters(self, after: int = 0, limit: int = 1_000) -> list[DeadLetter]:
-        """At most `limit` dead letters with numbers above `after`, in order of their numbers."""
-        return self.letter_table.page(after, limit)
+        """At most `limit` dead letters with numbers above `after`, in order of their numbers, as
+        last committed. May be called from any thread; does not wait for a batch."""
+        with self.store.snapshot() as statements:
+            return page(statements, after, limit)
 
     def count_letters(self) -> int:
         return self.letter_table.count()

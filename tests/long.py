@@ -71,6 +71,7 @@ RUNS = {
     "kills-spark": Run(
         "the service over Spark, killed", _CRASH, "--kills", 20, ("--pipeline", "spark")
     ),
+    "bombs": Run("bombs beside honest subscriptions", "tests.bombs.long", "--seconds", 600),
     "delivery-kills": Run("delivery, killed", "tests.delivery.long", "--kills", 200),
 }
 

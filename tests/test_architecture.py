@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "xscl.errors": (),
     "xscl.codes": (),
     "xscl.growth": (),
+    "xscl.interruption": (),
     "xscl.compact": (),
     "xscl.ast": ("xscl.errors",),
     "xscl.functions": (),
@@ -35,7 +36,10 @@ MAY_IMPORT = {
         *("xscl.check", "xscl.syntax", "xscl.kinds", "xscl.ast", "xscl.errors"),
         "xscl.functions",
     ),
-    "xscl.stage1": ("xscl.normal", "xscl.kinds", "xscl.ast", "xscl.compact", "xscl.functions"),
+    "xscl.stage1": (
+        *("xscl.normal", "xscl.kinds", "xscl.ast", "xscl.compact", "xscl.functions"),
+        "xscl.interruption",
+    ),
     "xscl": ("xscl.ast", "xscl.check", "xscl.codes", "xscl.errors", "xscl.syntax"),
     "feeds": (),
     "broker.advice": ("broker.statistics", "broker.model", "feeds", "xscl"),
@@ -79,7 +83,7 @@ MAY_IMPORT = {
     "broker.engine": (
         *("broker.results", "broker.retention", "broker.subscriptions", "broker.join"),
         *("broker.standing", "broker.query", "broker.documents", "broker.state", "broker.model"),
-        *("broker.shared_match", "broker.stopwatch", "broker.statistics"),
+        *("broker.shared_match", "broker.stopwatch", "broker.statistics", "feeds"),
     ),
     "broker.why": ("broker.pattern", "broker.state", "broker.text", "broker.model", "xscl"),
     "broker.asking": (
@@ -89,7 +93,7 @@ MAY_IMPORT = {
     "broker.figures": ("broker.engine", "broker.model"),
     "broker.backfill": (
         *("broker.engine", "broker.query", "broker.documents", "broker.state", "broker.model"),
-        *("broker.standing", "broker.shared_match", "feeds", "xscl"),
+        *("broker.standing", "broker.shared_match", "broker.join", "feeds", "xscl"),
     ),
     "broker.broker": (
         *("broker.backfill", "broker.engine", "broker.join", "broker.query"),
@@ -113,20 +117,20 @@ MAY_IMPORT = {
         *("broker.state", "broker.shared_match", "broker.text", "broker.model", "feeds"),
     ),
     "broker.service.core": (
-        *("broker.delivery", "broker.figures", "broker.engine", "broker.documents"),
+        *("broker.delivery", "broker.figures", "broker.engine", "broker.join"),
         *("broker.settings", "broker.state", "broker.model", "feeds", "xscl"),
-        "broker.shared_match",
+        *("broker.shared_match", "broker.text"),
     ),
     "broker.service.pipeline": (
         *("broker.service.core", "broker.spark", "broker.delivery", "broker.documents"),
-        *("broker.state", "broker.shared_match", "broker.runs", "feeds"),
+        *("broker.state", "broker.shared_match", "broker.runs", "broker.join", "feeds"),
     ),
     "broker.service": (
         *("broker.service.pipeline", "broker.service.core", "broker.sources", "broker.delivery"),
         *("broker.figures", "broker.backfill", "broker.engine", "broker.query", "broker.advice"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.asking", "broker.why", "broker.statistics", "broker.documents"),
-        *("broker.suggest", "broker.price"),
+        *("broker.suggest", "broker.price", "broker.join"),
     ),
     "broker.service.web": ("broker.state",),
     "broker.service.api": (

@@ -41,6 +41,10 @@ _MOST = 500_000
 _FAILURES = 3
 """Processes that died in a row after which there is none any more."""
 
+_PATIENCE = 5.0
+"""Seconds for which an answer is waited for: where stage 1 takes longer, this process does it, which
+notices what it is that takes so long."""
+
 _SIZE = 8
 """Bytes of the length of a message."""
 
@@ -147,14 +151,25 @@ class Ahead:
             self._to = _Channel(self.process.stdin, memories[0])
             self._from = _Channel(self.process.stdout, memories[1])
         if not self._is_ready:
-            # Not `select`, which takes no high numbers of files.
-            started = select.poll()
-            assert self.process.stdout is not None
-            started.register(self.process.stdout, select.POLLIN)
-            if started.poll(wait * 1_000):
+            if self._answers(wait):
                 self._from.receive()
                 self._is_ready = True
         return self._is_ready
+
+    def _answers(self, wait: float) -> bool:
+        """Whether the process says something within so many seconds."""
+        # Not `select`, which takes no high numbers of files.
+        said = select.poll()
+        assert self.process is not None
+        assert self.process.stdout is not None
+        said.register(self.process.stdout, select.POLLIN)
+        return bool(said.poll(wait * 1_000))
+
+    def kill(self) -> None:
+        """Let whoever waits for the process wait no longer; from any thread."""
+        process = self.process
+        if process is not None:
+            process.kill()
 
     def close(self) -> None:
         """End the process, if there is one."""
@@ -189,6 +204,8 @@ class Ahead:
         if self._begun is not None:
             rows, spec = self._begun
             self._begun = None
+            if not self._answers(_PATIENCE):
+                raise TimeoutError
             self._done = _Done(rows, spec, self._from.receive())
 
     def _died(self) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from broker.model import DeadLetter
+from broker.state.statements import Statements
 from broker.state.store import Store
 from feeds.rows import DocumentRow
 
@@ -79,18 +80,6 @@ class DeadLetters:
             ),
         )
 
-    def page(self, after: int, limit: int) -> list[DeadLetter]:
-        """At most `limit` dead letters with numbers above `after`, in order of their numbers."""
-        rows = self.store.rows(
-            'SELECT n, kept, source, id, streams, place, reason, "timestamp", xml FROM dead_letters'
-            " WHERE n > ? ORDER BY n LIMIT ?",
-            [after, limit],
-        )
-        return [
-            DeadLetter(number, at, source, id, tuple(streams), *rest)
-            for number, at, source, id, streams, *rest in rows
-        ]
-
     def count(self) -> int:
         return self.store.count("SELECT count(*) FROM dead_letters")
 
@@ -112,3 +101,16 @@ class DeadLetters:
             "DELETE FROM dead_letters WHERE n <= (SELECT max(n) FROM dead_letters WHERE kept < ?)",
             [before],
         )
+
+
+def page(statements: Statements, after: int, limit: int) -> list[DeadLetter]:
+    """At most `limit` dead letters with numbers above `after`, in order of their numbers."""
+    rows = statements.rows(
+        'SELECT n, kept, source, id, streams, place, reason, "timestamp", xml FROM dead_letters'
+        " WHERE n > ? ORDER BY n LIMIT ?",
+        [after, limit],
+    )
+    return [
+        DeadLetter(number, at, source, id, tuple(streams), *rest)
+        for number, at, source, id, streams, *rest in rows
+    ]

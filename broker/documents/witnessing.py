@@ -19,6 +19,7 @@ import pyarrow as pa
 from broker.documents.arrow import Arrivals, rows_from_witnesses, witnessed
 from feeds.rows import DOCUMENTS, DocumentRow
 from xscl.growth import growing
+from xscl.interruption import PENDING, check
 from xscl.stage1.document import DocumentError, parse_document
 from xscl.stage1.matcher import Matcher
 from xscl.stage1.witness import Edge, Witness
@@ -42,6 +43,8 @@ def witness(
     witnesses: list[Witness] = []
     errors: list[str | None] = []
     for xml, streams, error in documents:
+        if PENDING:
+            check()
         found = None
         if error is None:
             try:

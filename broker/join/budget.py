@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from broker.join.candidates import Found
+from broker.join.work import Work
 from broker.model import Budgets
 from broker.text.meter import Meter
 from xscl.functions.texts import LONGEST
@@ -51,8 +52,11 @@ class Budget:
     """What the pairs of a batch have used of their budgets. `exceeded` says of each pair that is
     set aside why it is, `too_long_for` for which subscriptions alone it is."""
 
-    def __init__(self, budgets: Budgets) -> None:
+    def __init__(self, budgets: Budgets, work: Work | None = None) -> None:
         self.budgets = budgets
+        self.work = work or Work()
+        self.one_by_one = False
+        """Whether documents come one by one, so that nothing later has been made of any."""
         self.exceeded: dict[Pair, str] = {}
         self.too_long_for: dict[Pair, set[int]] = {}
         self._used: Counter[tuple[Pair, int]] = Counter()
@@ -65,8 +69,10 @@ class Budget:
         self._aside: dict[int, list[int]] = {}
         """By canonical query, the documents at which it is set aside, in order."""
 
-    def begin(self, again: bool = False) -> None:
-        """Begin a batch. If it is begun again, what is set aside stays so."""
+    def begin(self, again: bool = False, one_by_one: bool = False) -> None:
+        """Begin a batch. If it is begun again, what is set aside stays so, and documents come one
+        by one."""
+        self.one_by_one = again or one_by_one
         kept = [*self.exceeded.items()] if again else []
         self.exceeded.clear()
         self._used.clear()
@@ -108,6 +114,10 @@ class Budget:
         be suspended by then."""
         docs = self._aside.get(number, ())
         return len(docs) >= HOPELESS and docs[HOPELESS - 1] < doc
+
+    def refuse(self, pair: Pair, why: str) -> None:
+        """Set a pair aside before it is searched."""
+        self._set_aside(pair, why)
 
     def too_many(self, pair: Pair) -> None:
         """Set a pair aside that has more combinations than it may."""
@@ -173,6 +183,12 @@ class Budget:
             most = max(made, key=lambda each: (made[each], each))
             self._late = True
             self.too_deep((most, doc))
+
+    def alone(self) -> None:
+        """To be called where an event pattern is stopped: raises Again unless documents come one by
+        one, so that it is the document that was too much at which the pattern ends."""
+        if not self.one_by_one:
+            raise Again
 
     def check(self) -> None:
         """Raise Again if matches of what is set aside now have become documents."""

@@ -27,6 +27,7 @@ from broker.join.time_lists import flatten, within
 from broker.model import UNBOUNDED
 from broker.query.catalog import Canonical, Catalog
 from xscl.growth import growing
+from xscl.interruption import PENDING, check
 
 MEMORY = 1_000_000
 """Default number of documents in the posting lists; about a kilobyte each."""
@@ -173,6 +174,8 @@ class Joiner:
         found: list[Found] = []
         budget = self._budget
         for record in records:
+            if PENDING:
+                check()
             own = self._of_one(record, needed) + self._of_two(record, needed)
             if budget.is_derived(record.doc):
                 own = [each for each in own if budget.take(budget.pair(each), 1)]
@@ -263,6 +266,8 @@ class Joiner:
         pair = (plan.canonical.number, self._budget.completing([doc]))
         if self._budget.exceeded and self._budget.is_set_aside(pair):
             return
+        if PENDING:
+            check()
         made = plan.candidates(records, self._budget.combinations)
         if made is None:
             self._budget.too_many(pair)

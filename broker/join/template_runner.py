@@ -4,6 +4,7 @@ out."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from broker.query.conjunctive import (
 )
 from broker.query.prepared import value_of
 from broker.query.residual import parameters, register_functions
+from xscl.interruption import PENDING, check
 from xscl.normal.template import Template
 
 
@@ -123,7 +125,7 @@ class Templates:
             self.relations.load_slice(sorted(needed.docs))
         for run in runs:
             self._bring_up_to_date(run.template)
-            found = self._rows(run, records)
+            found = None if self._budget.work.care is not None else self._rows(run, records)
             if found is None:
                 yield from self._in_parts(run, records, rows)
                 self.relations.load_batch(rows)
@@ -135,23 +137,31 @@ class Templates:
     ) -> Iterator[tuple[int, Candidate, int]]:
         """The candidates of a run that has more combinations than are made at once: by halves of
         the documents, and of a document by halves of the queries. If one query has too many at one
-        document, that pair is set aside."""
-        queries = [cq for cq, held in self._template_of.items() if held == run.template]
+        document, that pair is set aside. Searched with care, a run begins with parts of the
+        queries."""
+        work = self._budget.work
+        queries = sorted(cq for cq, held in self._template_of.items() if held == run.template)
         parts = [(0, len(records), queries)]
-        if len(records) > 1:
+        if work.care is not None:
+            divided = [part for _, part in work.parts(queries, self._name)]
+            parts = [(0, len(records), part) for part in reversed(divided)]
+        elif len(records) > 1:
             middle = len(records) // 2
             parts = [(middle, len(records), queries), (0, middle, queries)]
         while parts:
             first, last, queries = parts.pop()
             own = records[first:last]
             completing = self._budget.completing([own[0].doc])
-            queries = [cq for cq in queries if not self._budget.is_hopeless(cq, completing)]
+            budget = self._budget
+            queries = [cq for cq in queries if not budget.is_set_aside((cq, completing))]
             if not queries:
                 continue
             docs = pa.array([record.doc for record in own], pa.int64())
             self.relations.load_batch(rows.filter(pc.is_in(rows.column("doc"), docs)))
             self.relations.load_part(run.stored, [record.doc for record in records[last:]])
-            found = self._rows(run, own, queries)
+            group = (self._name(queries[0]), self._name(queries[-1]))
+            with work.on(group) if work.care is not None else nullcontext():
+                found = self._rows(run, own, queries)
             if found is not None:
                 yield from self._read(run, found)
             elif len(own) > 1:
@@ -163,6 +173,9 @@ class Templates:
                 parts += [(first, last, queries[middle:]), (first, last, queries[:middle])]
             else:
                 self._budget.too_many((queries[0], completing))
+
+    def _name(self, number: int) -> str:
+        return self.catalog.canonical[number].name
 
     def _rows(
         self, run: _Run, records: Sequence[Record], queries: list[int] | None = None
@@ -181,6 +194,8 @@ class Templates:
             values["queries"] = queries
         found: list[tuple[Any, ...]] = []
         for pivot in run.pivots:
+            if PENDING:
+                check()
             values["most"] = most + 1
             rows = self._rows_of(run, pivot, values, some=queries is not None)
             most -= sum([row[-1] for row in rows])

@@ -9,6 +9,7 @@ from typing import Protocol
 from broker.pattern.instances import Arrived, Instance
 from broker.pattern.plan import Plan, Single
 from broker.pattern.trace import Trace
+from xscl.interruption import PENDING, check
 
 
 class TooMuch(Exception):
@@ -50,6 +51,8 @@ class Setting:
 
     def spend(self) -> None:
         """Count a choice that is tried. Raises TooMuch."""
+        if PENDING:
+            check()
         self.left -= 1
         if self.left < 0:
             raise TooMuch

@@ -70,6 +70,11 @@ class Canonical:
             return next(iter(found.values())) if len(found) == 1 else None
         return found
 
+    @property
+    def name(self) -> str:
+        """The id of its first subscriber, by which it is known also after a restart."""
+        return next(iter(self.subscribers.values())).id
+
     def audiences(self) -> list[Audience]:
         """Its subscribers in groups that share their matches."""
         if self._audiences is None:

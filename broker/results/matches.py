@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from broker.join.budget import Budget, Pair
 from broker.join.candidates import Found, admitted, lengths
+from broker.join.work import Work
 from broker.model import Match
+from broker.query.catalog import Canonical
 from broker.results.contents import Contents
 from broker.results.publisher import Plans, Publisher, confirmed
 from broker.shared_match import SharedMatch
@@ -16,6 +18,7 @@ from broker.state.relations import MatchRelations, StoredDocument
 from broker.subscriptions.limits import Limits
 from feeds.rows import DocumentRow
 from xscl.functions.texts import TextTooLong
+from xscl.interruption import PENDING, check
 from xscl.normal.template import Template
 
 
@@ -55,7 +58,11 @@ def results(
     matched = making.contents.of(used, run)
     publisher = Publisher(making.plans, budget)
     found: list[Result] = []
+    work = budget.work
+    if work.care is not None:
+        candidates = sorted(candidates, key=lambda each: each[0].number)
     for canonical, candidate in candidates:
+        _begin(work, canonical)
         shape = making.shapes[canonical.template]
         docs = candidate.docs
         documents = [matched[doc] for doc in docs]
@@ -87,7 +94,17 @@ def results(
             except TextTooLong:
                 budget.too_long(pair, canonical.with_delivery(group[0].delivery))
                 gone = budget.too_long_for[pair]
+    if work.care is not None:
+        work.leave()
     return without_set_aside(found, budget)
+
+
+def _begin(work: Work, canonical: Canonical) -> None:
+    """Begin with a candidate of a query."""
+    if PENDING:
+        check()
+    if work.care is not None:
+        work.enter((canonical.name, canonical.name))
 
 
 def without_set_aside(found: list[Result], budget: Budget) -> list[Result]:

@@ -66,7 +66,7 @@ class Bulk:
         """Change the selected subscriptions; with `dry_run` only return the result. `pending` is
         for undelivered matches of dropped ones, as in `Subscriptions.drop`."""
         core = self._core
-        with core.lock:
+        with core.at_once():
             ids, left = self._select(selection)
             known = [id for id in ids if core.engine.registry.known(id) is not None]
             partly: list[str] = []

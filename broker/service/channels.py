@@ -40,7 +40,7 @@ class Channels:
             raise Invalid("a channel has a name", "name")
         check_channel(self._core, spec)
         if subscription is not None:
-            with self._core.lock, _found("subscription", subscription):
+            with self._core.at_once(), _found("subscription", subscription):
                 self._core.engine.registered_one(subscription)
         before = put_channel(self._mailbox, spec.name, spec, subscription, replace=replace)
         return self.get(spec.name), before

@@ -29,6 +29,15 @@ STALLED = 60 * MICROSECONDS
 """Documents that have waited for so long, in microseconds, while none was matched, are too many."""
 
 
+def stalled(figures: ServiceFigures) -> int:
+    """For how long documents have waited while none was matched, in microseconds; 0 if none
+    waits."""
+    if not figures.spool.backlog:
+        return 0
+    moved = max(figures.pipeline.last_batch or 0, figures.started, figures.spool.oldest or 0)
+    return max(0, figures.at - moved)
+
+
 def reasons(figures: ServiceFigures, min_free: int) -> list[Reason]:
     """Why the service should not be sent documents now; empty if it is ready.
 
@@ -39,10 +48,9 @@ def reasons(figures: ServiceFigures, min_free: int) -> list[Reason]:
         result.append(Reason(figures.state, _STATES[figures.state]))
     if figures.pipeline.failure is not None:
         result.append(Reason("pipeline-failing", figures.pipeline.failure))
-    backlog = figures.spool.backlog
-    moved = max(figures.pipeline.last_batch or 0, figures.started, figures.spool.oldest or 0)
-    if figures.state == "running" and backlog and figures.at - moved > STALLED:
-        waited = format_microseconds((figures.at - moved) // MICROSECONDS * MICROSECONDS)
+    backlog, still = figures.spool.backlog, stalled(figures)
+    if figures.state == "running" and still > STALLED:
+        waited = format_microseconds(still // MICROSECONDS * MICROSECONDS)
         result.append(
             Reason("stalled", f"no document was matched for {waited}, and {backlog:,} wait")
         )

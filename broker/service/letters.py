@@ -21,12 +21,11 @@ class DeadLetters:
 
     def page(self, after: int = 0, limit: int = 1_000) -> list[DeadLetter]:
         """At most `limit` dead letters with numbers above `after`, by number."""
-        with self._core.lock:
-            return self._core.engine.letters(after, limit)
+        return self._core.engine.letters(after, limit)
 
     def forget(self, before: int | None = None, numbers: Sequence[int] | None = None) -> int:
         """Delete the letters with these numbers, or from before a time; returns how many."""
-        with self._core.lock:
+        with self._core.at_once():
             return self._core.engine.delete_letters(numbers, before=before)
 
     def resubmit(self, number: int) -> Accepted:
@@ -37,7 +36,7 @@ class DeadLetters:
         the errors of `publish`.
         """
         core = self._core
-        with core.lock:  # so that the old letter is deleted before the document can fail again
+        with core.at_once():  # so that the old letter is deleted before the document can fail again
             letters = core.engine.letters(number - 1, 1)
             if not letters or letters[0].number != number:
                 raise NotFound("dead letter", number)

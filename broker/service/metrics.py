@@ -35,6 +35,7 @@ from broker.figures import Figures as EngineFigures
 from broker.model import MICROSECONDS
 from broker.service.core.answers import ServiceFigures
 from broker.service.core.errors import ServiceError
+from broker.service.health import stalled
 
 # Without the additional gauge per series that holds the time of its creation.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -172,6 +173,8 @@ def _intake(figures: ServiceFigures) -> Iterator[Metric]:
     yield _counter("broker_documents_accepted", "Documents that were stored durably, over all restarts.", spool.last)  # fmt: skip
     yield _counter("broker_documents_processed", "Documents that were matched, over all restarts.", spool.applied)  # fmt: skip
     yield _gauge("broker_backlog_documents", "Documents that wait to be matched.", spool.backlog)
+    still = stalled(figures) / MICROSECONDS
+    yield _gauge("broker_backlog_stalled_seconds", "Time for which documents wait and none was matched.", still)  # fmt: skip
     yield _gauge("broker_lag_seconds", "How long the oldest document that waits to be matched has waited.", _seconds(waited))  # fmt: skip
 
 

@@ -16,12 +16,13 @@ import structlog
 import xscl
 from broker import advice, backfill
 from broker.delivery import Mailbox, Throttle
+from broker.join.work import Cancelled, Overdue, Work
 from broker.model import UNBOUNDED, Limit, Registered, Status
 from broker.query.prepared import Compiled, compile_query
 from broker.service.channels import check_channel, put_channel
 from broker.service.core.answers import Bounds, ChannelSpec, History, Outcome, Pending, Subscribed
 from broker.service.core.core import Core
-from broker.service.core.errors import Invalid, NotFound
+from broker.service.core.errors import Busy, Conflict, Invalid, NotFound
 from broker.service.streams import Streams
 from xscl.check.known import Look
 from xscl.errors import Diagnostic
@@ -80,7 +81,7 @@ class Subscriptions:
         before = self._bounds(throttles)
         with self._prepared(throttles, throttle, channels):
             outcomes, history = self._register(compiled, backfill, limit)
-        with self._core.lock:
+        with self._core.at_once():
             registered = {entry.id: entry for entry in self._core.engine.registered_of(ids)}
         results = []
         for id, outcome in zip(ids, outcomes, strict=True):
@@ -92,7 +93,7 @@ class Subscriptions:
 
     def _bounds(self, throttles: Mapping[str, Throttle | None]) -> dict[str, Bounds]:
         """The throttles, by id, together with the limits of those subscriptions that exist."""
-        with self._core.lock:
+        with self._core.at_once():
             registered = self._core.engine.registered_of([*throttles])
         own = {entry.id: Bounds(throttles[entry.id], entry.limit) for entry in registered}
         return {id: own.get(id, Bounds()) for id in throttles}
@@ -103,7 +104,7 @@ class Subscriptions:
         """Register the queries; returns the outcome of each, and the matches in history."""
         core = self._core
         history = None
-        with core.lock:
+        with core.at_once():
             engine, now = core.engine, core.now()
             newest = engine.newest()
             outcomes = [self._outcome(query) for query in compiled]
@@ -111,7 +112,8 @@ class Subscriptions:
                 if duration is None or newest is None:
                     engine.subscribe(compiled, now)
                 else:
-                    past = backfill.backfill(engine, compiled, newest - duration, now, limit)
+                    with _not_too_long():
+                        past = backfill.backfill(engine, compiled, newest - duration, now, limit)
                     history = History(past.documents, past.matches, past.suspended)
                 for query in compiled if limit is not None else ():
                     engine.set_limit(query.id, limit)
@@ -159,11 +161,13 @@ class Subscriptions:
         all; nothing is registered. A query ends after `most` matches."""
         compiled, _ = _compile(text, name)
         core = self._core
-        with core.lock:
+        with core.at_once():
             newest = core.engine.newest()
             engine = core.engine
+        work = Work()
         begin = -UNBOUNDED if since is None or newest is None else newest - since
-        past = backfill.dry_run(engine, compiled, begin, most)
+        with core.watchdog.watching(work), _not_too_long():
+            past = backfill.dry_run(engine, compiled, begin, most, work)
         return History(past.documents, past.matches, past.suspended)
 
     def drop(self, id: str, pending: Pending = "deliver") -> None:
@@ -173,7 +177,7 @@ class Subscriptions:
         are delivered in any case; removing the channel ends that. Raises NotFound.
         """
         core = self._core
-        with core.lock:
+        with core.at_once():
             core.empty_outbox()
             try:
                 core.engine.unsubscribe(id)
@@ -196,7 +200,7 @@ class Subscriptions:
 
     def _change(self, change: Literal["pause", "resume"], id: str) -> None:
         core = self._core
-        with core.lock:
+        with core.at_once():
             try:
                 if change == "pause":
                     core.engine.pause(id, now=core.now())
@@ -207,11 +211,11 @@ class Subscriptions:
         _log.info(f"subscription.{change}d", id=id)
 
     def get(self, id: str) -> Registered:
-        with self._core.lock:
-            try:
-                return self._core.engine.registered_one(id)
-            except KeyError:
-                raise NotFound("subscription", id) from None
+        """A subscription as last committed; waits for nothing. Raises NotFound."""
+        found = self._core.engine.registered(prefix=id, limit=1)
+        if not found or found[0].id != id:
+            raise NotFound("subscription", id)
+        return found[0]
 
     def page(
         self,
@@ -223,6 +227,17 @@ class Subscriptions:
         """At most `limit` subscriptions of a status whose ids begin with `prefix` and come after
         `after`, by id. Neither the caller nor the engine waits for the other."""
         return self._core.engine.registered(status=status, prefix=prefix, after=after, limit=limit)
+
+
+@contextmanager
+def _not_too_long() -> Iterator[None]:
+    """A block that searches history. Raises Conflict where it is too much."""
+    try:
+        yield
+    except Cancelled:
+        raise Busy("another operation came first; nothing was registered", 1.0) from None
+    except Overdue as why:
+        raise Conflict(f"among the stored documents the query is too much: {why}") from None
 
 
 def is_partly_dropped(mailbox: Mailbox, id: str) -> bool:

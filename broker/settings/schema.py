@@ -244,6 +244,11 @@ class Limits(Section):
     """most characters in the results of one query that one document completes"""
     derived: Count = _BUDGETS.derived
     """most documents that results become, and results of those, by one document"""
+    time: Duration = 10 * _SECOND
+    """processor time that the search of one query at one document may take"""
+    memory: Size | None = None
+    """memory that the process may take before a search that adds to it is stopped; by default 60 %
+    of what there is. The database has a third of it"""
 
 
 class Retention(Section):

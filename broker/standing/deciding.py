@@ -15,6 +15,7 @@ from broker.standing.results import documents_of
 from broker.standing.standings import TRIES, Standings
 from broker.subscriptions.limits import Limits
 from xscl.functions.texts import TextTooLong
+from xscl.interruption import PENDING, check
 
 
 class Deciding:
@@ -38,8 +39,22 @@ class Deciding:
         """The results that are decided at this highest time, which was reached after document
         number `doc`; pattern by pattern, each behind those whose results it reads. Those of one may
         become documents before the next is asked."""
-        for pattern, published in self._standings.settle(highest):
-            yield self._of_pattern(pattern, published, doc, now)
+        work = self._budget.work
+        for pattern, published in self._standings.settle(highest, self._begins):
+            made = self._of_pattern(pattern, published, doc, now)
+            if work.care is not None:
+                work.leave()
+            yield made
+
+    def _begins(self, pattern: Live) -> bool:
+        """Whether a pattern decides: one that is stopped does not even begin."""
+        subscription = pattern.subscription
+        if subscription.number in self._limits.cuts:
+            return False
+        work = self._budget.work
+        if work.care is not None:
+            work.enter((subscription.id, subscription.id))
+        return True
 
     def _of_pattern(
         self, pattern: Live, published: list[Published] | None, doc: int, now: int | None
@@ -49,6 +64,7 @@ class Deciding:
         here = self._catalog.patterns
         subscribers = [each for n, each in sorted(pattern.subscriptions.items()) if n in here]
         if published is None:
+            self._budget.alone()
             most = TRIES * self._budget.combinations
             reason = f"more than {most:,} choices to try at one document"
             return self._stop(subscribers, doc, reason)
@@ -63,11 +79,14 @@ class Deciding:
         pair = (left[0].canonical.number, doc)
         found: list[Result] = []
         for each in published:
+            if PENDING:
+                check()
             rows = each.instance.rows
             meter = self._budget.meter(pair, left[0].delivery)
             try:
                 matches = pattern.maker.matches(each, audiences, documents, meter)
             except TextTooLong:
+                self._budget.alone()
                 most = self._budget.budgets.text
                 return self._stop(left, doc, f"results of more than {most:,} characters")
             self._budget.use(pair, left[0].delivery, meter)

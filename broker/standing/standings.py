@@ -323,9 +323,12 @@ class Standings:
 
     # -- deciding --------------------------------------------------------------------------------
 
-    def settle(self, highest: int) -> Iterator[tuple[Live, list[Published] | None]]:
+    def settle(
+        self, highest: int, begins: Callable[[Live], bool]
+    ) -> Iterator[tuple[Live, list[Published] | None]]:
         """What is decided now that the highest time is this, pattern by pattern, each behind those
-        whose results it reads; None for one that has more to try than it may."""
+        whose results it reads; None for one that has more to try than it may. `begins` is asked
+        before each whether it is to decide at all."""
         self.settled = max(self.settled, highest)
         ready: list[tuple[int, int]] = []
         for number in self._due(highest):
@@ -341,6 +344,8 @@ class Standings:
             pattern = self._live[number]
             if self._catalog.patterns.keys().isdisjoint(pattern.subscriptions):
                 pattern.pending = {}
+                continue
+            if not begins(pattern):
                 continue
             try:
                 found = self._advance(pattern, highest)

@@ -28,6 +28,9 @@ from broker.state.statements import Statements
 DatabaseError = duckdb.Error
 """The base class of DuckDB's errors."""
 
+MEMORY_ERRORS = (MemoryError, duckdb.OutOfMemoryException)
+"""Errors that say that there is not enough memory."""
+
 FILE_ERRORS = (
     duckdb.IOException,
     duckdb.FatalException,
@@ -42,6 +45,9 @@ _FILE = "broker.duckdb"
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1}
 """Batches are small: for them a second thread costs more than it helps."""
+
+_SPILL = 4
+"""What DuckDB may write to the disk that does not fit into its memory, as a multiple of that."""
 
 _IN_MEMORY: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
 """Without a file of its own DuckDB would put what does not fit into the working directory."""
@@ -82,11 +88,13 @@ class StateError(BrokerError, RuntimeError):
 class Store(Statements):
     """A DuckDB database, in memory or in a state directory. Raises `StateError`.
 
-    `broken` says that DuckDB has given up on the file, which it does when a checkpoint fails, of a
-    full disk for instance. What was committed is in the file; `reopen` goes on with it.
+    `memory` are the bytes that DuckDB may take, by default four fifths of the machine's. `broken`
+    says that DuckDB has given up on the file, which it does when a checkpoint fails, of a full disk
+    for instance. What was committed is in the file; `reopen` goes on with it.
     """
 
-    def __init__(self, state: str | Path | None) -> None:
+    def __init__(self, state: str | Path | None, memory: int | None = None) -> None:
+        self._memory = memory
         self.directory = None if state is None else Path(state)
         self.durable = state is not None
         self.broken = False
@@ -109,6 +117,12 @@ class Store(Statements):
             super().__init__(_connect(self.directory / _FILE))
             # Strings make the default threshold checkpoint far too often.
             self.connection.execute("SET checkpoint_threshold = '256MB'")
+        if self._memory is not None:
+            # What does not fit goes to the disk beside the file, but not without end.
+            self.connection.execute(f"SET memory_limit = '{self._memory // 1_000} kB'")
+            if self.directory is not None:
+                most = _SPILL * self._memory // 1_000
+                self.connection.execute(f"SET max_temp_directory_size = '{most} kB'")
         # Under `python -c` DuckDB takes the program for an interactive session and shows one.
         self.connection.execute("SET enable_progress_bar = false")
         # Queries say ORDER BY where order matters; small batches spend most of their time on
@@ -199,6 +213,10 @@ class Store(Statements):
         finally:
             self._inside = False
             self._undo.clear()
+
+    def interrupt(self) -> None:
+        """End the statement that runs now, and with it its transaction; from any thread."""
+        self.connection.interrupt()
 
     def on_rollback(self, undo: Callable[[], object]) -> None:
         """Register a function to call if the current transaction fails; the last one registered is

@@ -6,7 +6,7 @@ the subscriptions, and after several of them a suspension.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from broker.join.budget import Aside
 from broker.query.catalog import Canonical, Catalog, Subscription
@@ -23,9 +23,11 @@ def set_aside(
     documents: Mapping[int, StoredDocument],
     catalog: Catalog,
     limits: Limits,
+    alone: Callable[[], None],
 ) -> list[tuple[DocumentRow, str]]:
     """The dead letters of what was set aside, in order of the documents, with their reasons; counts
-    each against its subscriptions. Of those that are suspended there is nothing more to say."""
+    each against its subscriptions, and stops event patterns. Of those that are suspended there is
+    nothing more to say. `alone` is called before a pattern is stopped."""
     letters = []
     for (number, doc), why, of in news:
         owners = [
@@ -34,7 +36,12 @@ def set_aside(
             if limits.receives(owner.number, [doc])
         ]
         for owner in owners:
-            limits.strike(owner, [doc], why)
+            if owner.pattern is None:
+                limits.strike(owner, [doc], why)
+            else:
+                alone()
+                # Without this document it might say that something did not come which did.
+                limits.stop(owner, doc, why)
         if owners:
             reason = f"{_names(owners)} had no match here: {why}"
             letters.append((_letter(documents[doc]), reason))

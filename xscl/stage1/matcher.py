@@ -123,9 +123,11 @@ class Matcher:
         start = self.automaton.root(streams)
         if start is None:
             witness.outline = self.outlines.of(root)
-        else:
+            return witness
+        try:
             tags = Walk(self.automaton, self.standing, witness, start).document(root)
             witness.outline = self.outlines.find(tags)
+        finally:
             forget_tree()
         return witness
 

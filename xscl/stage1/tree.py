@@ -17,6 +17,7 @@ from typing import Any, cast
 from lxml import etree
 
 from xscl.ast import Axis
+from xscl.interruption import PENDING, check
 from xscl.stage1.document import ELEMENT_BITS, ELEMENT_MASK, TEXT_NODE, string_value
 
 DOCUMENT, ELEMENT, ATTRIBUTE, TEXT, COMMENT, INSTRUCTION = range(6)
@@ -174,11 +175,15 @@ class Tree:
 
     def reach(self, axis: Axis, node: int) -> Iterable[int]:
         """The nodes on an axis of a node, in the order in which positions count them."""
+        if PENDING:
+            check()
         return _AXES[axis](self, node)
 
     def reach_all(self, axis: Axis, nodes: Sequence[int]) -> list[int]:
         """The nodes on an axis of any of the given nodes, both in document order. The time is
         linear in the document although the axes of many nodes overlap."""
+        if PENDING:
+            check()
         match axis:
             case "descendant" | "descendant-or-self":
                 return self._below(nodes, axis == "descendant-or-self")

@@ -10,6 +10,7 @@ from lxml import etree
 from xxhash import xxh3_64_intdigest
 
 from xscl.functions.table import to_number
+from xscl.interruption import PENDING, check
 from xscl.stage1.constants import Check, ConstantIndex, holds
 from xscl.stage1.document import (
     DOCUMENT_NODE,
@@ -165,6 +166,8 @@ class Walk:
     def _general(self, here: StateSet, context: Node, number: int, label: str = "") -> None:
         """Witness a node for the edges whose conditions go beyond the label path. Only attributes
         and texts are given a `label`."""
+        if PENDING:
+            check()
         self.open.append((number, context, here, 0))
         self.label = label
         computed: Computed = {}

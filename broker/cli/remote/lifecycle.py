@@ -11,6 +11,7 @@ import click
 from broker.cli.progress import Work, quiet_option
 from broker.cli.remote.answers import object_of
 from broker.cli.remote.client import Refused, Service, part
+from broker.cli.remote.offline import or_offline
 from broker.cli.remote.options import with_service
 from broker.cli.remote.subscriptions import SINGLY
 from broker.cli.shared import Failed, console, for_each, plural
@@ -136,6 +137,7 @@ def _with_hint(bulk: Bulk, id: str, one: Callable[[str], str]) -> str:
     help="What becomes of matches that its own channels have not delivered yet.",
 )
 @quiet_option
+@or_offline("unsubscribe", "unsubscribed")
 @with_service
 def unsubscribe(
     service: Service, ids: tuple[str, ...], prefix: str | None, yes: bool, pending: str
@@ -167,6 +169,7 @@ def unsubscribe(
 @_ids_argument
 @_prefix_option
 @quiet_option
+@or_offline("pause", "paused")
 @with_service
 def pause(service: Service, ids: tuple[str, ...], prefix: str | None) -> None:
     """Pause subscriptions until they are resumed; the documents that they miss are recorded.
@@ -189,6 +192,7 @@ def pause(service: Service, ids: tuple[str, ...], prefix: str | None) -> None:
 @_ids_argument
 @_prefix_option
 @quiet_option
+@or_offline("resume", "resumed")
 @with_service
 def resume(service: Service, ids: tuple[str, ...], prefix: str | None) -> None:
     """Resume paused or suspended subscriptions, from the next document on as if they were new:

@@ -22,8 +22,8 @@ import structlog
 
 from broker.delivery import Mailbox, MailboxError
 from broker.documents.ahead import Ahead
-from broker.documents.witnessing import arrivals
 from broker.engine import Engine, steady_time
+from broker.join.work import Cancelled, Care, Overdue, Stopped
 from broker.model import UNBOUNDED, Budgets, Limit
 from broker.service.core.agreement import (
     PROOF,
@@ -32,6 +32,8 @@ from broker.service.core.agreement import (
     note_mailbox,
     refuse_without_engine,
 )
+from broker.service.core.marks import Marks
+from broker.service.core.watchdog import Watchdog, most
 from broker.settings.schema import Settings
 from broker.shared_match import SharedMatch, count_matches
 from broker.state.proof import Proof
@@ -49,6 +51,12 @@ _OUTBOX = 1_000
 _MINUTE = 60_000_000
 _GLANCE = 0.5
 """Seconds for which the proof waits for the engine."""
+
+_GRACE = 1.0
+"""Seconds after which an operation no longer waits for a search, but has it stopped."""
+
+_PATIENCE = 5
+"""A search of one document is stopped so often at most for others, so that it comes to its end."""
 
 RESTORING = ".restoring"
 """The subdirectory of a state directory into which a backup is being restored."""
@@ -87,6 +95,13 @@ class Core:
         """The number of the last row of the spool that the engine has committed."""
         self.on_suspension: Callable[[str, str], None] = lambda id, reason: None
         self._keep = threading.Lock()
+        self._memory = most(settings.limits.memory)
+        self._careful: tuple[int, Care] | None = None
+        """The row of the spool that is matched with care."""
+        self._suspects: set[str] = set()
+        """Queries that were set aside because a search was stopped."""
+        self._stopped: tuple[int, int] = (0, 0)
+        """The first row of the last search that was stopped for others, and how often it was."""
         self._gap = range(0)
         """Numbers that no document has: the last one before it, and those that were lost."""
         with ExitStack() as undo:
@@ -105,7 +120,12 @@ class Core:
             )
             undo.callback(self.spool.close)
             self.mailbox = Mailbox(self.state / "mailbox.sqlite", clock=clock)
+            undo.callback(self.mailbox.close)
             self._agree()
+            self.marks = self._read_marks()
+            self.watchdog = Watchdog(settings.limits.time, self._memory)
+            self.watchdog.watch(self.engine.work)
+            self.watchdog.start()
             undo.pop_all()
 
     def _open_engine(self) -> Engine:
@@ -119,7 +139,7 @@ class Core:
                 "directory and restore again"
             )
         refuse_without_engine(self.state)
-        store = Store(self.state)
+        store = Store(self.state, self._memory // 3)
         try:
             engine = Engine(
                 store,
@@ -161,6 +181,15 @@ class Core:
         self.proof.note_documents(last, chain)
         self.proof.sync()
 
+    def _read_marks(self) -> Marks:
+        marks = Marks(self.state / "working.json", self.position)
+        if marks.last:
+            _log.warning("service.died", at=marks.last, applied=self.position)
+            if marks.care is not None:
+                self._careful = (marks.last, marks.care)
+        self.engine.work.entered = marks.entered
+        return marks
+
     def backlog(self) -> int:
         """The number of rows of the spool that are not matched yet."""
         return self.spool.backlog(self.position)
@@ -179,9 +208,11 @@ class Core:
         return max(0, self.now() - since) / 1_000_000 if since else None
 
     def close(self) -> None:
+        self.watchdog.stop(1.0)
         with self.lock:
             with suppress(DatabaseError, MailboxError, OSError):
                 self.prove()
+            self.marks.close()
             self.mailbox.close()
             self.spool.close()
             self.proof.close()
@@ -199,16 +230,96 @@ class Core:
         started = time.perf_counter()
         with self.lock:
             engine = self.engine
-            witnessed = ahead.arrivals(rows) if ahead else arrivals(engine.matcher, rows)
-            matched = time.perf_counter()
-            before = dict(engine.clock.seconds)
-            matches = engine.apply(witnessed, now=self.now(), position=rows[-1].seq)
+            with self._marked(rows):
+                witnessed = engine.witness(rows, ahead)
+                matched = time.perf_counter()
+                before = dict(engine.clock.seconds)
+                matches = engine.apply(witnessed, now=self.now(), position=rows[-1].seq)
             self.committed()
             stages = {step: s - before.get(step, 0.0) for step, s in engine.clock.seconds.items()}
             applied = time.perf_counter()
             self.hand_over(matches)
         stages |= {"stage1": matched - started, "deliver": time.perf_counter() - applied}
         return Batch(len(rows), count_matches(matches), stages)
+
+    @contextmanager
+    def _marked(self, rows: Sequence[DocumentRow]) -> Iterator[None]:
+        """A block that matches rows, which are marked before; with care if they are one at which
+        the search did not end before."""
+        first, last = rows[0].seq or 0, rows[-1].seq or 0
+        careful = self._careful
+        care = careful[1] if careful is not None and first == last == careful[0] else None
+        self.marks.begin(first, last, care)
+        self.engine.work.care = care
+        try:
+            yield
+        except BaseException:
+            self.marks.end()
+            raise
+        finally:
+            self.engine.work.care = None
+
+    def largest(self) -> int | None:
+        """How many rows may be matched at once after the process has died at some."""
+        return 1 if self.position < self.marks.last else None
+
+    def learn(self, row: DocumentRow, why: Stopped) -> bool:
+        """Learn from a search of one document that was stopped; whether to search it again."""
+        seq = row.seq or 0
+        if self._careful is None or self._careful[0] != seq:
+            self.with_care(row)
+            return True
+        learnt = self._careful[1].stopped(why)
+        self._suspects |= self._careful[1].aside.keys()
+        return learnt
+
+    def with_care(self, row: DocumentRow) -> None:
+        """Match a row with care when its turn comes."""
+        self._careful = (row.seq or 0, Care(self._suspects))
+
+    def cancelled(self, rows: Sequence[DocumentRow]) -> None:
+        """Note that a search was stopped for others."""
+        first = rows[0].seq or 0
+        before = self._stopped[1] if self._stopped[0] == first else 0
+        self._stopped = (first, before + 1)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """The lock, for an operation that does not wait for a search: one that takes long is
+        stopped, and begun again behind the operation."""
+        if not self.lock.acquire(_GRACE):
+            if self._stopped[1] < _PATIENCE or self._stopped[0] != self.position + 1:
+                self.cancel()
+            self.lock.acquire()
+        try:
+            yield
+        finally:
+            self.lock.release()
+
+    def cancel(self) -> None:
+        """Stop the search that runs now, if there is one; nothing is lost, it is begun again."""
+        if self.engine.work.stop(Cancelled("another operation came first")):
+            _log.info("search.cancelled", applied=self.position)
+
+    def tick(self) -> None:
+        """Advance the time of the engine, and hand over what event patterns decide by it."""
+        with self.lock:
+            work = self.engine.work
+            work.care = None
+            try:
+                while True:
+                    try:
+                        matches = self.engine.tick(self.now())
+                        break
+                    except Overdue as why:
+                        if work.care is None:
+                            work.care = Care()
+                        elif not work.care.stopped(why):
+                            raise
+            finally:
+                work.care = None
+            if matches:
+                self.hand_over(matches)
 
     def committed(self) -> None:
         """Update the position after the engine has committed a batch."""

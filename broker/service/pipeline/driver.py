@@ -27,6 +27,10 @@ _AVERAGING = 30.0
 """The time constant, in seconds, of the average rate."""
 
 
+_GRACE = 2.0
+"""Seconds that a search has to end before it is stopped."""
+
+
 class Observer(Protocol):
     """An object that is called with each batch, such as the metrics."""
 
@@ -147,7 +151,10 @@ class Driver(Background):
     def stop(self, timeout: float) -> bool:
         self._stop.set()
         self._core.news.set()  # so that a pipeline that waits for documents notices the stop
-        return super().stop(timeout)
+        if super().stop(min(timeout, _GRACE)):
+            return True
+        self._core.cancel()
+        return super().stop(max(0.1, timeout - _GRACE))
 
     def _loop(self) -> None:
         failures = 0

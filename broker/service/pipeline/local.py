@@ -2,7 +2,8 @@
 
 A document at which the engine fails must not stop all others. So a batch that fails, for a reason
 other than the environment (a full disk, say), is halved until the document is found, which becomes
-a dead letter.
+a dead letter. If the search takes too much time or memory, documents are searched one by one and
+with care, until the query is found; that pair is set aside (`broker/join/work.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 
 from broker.delivery import MailboxError
 from broker.documents.ahead import WORTH, Ahead
+from broker.join.work import Cancelled, Overdue
 from broker.service.core.core import Batch, Core
 from broker.service.core.errors import ServiceError
 from broker.service.pipeline.driver import Watch
@@ -52,7 +54,7 @@ class LocalPipeline:
     ) -> None:
         self._look = look
         self._core = core
-        self._size = size
+        self._size = self._most = size
         self._poisons = 0
         self.ahead = ahead or Ahead(core.engine, enabled=False)
         self._following: tuple[int, list[DocumentRow]] | None = None
@@ -84,7 +86,15 @@ class LocalPipeline:
             since = stored_at(core.spool.path, core.position)
             if len(rows) >= WORTH:
                 self._look_ahead(rows[-1].seq or 0)
-            batch = self.apply(rows, watch)
+            try:
+                batch = self.apply(rows, watch)
+            except Cancelled:
+                # Somebody may want something again and again; fewer documents take less time.
+                self._most = max(1, len(rows) // 2)
+                self._following = None
+                core.cancelled(rows)
+                return True
+            self._most = self._size
             watch.batch(batch, core.waited(since))
         return bool(rows)
 
@@ -103,33 +113,55 @@ class LocalPipeline:
         """The rows of the batch behind a position."""
         rows: list[DocumentRow] = []
         size = 0
+        most = self._core.largest() or self._most
         pending: Iterator[DocumentRow] = read_rows(self._core.spool.path, position, 2**62)
         for row in pending:
             rows.append(row)
             size += len(row.xml)
-            if len(rows) >= self._size or size >= _BYTES:
+            if len(rows) >= most or size >= _BYTES:
                 break
         return rows
 
     def apply(self, rows: list[DocumentRow], watch: Watch) -> Batch:
-        """Match all rows, whatever they contain. Raises errors of the environment only."""
-        try:
-            batch = self._core.apply(rows, self.ahead)
-        except ENVIRONMENT:
-            raise
-        except Exception as error:
-            self._core.mend()
-            if len(rows) > 1:
-                half = len(rows) // 2
-                return _sum(self.apply(rows[:half], watch), self.apply(rows[half:], watch))
-            if self._poisons >= _POISONS:
+        """Match all rows, whatever they contain. Raises errors of the environment, Cancelled."""
+        while True:
+            try:
+                batch = self._core.apply(rows, self.ahead)
+                self._poisons = 0
+                return batch
+            except (Cancelled, *ENVIRONMENT):
                 raise
-            self._poisons += 1
-            watch.poison(rows[0].place, error)
-            reason = f"the engine failed at it: {type(error).__name__}: {error}"
-            return self._core.apply([rows[0]._replace(error=reason)])
-        self._poisons = 0
-        return batch
+            except Exception as error:
+                failure = error
+            self._core.mend()
+            if not (len(rows) == 1 and isinstance(failure, Overdue)):
+                break
+            if not self._core.learn(rows[0], failure):
+                break
+        if len(rows) == 1:
+            return self._dead(rows[0], failure, watch)
+        if isinstance(failure, Overdue):
+            return self._one_by_one(rows, watch)
+        half = len(rows) // 2
+        return _sum(self.apply(rows[:half], watch), self.apply(rows[half:], watch))
+
+    def _dead(self, row: DocumentRow, error: Exception, watch: Watch) -> Batch:
+        """Make a document a dead letter at which the engine fails."""
+        if self._poisons >= _POISONS:
+            raise error
+        self._poisons += 1
+        watch.poison(row.place, error)
+        reason = f"the engine failed at it: {type(error).__name__}: {error}"
+        return self._core.apply([row._replace(error=reason)])
+
+    def _one_by_one(self, rows: list[DocumentRow], watch: Watch) -> Batch:
+        """Match rows each by itself and with care: to halve them would take the time that a search
+        may take again and again."""
+        done = Batch(0, 0, {})
+        for row in rows:
+            self._core.with_care(row)
+            done = _sum(done, self.apply([row], watch))
+        return done
 
 
 def _sum(one: Batch, other: Batch) -> Batch:

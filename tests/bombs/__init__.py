@@ -1,0 +1,1 @@
+"""Bombs: queries and documents that are too much together, beside honest subscriptions."""
