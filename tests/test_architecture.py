@@ -118,6 +118,7 @@ MAY_IMPORT = {
     ),
     "broker.service.core": (
         *("broker.delivery", "broker.figures", "broker.engine", "broker.join"),
+        "broker.documents",
         *("broker.settings", "broker.state", "broker.model", "feeds", "xscl"),
         *("broker.shared_match", "broker.text"),
     ),

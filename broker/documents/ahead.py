@@ -42,7 +42,7 @@ _FAILURES = 3
 """Processes that died in a row after which there is none any more."""
 
 _PATIENCE = 5.0
-"""Seconds for which an answer is waited for: where stage 1 takes longer, this process does it, which
+"""Seconds for which an answer is waited for: where stage 1 takes longer, this process does it and
 notices what it is that takes so long."""
 
 _SIZE = 8
@@ -150,10 +150,9 @@ class Ahead:
             assert self.process.stdout is not None
             self._to = _Channel(self.process.stdin, memories[0])
             self._from = _Channel(self.process.stdout, memories[1])
-        if not self._is_ready:
-            if self._answers(wait):
-                self._from.receive()
-                self._is_ready = True
+        if not self._is_ready and self._answers(wait):
+            self._from.receive()
+            self._is_ready = True
         return self._is_ready
 
     def _answers(self, wait: float) -> bool:
