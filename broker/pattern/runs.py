@@ -394,6 +394,7 @@ class RunsRunner:
         instance = Instance(*span, due, parts, run.keys, tuples, single, several)
         chosen = dict(timing.chosen)
         heappush(self._waiting, (due, next(self._number), variant, chosen, instance))
+        self.setting.hold(len(self._waiting))
 
     def _filled(self, instance: Instance) -> dict[Group, Sequence[Instance]]:
         filled: dict[Group, Sequence[Instance]] = {}

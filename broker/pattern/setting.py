@@ -11,6 +11,12 @@ from broker.pattern.plan import Plan, Single
 from broker.pattern.trace import Trace
 from xscl.interruption import PENDING, check
 
+UNCOUNTED = 1 << 62
+"""Choices that may be tried where none are counted."""
+
+HELD = 10
+"""Of the choices that may be tried for a document, this part may wait at once."""
+
 
 class TooMuch(Exception):
     """A pattern has more to try than it may."""
@@ -39,7 +45,8 @@ class Setting:
     """`registered` is the highest time seen when the pattern was, None if there was none; `free`:
     SKIP TILL ANY MATCH. `source` makes the source of an item, and `unit` that of a unit, of which
     all documents begin after a time and are others than those with some keys. `left` is how many
-    choices may still be tried in this batch; `trace` notes what is blocked."""
+    choices may still be tried in this batch, `most` how many may wait at once;
+    `trace` notes what is blocked."""
 
     plan: Plan
     registered: int | None
@@ -47,7 +54,13 @@ class Setting:
     source: Callable[[Single], Source]
     unit: Callable[..., Source]
     left: int = 0
+    most: int = 0
     trace: Trace | None = None
+
+    def hold(self, waiting: int) -> None:
+        """Say how many choices wait for what is still to come. Raises TooMuch."""
+        if waiting > self.most and self.left <= UNCOUNTED >> 1:
+            raise TooMuch
 
     def spend(self) -> None:
         """Count a choice that is tried. Raises TooMuch."""

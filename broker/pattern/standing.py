@@ -15,6 +15,7 @@ from typing import Any
 
 from broker.pattern.instances import Arrived, Instance, Part, Row, due_beyond
 from broker.pattern.plan import Plan, named_in
+from broker.pattern.setting import UNCOUNTED
 from broker.pattern.sources import source_of_plan
 from broker.pattern.trace import Trace
 from broker.pattern.values import Scope
@@ -129,7 +130,7 @@ class Standing:
     ) -> list[_Decided]:
         if self.watermark is None or (watermark is not None and self.watermark < watermark):
             self.watermark = watermark
-        self._setting.left = (1 << 62) if silently else self._budget
+        self._setting.left = UNCOUNTED if silently else self._budget
         found: list[_Decided] = []
         known: set[object] = set() if silently else self._seen.keys()  # type: ignore[assignment]
         for instance in self._source.advance(arrived, self.watermark):

@@ -230,6 +230,7 @@ class UnitRunner:
         else:
             due = min(timing.soonest, _earliest(variant, candidate))
         heappush(self._waiting, (due, next(self._number), candidate))
+        self.setting.hold(len(self._waiting))
 
     # -- single items --------------------------------------------------------------------------
 
@@ -500,6 +501,7 @@ class UnitRunner:
                 else:
                     item = (instance.due, next(self._number), candidate, instance)
                     heappush(self._finished, item)
+                    self.setting.hold(len(self._finished))
         self._open += [each for each in opened if each.variant.groups]
 
     # -- time ----------------------------------------------------------------------------------

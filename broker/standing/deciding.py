@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from broker.join.budget import Budget
+from broker.pattern.setting import HELD
 from broker.pattern.standing import Published
 from broker.query.catalog import Catalog, Subscription
 from broker.results.contents import Contents
@@ -47,13 +48,15 @@ class Deciding:
             yield made
 
     def _begins(self, pattern: Live) -> bool:
-        """Whether a pattern decides: one that is stopped does not even begin."""
-        subscription = pattern.subscription
-        if subscription.number in self._limits.cuts:
+        """Whether a pattern decides: one that is stopped for all who share it does not even
+        begin."""
+        cuts = self._limits.cuts
+        left = [each for number, each in pattern.subscriptions.items() if number not in cuts]
+        if not left:
             return False
         work = self._budget.work
         if work.care is not None:
-            work.enter((subscription.id, subscription.id))
+            work.enter((left[0].id, left[0].id))
         return True
 
     def _of_pattern(
@@ -62,11 +65,14 @@ class Deciding:
         """The matches of one pattern, for the subscriptions whose limits allow so many."""
         limits = self._limits
         here = self._catalog.patterns
-        subscribers = [each for n, each in sorted(pattern.subscriptions.items()) if n in here]
+        every = sorted(pattern.subscriptions.items())
+        subscribers = [each for n, each in every if n in here and n not in limits.cuts]
         if published is None:
             self._budget.alone()
             most = TRIES * self._budget.combinations
-            reason = f"more than {most:,} choices to try at one document"
+            reason = (
+                f"more than {most:,} choices to try at one document, or {most // HELD:,} that wait"
+            )
             return self._stop(subscribers, doc, reason)
         count = len(published)
         left = [each for each in subscribers if limits.admits(each, doc, count, now)]

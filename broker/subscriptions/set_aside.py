@@ -30,9 +30,12 @@ def set_aside(
     nothing more to say. `alone` is called before a pattern is stopped."""
     letters = []
     for (number, doc), why, of in news:
+        canonical = catalog.canonical.get(number)
+        if canonical is None:
+            continue  # all who had it were suspended before this document
         owners = [
             owner
-            for owner in _owners(catalog.canonical[number], of, catalog)
+            for owner in _owners(canonical, of, catalog)
             if limits.receives(owner.number, [doc])
         ]
         for owner in owners:

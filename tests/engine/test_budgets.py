@@ -126,6 +126,33 @@ def test_queries_that_publish_into_each_other(size: int) -> None:
     assert {each.id for each in broker.engine.take_suspensions()} == {"q3"}
 
 
+@pytest.mark.parametrize("size", [1, 20])
+@pytest.mark.parametrize(
+    ("query", "inside", "first"),
+    [
+        # Of eleven documents there are 55 pairs, and 50 may wait.
+        ("S//r->a FOLLOWED BY S//r->b FOLLOWED BY NOT S//never WITHIN 1 day", "", 11),
+        (
+            "SELECT x, y FROM S//r[.//n->x][.//n->y] FOLLOWED BY NOT S//never WITHIN 1 day",
+            "<n/><n/><n/>",
+            1,
+        ),
+    ],
+    ids=["waiting", "nodes"],
+)
+def test_an_event_pattern_is_suspended_as_a_whole_at_an_exact_document(
+    size: int, query: str, inside: str, first: int
+) -> None:
+    broker = Bounded(combinations=5)
+    broker.subscribe(f"{HONEST} many: {query};")
+    documents = [document(n, inside) for n in range(20)]
+    matches = [m for i in range(0, 20, size) for m in broker.process(documents[i : i + size])]
+    assert found_by(matches) == {"honest": 10}
+    registered = broker.engine.registered_one("many")
+    assert registered.status == "suspended"
+    assert registered.gaps[0].first_doc == first
+
+
 # -- and with small ones -----------------------------------------------------------------------
 
 
