@@ -20,12 +20,21 @@ from broker.join.work import Cancelled, Overdue, Work
 from broker.model import UNBOUNDED, Limit, Registered, Status
 from broker.query.prepared import Compiled, compile_query
 from broker.service.channels import check_channel, put_channel
-from broker.service.core.answers import Bounds, ChannelSpec, History, Outcome, Pending, Subscribed
+from broker.service.core.answers import (
+    Bounds,
+    ChannelSpec,
+    Checked,
+    CheckedQuery,
+    History,
+    Outcome,
+    Pending,
+    Subscribed,
+)
 from broker.service.core.core import Core
 from broker.service.core.errors import Busy, Conflict, Invalid, NotFound
 from broker.service.streams import Streams
 from xscl.check.known import Look
-from xscl.errors import Diagnostic
+from xscl.errors import Diagnostic, XsclError
 from xscl.growth import growing
 
 _log = structlog.get_logger(__name__)
@@ -153,6 +162,16 @@ class Subscriptions:
                         undo.callback(mailbox.remove_channel, name)
             yield
             undo.pop_all()
+
+    def check(self, text: str, name: str = "<request>") -> Checked:
+        """What is wrong with a text, and what subscribing it would do."""
+        try:
+            compiled, warnings = _compile(text, name, self._streams.look)
+        except XsclError as error:
+            return Checked((), tuple(error.diagnostics))
+        with self._core.lock:
+            queries = [CheckedQuery(q.id, q.text, self._outcome(q)) for q in compiled]
+        return Checked(tuple(queries), warnings)
 
     def dry_run(
         self, text: str, since: int | None = None, name: str = "<request>", most: int = MOST

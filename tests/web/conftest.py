@@ -32,6 +32,14 @@ def page(browser: Browser, samples: Process) -> Iterator[Page]:
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on(
+        "response",
+        lambda reply: (
+            errors.append(f"{reply.request.method} {reply.url} {reply.request.post_data}")
+            if reply.status >= 400
+            else None
+        ),
+    )
     sign_in(page, samples)
     yield page
     page.close()

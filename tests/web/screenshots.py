@@ -17,7 +17,11 @@ from playwright.sync_api import Browser, Page, expect
 from tests.service.process import Process
 from tests.web.harness import chromium, sampled, sign_in
 
-SCREENS = {"matches": "#/matches"}
+SCREENS = {
+    "matches": "#/matches",
+    "subscriptions": "#/subscriptions",
+    "subscription": "#/subscriptions/discussed",
+}
 WIDTHS = {"wide": (1280, 800), "middle": (820, 1100), "narrow": (390, 844)}
 Theme = Literal["light", "dark"]
 
@@ -54,6 +58,8 @@ def shoot(
     sign_in(page, service)
     for screen, place in SCREENS.items():
         page.evaluate("place => { location.hash = place }", place)
+        if screen == "subscription":
+            expect(page.locator(".graph .sentence")).to_be_visible()
         settled(page)
         look = f"-{theme}-{name}" if "--all" in sys.argv else ""
         page.screenshot(path=folder / f"{screen}{look}.png")

@@ -22,6 +22,7 @@ from broker.model import MICROSECONDS
 from broker.service.api import (
     bulk,
     channels,
+    check,
     documents,
     feeds,
     matches,
@@ -139,6 +140,7 @@ def _application(context: Context) -> FastAPI:
     for router in (
         documents.router,
         subscriptions.router,
+        check.router,
         bulk.router,
         streams.router,
         matches.router,

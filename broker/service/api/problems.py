@@ -73,6 +73,9 @@ class Finding(BaseModel):
     )
     line: int | None = Field(default=None, description="line of the text or of the body, from 1")
     column: int | None = Field(default=None, description="column of the text, from 1")
+    length: int | None = Field(
+        default=None, description="how many characters of the text it is about"
+    )
     hint: str | None = Field(default=None, description="what to do about it")
     severity: Literal["error", "warning"] = Field(default="error", description="how bad it is")
     rendered: str | None = Field(
@@ -112,6 +115,7 @@ def finding(diagnostic: Diagnostic) -> Finding:
         message=diagnostic.message,
         line=diagnostic.span.line,
         column=diagnostic.span.column,
+        length=diagnostic.span.end - diagnostic.span.start,
         hint=diagnostic.hint,
         severity="warning" if diagnostic.severity == "warning" else "error",
         rendered=diagnostic.render(),

@@ -93,6 +93,23 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedQuery:
+    """A query of a text, and what subscribing it would do."""
+
+    id: str
+    text: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result of checking a text: its queries, unless there are errors; and what was found."""
+
+    queries: tuple[CheckedQuery, ...]
+    findings: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """The throttle and the limit of a subscription; None: none of its own."""
 

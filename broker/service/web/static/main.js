@@ -4,7 +4,19 @@ import { onSignedOut, session, signIn, signOut } from "./api.js";
 import { button, h, say } from "./dom.js";
 import { matches } from "./matches.js";
 
-const SCREENS = [{ path: "matches", label: "Matches", icon: "M4 6h16M4 12h16M4 18h10", show: matches }];
+// The icons are paths in a square of 24. Screens that one does not begin with come when they are asked for.
+const SCREENS = [
+  { path: "matches", label: "Matches", icon: "M4 6h16M4 12h16M4 18h10", show: matches },
+  {
+    path: "subscriptions",
+    label: "Subscriptions",
+    icon: "M5 7a2 2 0 1 0 4 0a2 2 0 1 0-4 0M15 17a2 2 0 1 0 4 0a2 2 0 1 0-4 0M9 7h6a4 4 0 0 1 0 8h-6a4 4 0 0 0-3 2",
+    show: async (main, params, go, rest) => {
+      const screens = await import("./subscriptions.js");
+      return rest ? screens.subscription(main, rest, go) : screens.subscriptions(main, params, go);
+    },
+  },
+];
 
 const page = document.getElementById("page");
 let close = () => {};
@@ -44,7 +56,14 @@ function show() {
     const given = Object.entries(params).filter(([, value]) => value);
     location.hash = `/${to}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
   };
-  close = screen.show(main, new URLSearchParams(query), go) || (() => {});
+  const rest = decodeURIComponent(path.split("/").slice(1).join("/"));
+  Promise.resolve(screen.show(main, new URLSearchParams(query), go, rest)).then(
+    (end) => {
+      if (!main.isConnected) end?.();
+      else close = end || (() => {});
+    },
+    (error) => say(error.message, true),
+  );
 }
 
 function navigation(current) {

@@ -8,7 +8,7 @@ const WORDS = new Set(KEYWORDS);
 const UNITS = /^(ms|s|seconds?|min|minutes?|h|hours?|d|days?|weeks?)$/i;
 
 const TOKENS =
-  /(?<comment>--[^\n]*)|(?<string>"[^"\n]*"?|'[^'\n]*'?)|(?<variable>->\s*[\p{L}_][\p{L}\p{N}_]*'*)|(?<number>\d+(?:\.\d+)?)|(?<word>[\p{L}_][\p{L}\p{N}_.-]*'*)|(?<mark>[{}()[\];,]|[<>!]?=|[<>]|\/\/?)|(?<rest>\s+|.)/gsu;
+  /(?<comment>--[^\n]*)|(?<string>"[^"\n]*"?|'[^'\n]*'?)|(?<variable>->\s*[\p{L}_][\p{L}\p{N}_]*'*)|(?<number>\d+(?:\.\d+)?)|(?<word>[\p{L}_](?:[\p{L}\p{N}_.]|-(?!>))*'*)|(?<mark>[{}()[\];,]|[<>!]?=|[<>]|\/\/?)|(?<rest>\s+|.)/gsu;
 
 /** The tokens of a text: [kind, text]. */
 export function* tokens(text) {
@@ -18,7 +18,7 @@ export function* tokens(text) {
     if (kind === "word") {
       const asName = before === "/" || before === "//" || before === "@";
       if (!asName && WORDS.has(part.toUpperCase())) kind = "keyword";
-      else if (!asName && UNITS.test(part)) kind = "number";
+      else if (/^\d/.test(before) && UNITS.test(part)) kind = "number";
     }
     if (part.trim()) before = part;
     yield [kind, part];

@@ -1,0 +1,58 @@
+"""The route that checks a text of XSCL while it is written."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from broker.service.api.common import ApiContext, problems
+from broker.service.api.problems import Finding, finding
+from broker.service.api.replies import Reply
+from broker.service.api.schemas import TEXT_LENGTH, Text
+
+router = APIRouter(prefix="/v1", tags=["subscriptions"])
+
+
+class CheckBody(BaseModel):
+    """A text to check."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Text = Field(max_length=TEXT_LENGTH, description="in XSCL", examples=["one: S//item"])
+
+
+class CheckedQueryReply(Reply):
+    """A query of the text."""
+
+    id: str = Field(examples=["one"])
+    text: str = Field(description="in its canonical form")
+    outcome: Literal["new", "replaced", "unchanged"] = Field(
+        description="what subscribing would do; replaced: there is one of that id with another text"
+    )
+
+
+class CheckReply(BaseModel):
+    """What a check of a text finds."""
+
+    queries: list[CheckedQueryReply] = Field(description="none if there is an error")
+    findings: list[Finding] = Field(description="errors, or warnings, in the order of the text")
+
+
+@router.post(
+    "/check",
+    operation_id="checkText",
+    summary="Check a text",
+    responses=problems("too-large", "unsupported-media-type"),
+    response_description="What was found; an error of the language is no problem of the request.",
+)
+async def check(api: ApiContext, body: CheckBody) -> CheckReply:
+    """Check queries without registering them: errors and warnings with their places and hints, and
+    what subscribing would do."""
+    checked = await api.change(partial(api.service.subscriptions.check, body.text))
+    return CheckReply(
+        queries=[CheckedQueryReply.model_validate(each) for each in checked.queries],
+        findings=[finding(each) for each in checked.findings],
+    )

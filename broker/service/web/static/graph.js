@@ -1,0 +1,78 @@
+// A query as a picture: a box for each block with the documents that passed it, an edge for each join
+// with the pairs that agree, come in order and lie within the window. Red where nothing passes.
+
+import { h, s } from "./dom.js";
+import { number, plural, short } from "./format.js";
+import { when } from "./match_card.js";
+
+/** The picture of an entry of /v1/why, with the sentence that says the most important thing. */
+export function graph(told) {
+  if (told.kind === "pattern") return pattern(told);
+  return h(
+    "div",
+    { class: "graph" },
+    h("p", { class: "sentence" }, told.sentence),
+    h("ol", { class: "chain" }, told.blocks.map((block) => [edge(told.joins.filter((join) => Math.max(join.left, join.right) === block.number), told.blocks), box(block)])),
+    whole(told),
+    h("p", { class: "quiet" }, told.documents < told.stored ? `Of the newest ${number(told.documents)} of ${plural(told.stored, "stored document")}.` : `Of ${plural(told.stored, "stored document")}.`),
+  );
+}
+
+function box(block) {
+  const empty = block.passed === 0;
+  return h(
+    "li",
+    { class: empty ? "box none" : "box" },
+    h("p", { class: "count" }, bar(block.passed, block.documents), h("b", {}, number(block.passed)), ` of ${number(block.documents)} documents pass`),
+    h("code", {}, short(block.block, 400)),
+    block.hint ? h("p", { class: "warn" }, block.hint) : null,
+    block.fell.filter((fell) => fell.documents).slice(0, 6).map((fell) => h("p", { class: "fell" }, h("b", {}, number(fell.documents)), " fail at ", h("code", {}, short(fell.condition, 160)), fell.hint ? h("span", { class: "warn" }, ` ${fell.hint}`) : null)),
+  );
+}
+
+// How much of the whole, as a thin bar.
+function bar(part, all) {
+  const share = all ? Math.max(part ? 0.03 : 0, part / all) : 0;
+  return s("svg", { class: "bar", viewBox: "0 0 60 8", "aria-hidden": "true" }, s("rect", { class: "all", width: 60, height: 8, rx: 4 }), s("rect", { class: "part", width: 60 * share, height: 8, rx: 4 }));
+}
+
+function edge(joins, blocks) {
+  return joins.map((join) => {
+    const steps = [
+      ["agree", join.agree],
+      ...(join.operator === "FOLLOWED BY" ? [["in order", join.ordered]] : []),
+      [join.window ? `within ${join.window}` : "no window", join.within],
+      ...(join.predicates.length ? [["pass the rest", join.passed]] : []),
+    ];
+    const empty = join.passed === 0;
+    return h(
+      "li",
+      { class: empty ? "edge none" : "edge" },
+      h("p", {}, h("b", {}, join.operator), blocks.length > 2 ? h("span", { class: "quiet" }, ` blocks ${join.left + 1} and ${join.right + 1}`) : null, join.equalities.map((each) => h("code", {}, each.text))),
+      h("p", { class: "steps" }, steps.map(([label, count]) => h("span", { class: count ? null : "zero" }, h("b", {}, `${number(count)}${join.exact ? "" : "+"}`), ` ${label}`))),
+      join.predicates.length ? h("p", { class: "quiet" }, join.predicates.map((each) => h("code", {}, short(each, 200)))) : null,
+      join.hint ? h("p", { class: "warn" }, join.hint) : null,
+      empty && join.near.length ? h("p", { class: "quiet" }, "Came near: ", short(join.near[0].values.join(", "), 160), ` (${join.near[0].detail})`) : null,
+    );
+  });
+}
+
+function whole({ whole: all, blocks, status }) {
+  if (blocks.length < 2) return null;
+  return h("p", { class: all.matched ? "whole" : "whole none" }, h("b", {}, `${number(all.matched)}${all.exact ? "" : "+"}`), all.matched === 1 ? " combination matches" : " combinations match", status && all.counted !== null ? `, ${number(all.counted)} since it was added` : "");
+}
+
+function pattern(told) {
+  return h(
+    "div",
+    { class: "graph" },
+    h("p", { class: "sentence" }, told.found === null ? "Too much would have to be tried to count its matches." : `${plural(told.found, "match", "matches")} among the stored documents. ${capital(told.answers)}.`),
+    h("ol", { class: "chain" }, told.blocks.map((block) => h("li", { class: block.documents ? "box" : "box none" }, h("p", { class: "count" }, h("b", {}, number(block.documents)), " documents taken"), h("code", {}, short(block.block, 400))))),
+    told.waiting_count ? h("div", { class: "waits" }, h("p", {}, h("b", {}, number(told.waiting_count)), " wait to be decided"), h("ul", {}, told.waiting.slice(0, 5).map((each) => h("li", {}, short(each.documents.map((document) => document.id).join(", "), 120), each.decides ? [" · ", when(each.decides)] : " · for ever")))) : null,
+    told.blocked_count ? h("div", { class: "waits none" }, h("p", {}, h("b", {}, number(told.blocked_count)), " were blocked"), h("ul", {}, told.blocked.slice(0, 5).map((each) => h("li", {}, short(each.documents.map((document) => document.id).join(", "), 100), " by ", h("code", {}, short(each.absent, 100)))))) : null,
+  );
+}
+
+function capital(text) {
+  return text ? text[0].toUpperCase() + text.slice(1).replace(/\.$/, "") : "";
+}
