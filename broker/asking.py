@@ -40,11 +40,13 @@ class NotAsked(ValueError):
 @dataclass(frozen=True, slots=True)
 class Asking:
     """Asks an engine. What needs the engine itself is done under `lock`; documents are read from a
-    snapshot, and `rest` is called after each few hundred."""
+    snapshot, and `rest` is called after each few hundred. A document is only there if `may_read`
+    returns True for one of its streams."""
 
     engine: Engine
     lock: AbstractContextManager[object] = field(default_factory=nullcontext)
     rest: Callable[[], object] = lambda: None
+    may_read: Callable[[str], bool] = lambda _: True
 
     def of_subscription(self, id: str, budget: Budget | None = None) -> list[Told]:
         """What became of the stored documents of a subscription. KeyError if there is none of this
@@ -86,7 +88,7 @@ class Asking:
             return given(asked, documents, (budget or Budget()).pairs)
 
     def _named(self, past: History, asked: Asked, id: str) -> StoredDocument:
-        found = past.named(id)
+        found = [each for each in past.named(id) if any(map(self.may_read, each.streams))]
         if not found:
             raise NotStored(f"no stored document is called {id}")
         # Of several sources, the one whose streams the query reads.

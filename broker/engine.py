@@ -268,6 +268,11 @@ class Engine:
         """The subscriptions of these ids."""
         return self.listing.of(ids)
 
+    def committed_of(self, ids: Sequence[str]) -> list[Registered]:
+        """The same as last committed. May be called from any thread."""
+        with self.store.snapshot() as statements:
+            return Listing(statements).of(ids)
+
     def registered_one(self, id: str) -> Registered:
         """The subscription of an id. KeyError if there is none."""
         self.registry.known_or_fail(id)

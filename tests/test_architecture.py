@@ -126,8 +126,17 @@ MAY_IMPORT = {
         *("broker.service.core", "broker.spark", "broker.delivery", "broker.documents"),
         *("broker.state", "broker.shared_match", "broker.runs", "broker.join", "feeds"),
     ),
+    "broker.service.access": (
+        *("broker.service.core", "broker.state", "broker.text", "broker.model", "xscl"),
+    ),
     "broker.service": (
-        *("broker.service.pipeline", "broker.service.core", "broker.sources", "broker.delivery"),
+        *(
+            "broker.service.access",
+            "broker.service.pipeline",
+            "broker.service.core",
+            "broker.sources",
+            "broker.delivery",
+        ),
         *("broker.figures", "broker.backfill", "broker.engine", "broker.query", "broker.advice"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.asking", "broker.why", "broker.statistics", "broker.documents"),
@@ -137,6 +146,7 @@ MAY_IMPORT = {
     "broker.service.api": (
         *(
             "broker.service.web",
+            "broker.service.access",
             "broker.service",
             "broker.service.core",
             "broker.sources",

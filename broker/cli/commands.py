@@ -35,6 +35,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "List suspensions, disabled channels and other events for owners",
         ),
         "config": ("config", "Check and show the settings of the service"),
+        "tokens": (
+            "remote.tokens",
+            "Make and manage tokens that may do less than the service's own",
+        ),
         "backup": ("remote.state", "Copy the state of the running service into DIRECTORY"),
         "restore": ("remote.state", "Make a state directory from the backup in DIRECTORY"),
     },

@@ -222,14 +222,16 @@ class Log:
             return places.load(db, places.of_subscriptions(db, numbers, after, limit))
 
     def latest(
-        self, subscription: str | None, limit: int, upto: int = places.LAST
+        self, subscription: str | Sequence[str] | None, limit: int, upto: int = places.LAST
     ) -> list[Delivered]:
-        """The newest matches of a subscription, or (None) of all, with n <= upto; newest first."""
+        """The newest matches of a subscription, of several, or (None) of all, with n <= upto;
+        newest first."""
         with self.db.snapshot() as db:
             if subscription is None:
                 found = places.of_all(db, 0, limit, upto, newest=True)
             else:
-                numbers = subscription_numbers(db, [subscription])
+                names = [subscription] if isinstance(subscription, str) else subscription
+                numbers = subscription_numbers(db, names)
                 found = places.of_subscriptions(db, numbers, 0, limit, upto, newest=True)
             return places.load(db, found)
 

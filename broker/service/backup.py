@@ -1,8 +1,8 @@
 """Backups of a running state, one at a time, and restoring a state from a backup.
 
-A backup is a directory with the three files, what is proven of them, the token, and a manifest with
-their checksums, which is written last. A backup without a manifest is incomplete, and one whose
-files differ from it is damaged. Both are refused.
+A backup is a directory with the three files, what is proven of them, the tokens, and a manifest
+with their checksums, which is written last. A backup without a manifest is incomplete, and one
+whose files differ from it is damaged. Both are refused.
 
 What is proven is copied first, so that the copies of the files hold at least that. Then the engine
 is copied, and the spool is not trimmed meanwhile, so the copy of the spool has all
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.delivery import Mailbox
+from broker.service.access.access import Access
 from broker.service.core.agreement import PROOF
 from broker.service.core.answers import BackedUp
 from broker.service.core.core import RESTORING, Core
@@ -34,6 +35,8 @@ from broker.service.core.errors import Conflict, DiskFull, Invalid
 from broker.state.disk import free, sync, write_private
 
 MANIFEST = "backup.json"
+OTHERS = frozenset({PROOF, "token", "access.sqlite"})
+"""Files that a backup has besides, unless it is from before there were any."""
 FILES = ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")
 TOKEN = "token"
 _FORM = 1
@@ -44,7 +47,7 @@ _ONE_AT_A_TIME = threading.Lock()
 """Held from the check that a directory is empty until the backup in it is complete."""
 
 
-def back_up(core: Core, directory: Path) -> BackedUp:
+def back_up(core: Core, access: Access, directory: Path) -> BackedUp:
     """Copy the state into a directory that is new or empty, which only its owner may read.
 
     Raises Conflict for another directory, DiskFull, and the errors of the files. Documents that are
@@ -55,14 +58,14 @@ def back_up(core: Core, directory: Path) -> BackedUp:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if any(directory.iterdir()):
                 raise Conflict(f"{directory}: not empty; a backup needs a directory of its own")
-            return _copy(core, directory)
+            return _copy(core, access, directory)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise DiskFull(f"{directory}: no room for a backup") from None
         raise Conflict(f"{directory}: {error.strerror or error}") from None
 
 
-def _copy(core: Core, directory: Path) -> BackedUp:
+def _copy(core: Core, access: Access, directory: Path) -> BackedUp:
     needed = sum((core.state / name).stat().st_size for name in FILES)
     if free(directory) < needed:
         raise DiskFull(f"{directory}: {needed >> 20:,} MiB are needed for a backup")
@@ -74,6 +77,8 @@ def _copy(core: Core, directory: Path) -> BackedUp:
         core.engine.store.backup(directory)
         core.spool.backup(directory / "spool.sqlite")
         core.mailbox.backup(directory / "mailbox.sqlite")
+    # Last: a subscription without an owner would be one of operators, an owner without one is none.
+    access.backup(directory)
     if (core.state / TOKEN).exists():
         shutil.copy(core.state / TOKEN, directory / TOKEN)
         sync(directory / TOKEN)
@@ -171,7 +176,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
         raise Invalid(f"{path}: not the manifest of a backup") from None
     if form != _FORM:
         raise Invalid(f"{path}: form {form}, this program reads {_FORM}")
-    if not set(FILES) <= files.keys() <= {*FILES, PROOF, TOKEN}:
+    if not set(FILES) <= files.keys() <= {*FILES, *OTHERS}:
         raise Invalid(f"{path}: not the files of a state")
     return dict(manifest)
 

@@ -14,9 +14,12 @@ from typing import Literal
 import structlog
 
 from broker.model import UNBOUNDED
+from broker.service.access.access import Access
+from broker.service.access.scopes import SERVICE, Identity
 from broker.service.core.answers import Pending
 from broker.service.core.core import Core
 from broker.service.subscriptions import is_partly_dropped
+from broker.service.tenants import Tenants
 
 _log = structlog.get_logger(__name__)
 
@@ -52,8 +55,10 @@ class Changed:
 class Bulk:
     """Changes many subscriptions of a state."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, access: Access, tenants: Tenants) -> None:
         self._core = core
+        self._access = access
+        self._tenants = tenants
 
     def change(
         self,
@@ -62,22 +67,28 @@ class Bulk:
         *,
         pending: Pending = "deliver",
         dry_run: bool = False,
+        who: Identity = SERVICE,
     ) -> Changed:
-        """Change the selected subscriptions; with `dry_run` only return the result. `pending` is
-        for undelivered matches of dropped ones, as in `Subscriptions.drop`."""
+        """Change the selected subscriptions of `who`; with `dry_run` only return the result.
+        `pending` is for undelivered matches of dropped ones, as in `Subscriptions.drop`."""
         core = self._core
         with core.at_once():
-            ids, left = self._select(selection)
-            known = [id for id in ids if core.engine.registry.known(id) is not None]
+            ids, left = self._select(selection, who)
+            own = [id for id in ids if self._access.owns(who, id)]
+            known = [id for id in own if core.engine.registry.known(id) is not None]
             partly: list[str] = []
-            if change == "unsubscribe":
-                partly = self._partly_dropped(selection, ids, known, left)
+            if change == "unsubscribe" and (who.operates or selection.ids is not None):
+                partly = self._partly_dropped(selection, own, known, left)
             existing = [*known, *partly]
             changed = self._affected(change, existing)
+            if change == "resume":
+                self._tenants.check_streams_of(who, changed)
             if not dry_run:
                 self._apply(change, known, changed, pending)
             first_doc = core.engine.admission.next_doc
         if changed and not dry_run:
+            if change == "unsubscribe":
+                self._tenants.release(changed)
             event = f"subscriptions.{_EVENTS[change]}"
             _log.info(event, count=len(changed), prefix=selection.prefix)
         found = {*existing}
@@ -106,10 +117,14 @@ class Bulk:
                 core.engine.unsubscribe(*known)
                 core.mailbox.drop_all(changed, pending)
 
-    def _select(self, selection: Selection) -> tuple[list[str], int]:
+    def _select(self, selection: Selection, who: Identity) -> tuple[list[str], int]:
         """The ids, and the number of further ones with the prefix."""
         if selection.ids is not None:
             return [*dict.fromkeys(selection.ids)], 0
+        if not who.operates:
+            found = self._access.owned(who.name, selection.prefix, selection.after)
+            found = [id for id in found if self._core.engine.registry.known(id) is not None]
+            return found[: selection.limit], max(0, len(found) - selection.limit)
         return self._core.engine.listing.ids(selection.prefix, selection.after, selection.limit)
 
     def _partly_dropped(

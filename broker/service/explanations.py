@@ -12,8 +12,10 @@ from collections.abc import Sequence
 
 import xscl
 from broker.asking import Asking, NotAsked, NotStored, Told
+from broker.service.access.scopes import SERVICE, Identity
 from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, NotFound
+from broker.service.tenants import Tenants, check_streams
 from broker.why.given import Given
 from broker.why.model import Budget
 from xscl.check.program import ResolvedQuery
@@ -28,42 +30,51 @@ MOST_QUERIES = 20
 class Explanations:
     """Raises NotFound, Conflict, and XsclError for an invalid text."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, tenants: Tenants) -> None:
         self._core = core
+        self._tenants = tenants
         self._one = threading.Lock()
         """One at a time: it is for people, and the pipeline comes first."""
 
-    def of_subscription(self, id: str, budget: Budget) -> list[Told]:
+    def of_subscription(self, id: str, budget: Budget, who: Identity = SERVICE) -> list[Told]:
         """What became of the stored documents of a subscription."""
+        self._tenants.check_streams_of(who, [id])
         with self._one:
             try:
-                return self._asking().of_subscription(id, budget)
+                return self._asking(who).of_subscription(id, budget)
             except KeyError:
                 raise NotFound("subscription", id) from None
             except ValueError as error:
                 raise Conflict(str(error)) from None
 
-    def of_text(self, text: str, budget: Budget) -> list[Told]:
+    def of_text(self, text: str, budget: Budget, who: Identity = SERVICE) -> list[Told]:
         """What would become of them for the queries of a text; nothing is registered."""
-        queries = _checked(text)
+        queries = _checked(text, who)
         with self._one:
-            return self._asking().of_queries(queries, budget)
+            return self._asking(who).of_queries(queries, budget)
 
     def between(
-        self, query: str, text: bool, documents: Sequence[str], budget: Budget
+        self,
+        query: str,
+        text: bool,
+        documents: Sequence[str],
+        budget: Budget,
+        who: Identity = SERVICE,
     ) -> list[Given]:
         """What holds between stored documents for the queries of a text, or for a subscription."""
-        asked: Sequence[ResolvedQuery | str] = _checked(query) if text else [query]
+        asked: Sequence[ResolvedQuery | str] = _checked(query, who) if text else [query]
+        if not text:
+            self._tenants.check_streams_of(who, [query])
         with self._one:
             try:
-                return [self._asking().between(each, documents, budget) for each in asked]
+                return [self._asking(who).between(each, documents, budget) for each in asked]
             except (NotStored, NotAsked) as error:
                 raise Conflict(str(error)) from None
             except KeyError:
                 raise NotFound("subscription", query) from None
 
-    def _asking(self) -> Asking:
-        return Asking(self._core.engine, self._core.lock, _Rest())
+    def _asking(self, who: Identity) -> Asking:
+        return Asking(self._core.engine, self._core.lock, _Rest(), who.may_read)
 
 
 class _Rest:
@@ -77,8 +88,10 @@ class _Rest:
         self._began = time.monotonic()
 
 
-def _checked(text: str) -> Sequence[ResolvedQuery]:
+def _checked(text: str, who: Identity) -> Sequence[ResolvedQuery]:
     queries = xscl.check([xscl.parse(text, "<request>")]).queries
+    for each in queries:
+        check_streams(who, each.query)
     if len(queries) > MOST_QUERIES:
         raise Conflict(f"of {len(queries)} queries at most {MOST_QUERIES} are explained at once")
     return queries

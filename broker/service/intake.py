@@ -16,6 +16,7 @@ from broker.service.core.core import Core
 from broker.service.core.errors import Busy, DiskFull, Draining, Invalid, TooLarge
 from broker.sources.documents import json_object, microseconds
 from broker.state.disk import free
+from broker.state.relations import MatchRelations
 from feeds.rows import DocumentRow
 from feeds.spool import SpoolFull
 from xscl.stage1.document import encode_text
@@ -27,6 +28,9 @@ _FARTHEST = 2**60
 """The largest timestamp, in microseconds; its sum with a window fits into 64 bits."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+_TOKENS = "token:"
+"""The beginning of the sources of tokens with scopes."""
 
 _SHORTEST, _LONGEST = 1.0, 300.0
 """Bounds of Retry-After, in seconds."""
@@ -43,8 +47,9 @@ class Intake:
         self._rate = rate
         self._settings = core.settings.intake
 
-    def publish(self, stream: str, documents: Sequence[Posted]) -> Accepted:
-        """Accept documents of a stream, all or none; they are on disk when it returns.
+    def publish(self, stream: str, documents: Sequence[Posted], owner: str = "") -> Accepted:
+        """Accept documents of a stream, all or none; they are on disk when it returns. `owner` is
+        the token whose they are, and whose sources theirs must be.
 
         Raises Draining, Busy, DiskFull, TooLarge, Invalid; SpoolError if the file fails.
         """
@@ -53,7 +58,7 @@ class Intake:
         published = self.core.engine.catalog.published
         for document in documents:
             if document.source is not None:
-                _check_source(document.source, stream, published)
+                _check_source(document.source, stream, published, owner)
         now = self.core.believed()
         # Default timestamps are a microsecond apart, so that they keep the order of the documents.
         return self.take(
@@ -72,6 +77,11 @@ class Intake:
         except SpoolFull:
             raise DiskFull("the disk is full; nothing was accepted") from None
         return Accepted(len(rows), numbers[0], numbers[-1], tuple(row.id for row in rows))
+
+    def stored_of(self, token: str) -> int:
+        """The bytes of the stored documents that a token has published."""
+        with self.core.engine.store.snapshot() as statements:
+            return MatchRelations(statements).stored_bytes(source_of(token, ""))
 
     def has_room(self) -> bool:
         """Whether documents would be accepted now."""
@@ -95,11 +105,21 @@ class Intake:
             raise DiskFull(f"{available >> 20:,} MiB are free on the disk: too few to accept more")
 
 
-def _check_source(source: str, stream: str, published: Container[str]) -> None:
+def source_of(token: str, source: str) -> str:
+    """The source of a token's documents that it calls `source`: no two tokens have one in common,
+    so none can take the other's ids."""
+    return f"{_TOKENS}{token}:{source}"
+
+
+def _check_source(source: str, stream: str, published: Container[str], owner: str) -> None:
     """Raises Invalid for a source that is another's: a document that is still to come from there
     would be dropped as a duplicate of one with its id, and one that is there be replaced."""
     own = f"post:{stream}"
-    if "://" in source:
+    if owner and source.startswith(source_of(owner, "")):
+        return
+    if source.startswith(_TOKENS):
+        why = f"sources that begin with {_TOKENS} are those of tokens"
+    elif "://" in source:
         why = "sources with :// are feeds"
     elif source.startswith("post:") and source != own:
         why = f"sources that begin with post: are streams, and this one is {own}"

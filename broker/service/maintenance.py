@@ -52,6 +52,10 @@ class Maintenance(Background):
             _Task("compaction", 300.0, self.compact, now + 60),
         ]
 
+    def also(self, name: str, every: float, run: Callable[[], object]) -> None:
+        """Add a task, before the thread is started."""
+        self._tasks.append(_Task(name, every, run, time.monotonic() + every))
+
     @property
     def problems(self) -> dict[str, str]:
         """The tasks that failed the last time, with the reason."""

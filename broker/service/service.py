@@ -26,6 +26,8 @@ from broker.documents.ahead import Ahead, cores
 from broker.engine import Engine
 from broker.figures import Figures as EngineFigures
 from broker.figures import figures as engine_figures
+from broker.service.access.access import Access
+from broker.service.access.quotas import Quotas
 from broker.service.backup import TOKEN, back_up
 from broker.service.bulk import Bulk
 from broker.service.channels import Channels
@@ -49,6 +51,7 @@ from broker.service.pipeline.driver import Driver, Pipeline, Watch
 from broker.service.pipeline.local import LocalPipeline
 from broker.service.streams import Streams
 from broker.service.subscriptions import Subscriptions
+from broker.service.tenants import Tenants
 from broker.settings.schema import Settings
 from broker.state.disk import free, size, write_private
 from broker.state.store import DatabaseError, StateError
@@ -80,6 +83,9 @@ class _Parts:
     channels: Channels
     letters: DeadLetters
     feeds: Feeds
+    access: Access
+    quotas: Quotas
+    tenants: Tenants
 
 
 class Service:
@@ -115,6 +121,9 @@ class Service:
             core = Core(self.settings, self.clock)
             undo.callback(core.close)
             self.token = _token(self.settings, self.state)
+            access = Access(self.state, core.now)
+            undo.callback(access.close)
+            tenants = Tenants(core, access)
             self.watch = Watch(self.settings.pipeline.kind, core, self.metrics)
             intake = Intake(core, self.watch.rate)
             feeds = Feeds(core, intake.has_room)
@@ -127,18 +136,22 @@ class Service:
                 core.mailbox, delivery_settings(self.settings), self.clock, on_event=_log_event
             )
             self._maintenance = Maintenance(core)
+            self._maintenance.also("owners", 300.0, tenants.retain)
             undo.pop_all()
         streams = Streams(core)
         self._parts = _Parts(
             core,
             intake,
-            Subscriptions(core, streams),
+            Subscriptions(core, streams, tenants),
             streams,
-            Bulk(core),
-            Explanations(core),
+            Bulk(core, access, tenants),
+            Explanations(core, tenants),
             Channels(core, self._worker),
             DeadLetters(core, intake),
             feeds,
+            access,
+            Quotas(intake.stored_of),
+            tenants,
         )
         self.started = core.now()
         self._worker.start()
@@ -202,6 +215,7 @@ class Service:
         with self._changing:
             if self._parts is not None and self._halted:
                 self.core.close()
+                self.access.close()
                 self._parts = None
                 _log.info("service.stopped")
             self._phase = "stopped"
@@ -262,6 +276,18 @@ class Service:
         return self._open().feeds
 
     @property
+    def access(self) -> Access:
+        return self._open().access
+
+    @property
+    def quotas(self) -> Quotas:
+        return self._open().quotas
+
+    @property
+    def tenants(self) -> Tenants:
+        return self._open().tenants
+
+    @property
     def engine(self) -> Engine:
         return self.core.engine
 
@@ -279,7 +305,7 @@ class Service:
 
     def backup(self, directory: Path) -> BackedUp:
         """Copy the state into a directory that is new or empty, while the service runs."""
-        backup = back_up(self.core, directory)
+        backup = back_up(self.core, self.access, directory)
         _log.info("service.backed_up", directory=str(directory))
         return backup
 

@@ -19,6 +19,7 @@ from broker.delivery import Mailbox, Throttle
 from broker.join.work import Cancelled, Overdue, Work
 from broker.model import UNBOUNDED, Limit, Registered, Status
 from broker.query.prepared import Compiled, compile_query
+from broker.service.access.scopes import SERVICE, Identity
 from broker.service.channels import check_channel, put_channel
 from broker.service.core.answers import (
     Bounds,
@@ -33,6 +34,7 @@ from broker.service.core.answers import (
 from broker.service.core.core import Core
 from broker.service.core.errors import Busy, Conflict, Invalid, NotFound
 from broker.service.streams import Streams
+from broker.service.tenants import Tenants, check_streams
 from xscl.check.known import Look
 from xscl.errors import Diagnostic, XsclError
 from xscl.growth import growing
@@ -49,9 +51,10 @@ LONGEST_ID = 1_000
 class Subscriptions:
     """The subscriptions of a state. Raises XsclError for an invalid text."""
 
-    def __init__(self, core: Core, streams: Streams) -> None:
+    def __init__(self, core: Core, streams: Streams, tenants: Tenants) -> None:
         self._core = core
         self._streams = streams
+        self._tenants = tenants
 
     def subscribe(
         self,
@@ -62,15 +65,17 @@ class Subscriptions:
         throttle: Throttle | None = None,
         limit: Limit | None = None,
         channels: Sequence[ChannelSpec] = (),
+        who: Identity = SERVICE,
     ) -> list[Subscribed]:
         """Register the queries of a text, all or none; they count from the next document on.
 
         A query that is registered with the same id and text is unchanged; a changed text replaces
         the former and begins anew. With `backfill` (microseconds) new queries begin that long
         before the newest stored document, and their matches there are delivered. Each query gets
-        the throttle, the limit and the channels.
+        the throttle, the limit and the channels. They belong to `who`. Raises Forbidden for a
+        stream that it may not read or publish, and Conflict for what is another's.
         """
-        compiled, warnings = _compile(text, name, self._streams.look)
+        compiled, warnings = _compile(text, name, who, self._streams.look)
         warnings = (*warnings, *self._streams.dear(compiled))
         for spec in channels:
             check_channel(self._core, spec)
@@ -87,8 +92,14 @@ class Subscriptions:
             own = throttle or throttles[query.id]
             if own is not None and own.variable is not None:
                 _check_variable(query, own.variable)
+        for spec in channels:
+            for id in ids:
+                self._tenants.check_channel(who, name_of(spec, id))
         before = self._bounds(throttles)
-        with self._prepared(throttles, throttle, channels):
+        with (
+            self._tenants.registering(who, ids),
+            self._prepared(throttles, throttle, channels),
+        ):
             outcomes, history = self._register(compiled, backfill, limit)
         with self._core.at_once():
             registered = {entry.id: entry for entry in self._core.engine.registered_of(ids)}
@@ -157,16 +168,16 @@ class Subscriptions:
                     except ValueError as error:
                         raise Invalid(str(error), "throttle") from None
                 for spec in specs:
-                    name = spec.name or f"{id}.{spec.kind}"
+                    name = name_of(spec, id)
                     if put_channel(mailbox, name, spec, id) is None:
                         undo.callback(mailbox.remove_channel, name)
             yield
             undo.pop_all()
 
-    def check(self, text: str, name: str = "<request>") -> Checked:
+    def check(self, text: str, name: str = "<request>", who: Identity = SERVICE) -> Checked:
         """What is wrong with a text, and what subscribing it would do."""
         try:
-            compiled, warnings = _compile(text, name, self._streams.look)
+            compiled, warnings = _compile(text, name, who, self._streams.look)
         except XsclError as error:
             return Checked((), tuple(error.diagnostics))
         with self._core.lock:
@@ -174,11 +185,16 @@ class Subscriptions:
         return Checked(tuple(queries), warnings)
 
     def dry_run(
-        self, text: str, since: int | None = None, name: str = "<request>", most: int = MOST
+        self,
+        text: str,
+        since: int | None = None,
+        name: str = "<request>",
+        most: int = MOST,
+        who: Identity = SERVICE,
     ) -> History:
         """The matches of a text among the stored documents of the last `since` microseconds, or
         all; nothing is registered. A query ends after `most` matches."""
-        compiled, _ = _compile(text, name)
+        compiled, _ = _compile(text, name, who)
         core = self._core
         with core.at_once():
             newest = core.engine.newest()
@@ -205,6 +221,7 @@ class Subscriptions:
                 if not is_partly_dropped(core.mailbox, id):
                     raise NotFound("subscription", id) from None
             core.mailbox.drop(id, pending)
+        self._tenants.release([id])
         _log.info("subscription.dropped", id=id, pending=pending)
 
     def pause(self, id: str) -> Registered:
@@ -212,8 +229,10 @@ class Subscriptions:
         self._change("pause", id)
         return self.get(id)
 
-    def resume(self, id: str) -> Registered:
-        """Resume a subscription that is paused or suspended, from the next document on."""
+    def resume(self, id: str, who: Identity = SERVICE) -> Registered:
+        """Resume a subscription that is paused or suspended, from the next document on. Raises
+        Forbidden if it reads what `who` may not read now."""
+        self._tenants.check_streams_of(who, [id])
         self._change("resume", id)
         return self.get(id)
 
@@ -259,6 +278,11 @@ def _not_too_long() -> Iterator[None]:
         raise Conflict(f"among the stored documents the query is too much: {why}") from None
 
 
+def name_of(spec: ChannelSpec, id: str) -> str:
+    """The name of a channel that is made for a subscription."""
+    return spec.name or f"{id}.{spec.kind}"
+
+
 def is_partly_dropped(mailbox: Mailbox, id: str) -> bool:
     """Whether an id that the engine does not have was not yet dropped in the mailbox."""
     return (
@@ -269,11 +293,13 @@ def is_partly_dropped(mailbox: Mailbox, id: str) -> bool:
 
 
 def _compile(
-    text: str, name: str, look: Look = lambda _: None
+    text: str, name: str, who: Identity, look: Look = lambda _: None
 ) -> tuple[list[Compiled], tuple[Diagnostic, ...]]:
     program = xscl.check([xscl.parse(text, name)])
     if not program.queries:
         raise Invalid("the text holds no query", "text")
+    for resolved in program.queries:
+        check_streams(who, resolved.query)
     with growing(len(program.queries)):
         compiled = [compile_query(query) for query in program.queries]
     for query in compiled:

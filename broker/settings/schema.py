@@ -265,6 +265,8 @@ class Retention(Section):
     """how long matches are kept that a channel still has to deliver"""
     dead_letters: Keep = 90 * _DAY
     """how long documents kept aside and deliveries given up are kept"""
+    changes: Keep = 365 * _DAY
+    """how long it is kept who has changed what"""
     max_mailbox: Size | None = None
     """size of the mailbox beyond which its oldest delivered matches go early; no limit unless it is
     set"""

@@ -350,6 +350,14 @@ class MatchRelations:
             for key, source, id, doc, number, end, xml in rows
         }
 
+    def stored_bytes(self, source: str) -> int:
+        """The bytes of the unexpired documents whose source begins so."""
+        return self._sql.count(
+            "SELECT coalesce(sum(octet_length(xml)), 0)::BIGINT FROM documents"
+            " WHERE starts_with(source, ?)",
+            [source],
+        )
+
     def keys(self) -> npt.NDArray[np.uint64]:
         """The keys of all identities."""
         found: npt.NDArray[np.uint64] = (

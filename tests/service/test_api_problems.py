@@ -8,15 +8,19 @@ import json
 import pytest
 
 import xscl
+from broker.service.access.quotas import OverQuota
+from broker.service.access.scopes import Forbidden
 from broker.service.api import problems
-from broker.service.api.guard import feed_key, own_hosts, same
 from broker.service.api.problems import KINDS, PREFIX, ProblemDetails
+from broker.service.api.rules import feed_key, own_hosts, same
 from broker.service.core import errors
 
 EXAMPLES = {
     errors.Busy: errors.Busy("too much waits", 2.1),
     errors.Starting: errors.Starting("the state is opened", 0.2),
     errors.NotFound: errors.NotFound("channel", "desk"),
+    Forbidden: Forbidden("desk", "read:S", "it is not for everybody"),
+    OverQuota: OverQuota("ten documents a second", 3.0),
     errors.Invalid: errors.Invalid("no document", "body", 7),
 }
 

@@ -34,7 +34,7 @@ def test_a_copy_made_while_documents_flow_is_a_state_that_goes_on(tmp_path: Path
         with pytest.raises(Conflict, match="not empty"):
             service.backup(copy)
         token = service.token
-    files = {"broker.duckdb", "mailbox.sqlite", "proof", "spool.sqlite", "token"}
+    files = {"access.sqlite", "broker.duckdb", "mailbox.sqlite", "proof", "spool.sqlite", "token"}
     assert set(done.files) == files
     assert copy.stat().st_mode & 0o077 == 0
     restore(copy, state)
@@ -43,6 +43,7 @@ def test_a_copy_made_while_documents_flow_is_a_state_that_goes_on(tmp_path: Path
         last = restored.figures().spool.last
         assert last >= 30
         applied(restored, last)
+        until(lambda: len(found(restored, "orders")) >= last)  # handed over after the commit
         assert found(restored, "orders") == [[f"o{n}"] for n in range(1, last + 1)]
         assert len(restored.channels.pull("orders.pull", 10_000)) == last
         applied(restored, restored.intake.publish("S", [order(1, id="next")]).last)

@@ -418,7 +418,7 @@ def test_feeds_are_fetched_and_can_be_changed(tmp_path: Path) -> None:
         service.subscriptions.subscribe("items: SELECT t FROM S//item[./title->t];", backfill=HOUR)
         until(lambda: service.figures().spool.last == 1)
         assert [feed.url for feed in service.feeds.all()] == [site.url("/f")]
-        with pytest.raises(Invalid, match=r"private address .*allow_private"):
+        with pytest.raises(Invalid, match=r"private address; .*allow_private"):
             service.feeds.add(site.url("/g"))
         assert service.feeds.add(site.url("/g"), allow_private=True).status == "active"
         until(lambda: service.figures().spool.applied == 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -31,15 +32,18 @@ from broker.service.api import (
     public,
     streams,
     subscriptions,
+    tokens,
     web,
     why,
 )
+from broker.service.api.access import record
 from broker.service.api.common import KEEP_ALIVE, Context
 from broker.service.api.direct import Direct
 from broker.service.api.docs import HEADERS, page
-from broker.service.api.guard import Guard, Rules, own_hosts
+from broker.service.api.guard import Guard
 from broker.service.api.protocol import Connections
 from broker.service.api.replies import MatchReply
+from broker.service.api.rules import Rules, own_hosts
 from broker.service.api.waiting import Waiting
 from broker.service.service import Service
 from broker.service.web.sessions import Sessions, fingerprint
@@ -49,8 +53,9 @@ An XML stream-join message broker: documents come in, subscriptions find those t
 together, matches go out.
 
 Everything below /v1 needs the header `Authorization: Bearer TOKEN`; the token is in the file \
-`token` of the state directory unless it was set. (A browser that is signed in has a cookie in its \
-place, and sends `X-CSRF-Token` with each change.) Errors are problem details (RFC 9457), of the \
+`token` of the state directory unless it was set. It may do everything; operators make others, \
+whose scopes say what they may do. (A browser that is signed in has a cookie in its place, and \
+sends `X-CSRF-Token` with each change.) Errors are problem details (RFC 9457), of the \
 type application/problem+json: `type` is one of a few, `errors` tells each finding with its place. \
 After 429 and 503 the header `Retry-After` says when to try again. Times are ISO 8601 in UTC, \
 durations are written as in XSCL: "90 s", "7 days".\
@@ -69,10 +74,28 @@ _TAGS = [
     ("dead letters", "Documents that could not be processed, with the reason."),
     ("feeds", "Feeds that are fetched, whose items are documents."),
     ("why", "Why queries have matched or not, from the documents that are stored."),
+    ("tokens", "Who may do what, and who has changed what."),
     ("service", "Looking after the service."),
 ]
 
-_bearer = HTTPBearer(auto_error=False, description="The token of the service.")
+_bearer = HTTPBearer(auto_error=False, description="The token of the service, or one with scopes.")
+
+ROUTERS = (
+    documents.router,
+    subscriptions.router,
+    check.router,
+    bulk.router,
+    streams.router,
+    matches.router,
+    channels.channels,
+    channels.deliveries,
+    operations.router,
+    feeds.router,
+    tokens.router,
+    why.router,
+    web.codes,
+)
+"""The routes below /v1."""
 
 
 class Api:
@@ -89,6 +112,7 @@ class Api:
         secret = server.metrics_token
         rules = Rules(
             token=service.token,
+            identify=service.access.identity,
             metrics_token=secret.get_secret_value() if secret else None,
             hosts=own_hosts(server.host, server.public_url),
             max_body=server.max_body,
@@ -104,7 +128,10 @@ class Api:
         context = Context(service, self.waiting, rules, sessions, keep_alive)
         service.metrics.read_from(service.figures, self.waiting.__len__)
         app = Direct(_application(context), context, documents.router.routes)
-        self.app: ASGIApp = Guard(app, rules, service.metrics.observe_request, sessions)
+        service.access.on_end = self.waiting.wake
+        self.app: ASGIApp = Guard(
+            app, rules, service.metrics.observe_request, partial(record, context), sessions
+        )
 
     def drain(self) -> None:
         """End all event streams and long polls, present and later ones. For any thread."""
@@ -137,20 +164,7 @@ def _application(context: Context) -> FastAPI:
     for kind in problems.HANDLED:
         app.add_exception_handler(kind, problems.handle)
     token = [Depends(_bearer)]  # for the description only; the guard checks the token
-    for router in (
-        documents.router,
-        subscriptions.router,
-        check.router,
-        bulk.router,
-        streams.router,
-        matches.router,
-        channels.channels,
-        channels.deliveries,
-        operations.router,
-        feeds.router,
-        why.router,
-        web.codes,
-    ):
+    for router in ROUTERS:
         app.include_router(router, dependencies=token)
     app.include_router(public.router)
     app.include_router(web.router)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from broker.model import UNBOUNDED
+from broker.service.access.scopes import Identity
+from broker.service.api.access import Member, changed, unchanged
 from broker.service.api.common import ApiContext, Context, problems
 from broker.service.api.replies import ChangedReply
 from broker.service.api.schemas import ChangeBody, UnsubscribeBody
@@ -26,13 +28,13 @@ _ANSWER = "What became of them. All of it was done in one transaction."
     responses=_PROBLEMS,
     response_description=_ANSWER,
 )
-async def pause(api: ApiContext, body: ChangeBody) -> ChangedReply:
+async def pause(request: Request, api: ApiContext, who: Member, body: ChangeBody) -> ChangedReply:
     """Let documents pass them by, from one and the same document on, until they are resumed.
 
     Documents wait meanwhile: who changes very many and does not want that sets a `limit` and asks
     again, each time with `last` as `after`, until nothing is `left`.
     """
-    return await _change(api, "pause", body)
+    return await _change(request, api, who, "pause", body)
 
 
 @router.post(
@@ -42,9 +44,9 @@ async def pause(api: ApiContext, body: ChangeBody) -> ChangedReply:
     responses=_PROBLEMS,
     response_description=_ANSWER,
 )
-async def resume(api: ApiContext, body: ChangeBody) -> ChangedReply:
+async def resume(request: Request, api: ApiContext, who: Member, body: ChangeBody) -> ChangedReply:
     """Let them count again from the next document on, after a pause or a suspension."""
-    return await _change(api, "resume", body)
+    return await _change(request, api, who, "resume", body)
 
 
 @router.post(
@@ -54,13 +56,20 @@ async def resume(api: ApiContext, body: ChangeBody) -> ChangedReply:
     responses=_PROBLEMS,
     response_description=_ANSWER,
 )
-async def unsubscribe(api: ApiContext, body: UnsubscribeBody) -> ChangedReply:
+async def unsubscribe(
+    request: Request, api: ApiContext, who: Member, body: UnsubscribeBody
+) -> ChangedReply:
     """End them. No document that is published from now on counts for any of them."""
-    return await _change(api, "unsubscribe", body, body.pending)
+    return await _change(request, api, who, "unsubscribe", body, body.pending)
 
 
 async def _change(
-    api: Context, change: Change, body: ChangeBody, pending: Pending = "deliver"
+    request: Request,
+    api: Context,
+    who: Identity,
+    change: Change,
+    body: ChangeBody,
+    pending: Pending = "deliver",
 ) -> ChangedReply:
     selection = Selection(
         None if body.ids is None else tuple(body.ids),
@@ -69,6 +78,11 @@ async def _change(
         body.limit or UNBOUNDED,
     )
     call = partial(
-        api.service.bulk.change, change, selection, pending=pending, dry_run=body.dry_run
+        api.service.bulk.change, change, selection, pending=pending, dry_run=body.dry_run, who=who
     )
-    return ChangedReply.model_validate(await api.change(call))
+    result = await api.change(call)
+    if body.dry_run:
+        unchanged(request)
+    else:
+        changed(request, *result.changed)
+    return ChangedReply.model_validate(result)

@@ -9,7 +9,9 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from broker.delivery import Channel, Dead
-from broker.service.api.common import ApiContext, channel_spec, problems
+from broker.service.access.scopes import OPERATE, Identity
+from broker.service.api.access import Member, check_subscription, own_channel, own_entries
+from broker.service.api.common import ApiContext, Context, channel_spec, problems
 from broker.service.api.replies import (
     ChangedChannelReply,
     ChannelReply,
@@ -45,9 +47,11 @@ OfChannel = Annotated[str | None, Query(max_length=1_000, description="only thos
     responses=problems(),
     response_description="The channels by name.",
 )
-async def list_channels(api: ApiContext) -> list[dict[str, Any]]:
+async def list_channels(api: ApiContext, who: Member) -> list[dict[str, Any]]:
     """All channels, with how far each has got and what went wrong last."""
     entries = await api.read(api.service.channels.all)
+    owns = api.service.access.owns
+    entries = [channel for channel in entries if owns(who, channel.subscription)]
     backlog = (await api.read(api.service.mailbox.figures)).backlog
     return [
         {**attributes(channel.without_secrets()), "waiting": backlog.get(channel.name, 0)}
@@ -64,12 +68,22 @@ async def list_channels(api: ApiContext) -> list[dict[str, Any]]:
     response_description="The channel, with its secrets.",
 )
 async def put(
-    api: ApiContext, name: Annotated[Name, Path(description="a channel")], body: ChannelBody
+    api: ApiContext,
+    who: Member,
+    name: Annotated[Name, Path(description="a channel")],
+    body: ChannelBody,
 ) -> dict[str, Any]:
     """A new channel begins with what is found from now on; one that is changed goes on where it is.
 
     A webhook without a secret gets one made.
     """
+    if body.kind == "file":
+        who.require(OPERATE, "only operators make channels that write files")
+    if body.subscription is None:
+        who.require(OPERATE, "a channel of all subscriptions is for operators; name one of yours")
+    else:
+        check_subscription(api, who, body.subscription)
+    await api.read(partial(api.service.tenants.check_channel, who, name))
     spec = channel_spec(api.service.settings.state, body, name)
     put = partial(api.service.channels.put, spec, body.subscription, replace=body.replace)
     channel, before = await api.change(put)
@@ -86,11 +100,12 @@ async def put(
 )
 async def one(
     api: ApiContext,
+    who: Member,
     name: Known,
     secrets: Annotated[bool, Query(description="show the secret of a webhook as well")] = False,
 ) -> Channel:
     """One channel: where it delivers, how far it has got, what went wrong last."""
-    channel = await api.read(partial(api.service.channels.get, name))
+    channel = await api.read(partial(own_channel, api, who, name))
     return channel if secrets else channel.without_secrets()
 
 
@@ -102,8 +117,9 @@ async def one(
     responses=problems("not-found"),
     response_description="The channel is gone.",
 )
-async def delete(api: ApiContext, name: Known) -> Response:
+async def delete(api: ApiContext, who: Member, name: Known) -> Response:
     """Remove a channel. What it has not delivered stays in the log and is not delivered by it."""
+    await api.read(partial(own_channel, api, who, name))
     await api.read(partial(api.service.channels.drop, name))
     return Response(status_code=204)
 
@@ -116,8 +132,9 @@ async def delete(api: ApiContext, name: Known) -> Response:
     responses=problems("not-found"),
     response_description="The channel as it is now.",
 )
-async def pause(api: ApiContext, name: Known) -> Channel:
+async def pause(api: ApiContext, who: Member, name: Known) -> Channel:
     """Deliver nothing until it is resumed; nothing is lost meanwhile."""
+    await api.read(partial(own_channel, api, who, name))
     return (await api.read(partial(api.service.channels.pause, name))).without_secrets()
 
 
@@ -129,8 +146,9 @@ async def pause(api: ApiContext, name: Known) -> Channel:
     responses=problems("not-found"),
     response_description="The channel as it is now.",
 )
-async def resume(api: ApiContext, name: Known) -> Channel:
+async def resume(api: ApiContext, who: Member, name: Known) -> Channel:
     """Go on where a paused or disabled channel stopped, at once."""
+    await api.read(partial(own_channel, api, who, name))
     return (await api.read(partial(api.service.channels.resume, name))).without_secrets()
 
 
@@ -142,11 +160,12 @@ async def resume(api: ApiContext, name: Known) -> Channel:
     responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
     response_description="The channel as it is now.",
 )
-async def ack(api: ApiContext, name: Known, body: AckBody) -> Channel:
+async def ack(api: ApiContext, who: Member, name: Known, body: AckBody) -> Channel:
     """Say that all matches up to a number are dealt with; only for pull channels.
 
     The cursor never goes backwards.
     """
+    await api.read(partial(own_channel, api, who, name))
     return (await api.read(partial(api.service.channels.ack, name, body.n))).without_secrets()
 
 
@@ -158,8 +177,9 @@ async def ack(api: ApiContext, name: Known, body: AckBody) -> Channel:
     responses=problems("not-found", "conflict", "too-large", "unsupported-media-type"),
     response_description="The channel as it is now.",
 )
-async def reset(api: ApiContext, name: Known, body: ResetBody) -> Channel:
+async def reset(api: ApiContext, who: Member, name: Known, body: ResetBody) -> Channel:
     """Deliver all that is in the log behind a number, also what was delivered before."""
+    await api.read(partial(own_channel, api, who, name))
     call = partial(api.service.channels.reset, name, body.after)
     return (await api.read(call)).without_secrets()
 
@@ -171,11 +191,12 @@ async def reset(api: ApiContext, name: Known, body: ResetBody) -> Channel:
     responses=problems("not-found", "conflict"),
     response_description="What came of it.",
 )
-async def test(api: ApiContext, name: Known) -> TestReply:
+async def test(api: ApiContext, who: Member, name: Known) -> TestReply:
     """Deliver one message of its own, of the type `test`, and wait for what comes of it.
 
     It is no match, moves nothing, and is not tried again. A pull channel cannot be tried.
     """
+    await api.read(partial(own_channel, api, who, name))
     delivered, detail = await api.try_out(partial(api.service.channels.test, name))
     return TestReply(ok=delivered, detail=detail)
 
@@ -193,12 +214,16 @@ async def test(api: ApiContext, name: Known) -> TestReply:
 )
 async def dead(
     api: ApiContext,
+    who: Member,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="only numbers above it")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
     channel: OfChannel = None,
 ) -> list[Dead]:
     """Matches that a receiver did not take, however often it was tried, with the last reason."""
-    return await api.read(partial(api.service.mailbox.dead, after, limit, channel))
+    read = partial(api.service.mailbox.dead, channel=channel)
+    return await api.read(
+        lambda: own_entries(api, who, read, after, limit, lambda each: each.subscription)
+    )
 
 
 @deliveries.delete(
@@ -210,10 +235,12 @@ async def dead(
 )
 async def forget(
     api: ApiContext,
+    who: Member,
     numbers: Annotated[Numbers | None, Query(description="only these")] = None,
     channel: OfChannel = None,
 ) -> CountReply:
     """Forget deliveries that were given up: some by number, those of a channel, or all."""
+    await _check_channel(api, who, channel)
     call = partial(api.service.mailbox.forget_dead, split_numbers(numbers), channel=channel)
     return CountReply(count=await api.read(call))
 
@@ -226,7 +253,16 @@ async def forget(
     responses=problems("not-found", "too-large", "unsupported-media-type"),
     response_description="They will be tried again.",
 )
-async def resend(api: ApiContext, body: ResendBody) -> CountReply:
+async def resend(api: ApiContext, who: Member, body: ResendBody) -> CountReply:
     """Try deliveries again that were given up: some by number, those of a channel, or all."""
+    await _check_channel(api, who, body.channel)
     count = await api.read(partial(api.service.mailbox.resend, body.numbers, body.channel))
     return CountReply(count=count)
+
+
+async def _check_channel(api: Context, who: Identity, channel: str | None) -> None:
+    """Raises Forbidden or NotFound for deliveries that are not all one's own."""
+    if channel is None:
+        who.require(OPERATE, "the deliveries of all channels are for operators; name one of yours")
+    elif not who.operates:
+        await api.read(partial(own_channel, api, who, channel))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from broker.service.api.access import Member, unchanged
 from broker.service.api.common import ApiContext, problems
 from broker.service.api.problems import Finding, finding
 from broker.service.api.replies import Reply
@@ -48,10 +49,11 @@ class CheckReply(BaseModel):
     responses=problems("too-large", "unsupported-media-type"),
     response_description="What was found; an error of the language is no problem of the request.",
 )
-async def check(api: ApiContext, body: CheckBody) -> CheckReply:
+async def check(request: Request, api: ApiContext, who: Member, body: CheckBody) -> CheckReply:
     """Check queries without registering them: errors and warnings with their places and hints, and
     what subscribing would do."""
-    checked = await api.change(partial(api.service.subscriptions.check, body.text))
+    unchanged(request)
+    checked = await api.change(partial(api.service.subscriptions.check, body.text, who=who))
     return CheckReply(
         queries=[CheckedQueryReply.model_validate(each) for each in checked.queries],
         findings=[finding(each) for each in checked.findings],

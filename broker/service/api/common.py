@@ -17,10 +17,10 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
-from broker.service.api.guard import Rules
 from broker.service.api.known import Known
 from broker.service.api.match_pages import PAGE_BYTES, SharedReads
 from broker.service.api.problems import KINDS, documented
+from broker.service.api.rules import Rules, feed_key
 from broker.service.api.schemas import ChannelBody, OwnChannelBody
 from broker.service.api.waiting import Waiting
 from broker.service.core.answers import ChannelSpec
@@ -82,6 +82,10 @@ class Context:
     shared: SharedReads = field(default_factory=SharedReads)
     publishers: Executor = field(default_factory=lambda: ThreadPoolExecutor(16, "intake"))
 
+    def feed_key(self, subscription: str) -> str:
+        """The key in the address of a subscription's feed."""
+        return feed_key(self.rules.token + self.service.access.salt(subscription), subscription)
+
     async def publish(self, call: Callable[[], Result]) -> Result:
         """Run a call that accepts documents, in a lane with less overhead than the others."""
         return await asyncio.get_running_loop().run_in_executor(self.publishers, call)
@@ -139,7 +143,12 @@ async def _context(request: Request) -> Context:
 ApiContext = Annotated[Context, Depends(_context)]
 """The context as the parameter of a route."""
 
-COMMON = ("malformed", "unauthorized", "misdirected-host", "invalid", "internal", "starting")
+COMMON = (
+    *("malformed", "unauthorized", "forbidden", "misdirected-host"),
+    "invalid",
+    "internal",
+    "starting",
+)
 """Problems that any route below /v1 may return."""
 
 

@@ -11,13 +11,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Request
 from starlette.responses import Response
 
+from broker.service.access.scopes import SERVICE, Identity
+from broker.service.api.access import identity_of
 from broker.service.api.common import ApiContext, Context, problems
 from broker.service.api.known import keys_of
 from broker.service.api.problems import Problem, wrong_type
 from broker.service.api.replies import AcceptedReply
 from broker.service.core.answers import Accepted, Posted
 from broker.service.core.errors import Invalid
-from broker.service.intake import read_lines
+from broker.service.intake import read_lines, source_of
 from broker.sources.documents import microseconds
 from xscl.stage1.document import encode_text
 from xscl.syntax.lexer import NAME
@@ -92,7 +94,7 @@ _BODY: dict[str, Any] = {
     summary="Publish documents",
     status_code=202,
     responses=problems(
-        "too-large", "unsupported-media-type", "backlog-full", "draining", "disk-full"
+        "too-large", "unsupported-media-type", "backlog-full", "over-quota", "draining", "disk-full"
     ),
     response_model=AcceptedReply,
     response_description="The documents are stored durably.",
@@ -133,36 +135,48 @@ async def publish(
     dropped, and `known` counts those. A document that is not well-formed is accepted too, and
     becomes a dead letter with the reason (see /v1/dead-letters).
     """
+    who = identity_of(request)
     if len(stream) > _LONGEST_STREAM or not _STREAM.fullmatch(stream):
         raise Invalid(f"{stream!r} cannot be the name of a stream", "stream")
+    if who is not SERVICE:
+        who.check_publish(stream)
+        await api.publish(partial(api.service.quotas.check, who))
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Problem("unsupported-media-type", "the body must not be compressed")
     type_, charset = _media_type(content_type)
     key = _text("Idempotency-Key", idempotency_key)
     if type_ in _LINES:
         body = await _body(request)
-        call = partial(_publish_lines, api, stream, body, key)
+        call = partial(_publish_lines, api, who, stream, body, key)
     elif type_ in ("application/xml", "text/xml") or type_.endswith("+xml"):
         timestamp = _time(document_timestamp)
         id = _text("Document-Id", document_id)
         revision = _flag(document_revision)
         xml = _recode(await _body(request), charset)
         posted = Posted(xml, id or key, timestamp, revision)
-        call = partial(_publish, api, stream, [posted])
+        call = partial(_publish, api, who, stream, [posted])
     else:
         raise wrong_type("application/xml or application/x-ndjson", request)
     accepted = AcceptedReply.model_validate(await api.publish(call))
     return Response(accepted.model_dump_json(), 202, media_type="application/json")
 
 
-def _publish_lines(api: Context, stream: str, body: bytes, key: str | None) -> Accepted:
-    return _publish(api, stream, read_lines(body, key))
+def _publish_lines(
+    api: Context, who: Identity, stream: str, body: bytes, key: str | None
+) -> Accepted:
+    return _publish(api, who, stream, read_lines(body, key))
 
 
-def _publish(api: Context, stream: str, documents: list[Posted]) -> Accepted:
+def _publish(api: Context, who: Identity, stream: str, documents: list[Posted]) -> Accepted:
+    if who.owner:
+        documents = [
+            replace(each, source=source_of(who.owner, each.source or stream)) for each in documents
+        ]
     keys = keys_of(stream, documents)
     known = api.known.count(api.service.core, keys, documents)
-    accepted = api.service.intake.publish(stream, documents)
+    accepted = api.service.intake.publish(stream, documents, who.owner)
+    if who is not SERVICE:
+        api.service.quotas.used(who, len(documents), sum(len(each.xml) for each in documents))
     api.known.accepted(keys, accepted.first)
     return replace(accepted, known=known)
 

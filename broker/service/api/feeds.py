@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from broker.service.api.access import Operator, changed
 from broker.service.api.common import ApiContext, problems
 from broker.service.api.replies import FeedReply
 from broker.service.api.schemas import FeedBody, FeedEditBody
@@ -36,7 +37,7 @@ router = APIRouter(prefix="/v1")
     responses=problems(),
     response_description="The feeds, by address.",
 )
-async def feeds(api: ApiContext) -> list[WatchedFeed]:
+async def feeds(api: ApiContext, _: Operator) -> list[WatchedFeed]:
     """All feeds that are fetched, with what went wrong last."""
     return await api.change(api.service.feeds.all)
 
@@ -51,11 +52,13 @@ async def feeds(api: ApiContext) -> list[WatchedFeed]:
     responses=problems("conflict", "too-large", "unsupported-media-type"),
     response_description="The feed; it is fetched at once.",
 )
-async def add(api: ApiContext, body: FeedBody) -> WatchedFeed:
+async def add(request: Request, api: ApiContext, _: Operator, body: FeedBody) -> WatchedFeed:
     """Fetch a feed from now on. One that is known already stays as it is."""
-    return await api.change(
+    feed = await api.change(
         partial(api.service.feeds.add, body.url, allow_private=body.allow_private)
     )
+    changed(request, feed.url)
+    return feed
 
 
 @router.patch(
@@ -67,7 +70,7 @@ async def add(api: ApiContext, body: FeedBody) -> WatchedFeed:
     responses=problems("not-found", "too-large", "unsupported-media-type"),
     response_description="The feed as it is now.",
 )
-async def edit(api: ApiContext, url: FeedUrl, body: FeedEditBody) -> WatchedFeed:
+async def edit(api: ApiContext, _: Operator, url: FeedUrl, body: FeedEditBody) -> WatchedFeed:
     """Change its title, folder, interval, or whether it may be on a private address."""
     interval = None
     if body.interval is not None:
@@ -95,7 +98,7 @@ async def edit(api: ApiContext, url: FeedUrl, body: FeedEditBody) -> WatchedFeed
     responses=problems("not-found"),
     response_description="The feed as it is now.",
 )
-async def pause(api: ApiContext, url: FeedUrl) -> WatchedFeed:
+async def pause(api: ApiContext, _: Operator, url: FeedUrl) -> WatchedFeed:
     """Fetch a feed no more until it is resumed."""
     return await api.change(partial(api.service.feeds.pause, url))
 
@@ -109,7 +112,7 @@ async def pause(api: ApiContext, url: FeedUrl) -> WatchedFeed:
     responses=problems("not-found"),
     response_description="The feed as it is now; it is fetched at once.",
 )
-async def resume(api: ApiContext, url: FeedUrl) -> WatchedFeed:
+async def resume(api: ApiContext, _: Operator, url: FeedUrl) -> WatchedFeed:
     """Fetch a feed again that was paused, or that was gone."""
     return await api.change(partial(api.service.feeds.resume, url))
 
@@ -123,7 +126,7 @@ async def resume(api: ApiContext, url: FeedUrl) -> WatchedFeed:
     responses=problems("not-found", "conflict"),
     response_description="The feed; it is fetched at once.",
 )
-async def refresh(api: ApiContext, url: FeedUrl) -> WatchedFeed:
+async def refresh(api: ApiContext, _: Operator, url: FeedUrl) -> WatchedFeed:
     """Fetch a feed now, whenever it would be due."""
     return await api.change(partial(api.service.feeds.refresh, url))
 
@@ -139,6 +142,7 @@ async def refresh(api: ApiContext, url: FeedUrl) -> WatchedFeed:
 )
 async def remove(
     api: ApiContext,
+    _: Operator,
     url: FeedUrl,
 ) -> Response:
     """Fetch a feed no more. Its items stay known: added again it brings only what is new."""

@@ -5,33 +5,39 @@ or a problem.
 
 - If the service listens on loopback only, `Host` must be one of its names. So a web page whose
   domain is made to resolve to this machine (DNS rebinding) has no access.
-- Paths below `/v1` need the token, compared in constant time, or the cookie of a browser that is
-  signed in; `/metrics` has a token of its own if one is set. Atom feeds have a key in the address,
-  since feed readers send no headers.
+- Paths below `/v1` need a token: the service's own, compared in constant time, or one that was
+  made, found by its hash; or the cookie of a browser that is signed in. The request then has an
+  identity (`scope["identity"]`), and routes ask it what it may do. `/metrics` has a token of its
+  own if one is set. Atom feeds have a key in the address, since feed readers send no headers.
+- Changes are recorded in the log of changes before the client has the response.
 - A body is at most `max_body`, and all bodies in memory together a few times that: further
   requests get 429 with Retry-After.
 """
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable
 
 import structlog
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from broker.service.access.scopes import SERVICE, Identity
+from broker.service.api.access import is_change
 from broker.service.api.problems import Problem, response
+from broker.service.api.rules import Rules, same
 from broker.service.web.sessions import LASTS, Session, Sessions, csrf, fingerprint
-from broker.settings.schema import is_loopback
 from broker.text.units import format_size
 
 _log = structlog.get_logger(__name__)
 
-_TOKEN = "the setting server.token, or of the file `token` in the state directory"
+_TOKEN = (
+    "the setting server.token, or of the file `token` in the state directory, or one that an"
+    " operator made with broker tokens add"
+)
+
+_CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 COOKIE_AGE = LASTS
 """Seconds for which a browser keeps its cookie."""
@@ -41,38 +47,6 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _BODIES = 8
 """How many bodies of the largest size may be in memory at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules of the guard. `hosts`: the allowed names in Host headers, None for any."""
-
-    token: str
-    metrics_token: str | None
-    hosts: frozenset[str] | None
-    max_body: int
-
-
-def own_hosts(host: str, public_url: str | None) -> frozenset[str] | None:
-    """The allowed hosts of a service that listens on `host`; None, for any, unless on loopback."""
-    if not is_loopback(host):
-        return None
-    names = {"localhost", "127.0.0.1", "::1", host.lower()}
-    public = urlsplit(public_url).hostname if public_url else None
-    return frozenset(names | {public.lower()} if public else names)
-
-
-def feed_key(token: str, subscription: str) -> str:
-    """The key in the address of a subscription's feed, which gives access to that feed only."""
-    message = b"feed:" + subscription.encode("utf-8", "surrogatepass")
-    return hmac.digest(token.encode(), message, "sha256").hex()[:32]
-
-
-def same(secret: str, expected: str) -> bool:
-    """Whether two secrets are equal, compared in constant time."""
-    return hmac.compare_digest(
-        secret.encode("utf-8", "surrogatepass"), expected.encode("utf-8", "surrogatepass")
-    )
 
 
 def cookie_name(token: str) -> str:
@@ -109,9 +83,11 @@ class Guard:
         app: ASGIApp,
         rules: Rules,
         observe: Callable[[str, str, int], None],
+        record: Callable[[Scope], Awaitable[None]],
         sessions: Sessions,
     ) -> None:
         self.app = app
+        self._record = record
         self.rules = rules
         self.sessions = sessions
         self._observe = observe
@@ -121,7 +97,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        body, reply = _Body(self, receive), _Reply(scope["path"], send)
+        body, reply = _Body(self, receive), _Reply(scope, send, self._record)
         try:
             self._check(scope, Headers(scope=scope))
             await self.app(scope, body.receive, reply.send)
@@ -136,9 +112,8 @@ class Guard:
             self._observe(scope["method"], _route(scope), reply.status)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
-        """Raises Problem if host, token or length are not allowed."""
-        path = scope["path"]
-        hosts = self.rules.hosts
+        """Find out whose request it is. Raises Problem if host, token or length are not allowed."""
+        path, hosts = scope["path"], self.rules.hosts
         if hosts is not None and _name(headers.get("host", "")) not in hosts:
             raise Problem("misdirected-host", "the Host header names another host")
         if path == "/v1" or path.startswith("/v1/"):
@@ -147,26 +122,32 @@ class Guard:
             ):
                 self._check_session(scope)
             else:
-                self._check_token(headers, self.rules.token, _TOKEN)
+                scope["identity"] = self._identity(headers)
         elif path == "/metrics" and self.rules.metrics_token is not None:
-            self._check_token(headers, self.rules.metrics_token, "the setting server.metrics_token")
+            token = _bearer(headers)
+            expected = self.rules.metrics_token
+            if not token or not same(token, expected):
+                raise _unauthorized("the setting server.metrics_token")
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > self.rules.max_body:
             raise self._too_large()
 
     def _check_session(self, scope: Scope) -> None:
+        """A browser is signed in by the service's own token, and may do what that may."""
         changes = scope["method"] not in _SAFE
         _, session = session_of(scope, self.rules, self.sessions, changes=changes)
+        scope["identity"] = SERVICE
         scope["broker.allowed"] = lambda: self.sessions.lasts(session)
 
-    def _check_token(self, headers: Headers, expected: str, where: str) -> None:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if not expected or scheme.lower() != "bearer" or not same(token.strip(), expected):
-            raise Problem(
-                "unauthorized",
-                f"send the header Authorization: Bearer TOKEN, with the token of {where}",
-                headers={"WWW-Authenticate": 'Bearer realm="broker"'},
-            )
+    def _identity(self, headers: Headers) -> Identity:
+        """Whose request it is. Raises Problem."""
+        token = _bearer(headers)
+        if token:
+            if self.rules.token and same(token, self.rules.token):
+                return SERVICE
+            if (known := self.rules.identify(token)) is not None:
+                return known
+        raise _unauthorized(_TOKEN)
 
     def _too_large(self) -> Problem:
         limit = format_size(self.rules.max_body)
@@ -204,23 +185,43 @@ class _Reply:
     """The response to one request, with headers that forbid guessing of content types and, below
     /v1, caching."""
 
-    def __init__(self, path: str, send: Send) -> None:
+    def __init__(
+        self, scope: Scope, send: Send, record: Callable[[Scope], Awaitable[None]]
+    ) -> None:
         self.status = 499  # until there is a response: the client closed the connection
         self.complete = False
+        self._scope = scope
         self._send = send
+        self._record = record if scope["method"] in _CHANGING else None
         self._extra = [(b"x-content-type-options", b"nosniff")]
-        if path.startswith("/v1/"):
+        if scope["path"].startswith("/v1/"):
             self._extra.append((b"cache-control", b"no-store"))
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            if self._record is not None and self.status < 400 and is_change(self._scope):
+                await self._record(self._scope)
             known = {name.lower() for name, _ in message["headers"]}
             extra = (header for header in self._extra if header[0] not in known)
             message["headers"] = [*message["headers"], *extra]
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.complete = True
+
+
+def _bearer(headers: Headers) -> str | None:
+    """The token in the header Authorization."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def _unauthorized(where: str) -> Problem:
+    return Problem(
+        "unauthorized",
+        f"send the header Authorization: Bearer TOKEN, with the token of {where}",
+        headers={"WWW-Authenticate": 'Bearer realm="broker"'},
+    )
 
 
 def _route(scope: Scope) -> str:

@@ -28,10 +28,11 @@ _SEARCHED = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which matches: of a subscription, or (None) of all, that have a text in a title, the name of
-    a feed or a value, and a document of a feed; those above a number, or below `before`."""
+    """Which matches: of a subscription, of several, or (None) of all, that have a text in a title,
+    the name of a feed or a value, and a document of a feed; those above a number, or below
+    `before`."""
 
-    subscription: str | None
+    subscription: str | tuple[str, ...] | None
     after: int = 0
     before: int | None = None
     text: str = ""
@@ -107,7 +108,11 @@ def read(mailbox: Mailbox, wanted: Wanted, limit: int) -> Page:
 
 
 def _next(
-    mailbox: Mailbox, subscription: str | None, cursor: int, count: int, backwards: bool
+    mailbox: Mailbox,
+    subscription: str | tuple[str, ...] | None,
+    cursor: int,
+    count: int,
+    backwards: bool,
 ) -> list[Delivered]:
     if not backwards:
         return mailbox.matches(subscription, cursor, count)

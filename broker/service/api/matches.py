@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -14,11 +15,15 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response, StreamingResponse
 
 from broker.delivery import Channel
+from broker.service.access.scopes import Identity
+from broker.service.api.access import Member, check_subscription, names_of, own_channel
 from broker.service.api.common import NDJSON, ApiContext, Context, problems
 from broker.service.api.guard import still_allowed
 from broker.service.api.match_pages import Page, Wanted, read
+from broker.service.api.problems import Problem
 from broker.service.api.schemas import LARGEST, ResendMatchBody
-from broker.service.core.errors import Conflict
+from broker.service.api.waiting import Watch
+from broker.service.core.errors import Conflict, NotFound
 
 router = APIRouter(prefix="/v1/matches", tags=["matches"])
 
@@ -70,6 +75,7 @@ Feed = Annotated[
 async def matches(
     request: Request,
     api: ApiContext,
+    who: Member,
     subscription: Subscription = None,
     channel: Annotated[
         str | None,
@@ -107,18 +113,20 @@ async def matches(
     if very many have neither the `text` nor the `feed`. A pull channel stores the number itself:
     see POST /v1/channels/{name}/ack. While it is paused its pages are empty.
     """
+    if subscription is not None:
+        check_subscription(api, who, subscription)
     if before is not None:
         wanted = Wanted(subscription, before=before, text=text, feed=feed)
-        return _response(await api.read(partial(read, api.service.mailbox, wanted, limit)))
+        return _response(await api.read(partial(_own_page, api, who, wanted, limit)))
     source, begin = subscription, after
     if channel is not None:
-        pull = await api.read(partial(_pull_channel, api, channel))
+        pull = await api.read(partial(_pull_channel, api, who, channel))
         source, begin = pull.subscription, pull.cursor if after is None else after
     wanted = Wanted(source, begin or 0, text=text, feed=feed)
-    look: Callable[[], Page] = partial(read, api.service.mailbox, wanted, limit)
+    look = partial(_own_page, api, who, wanted, limit)
     if channel is not None:
-        look = partial(_channel_page, api, channel, wanted, limit)
-    with api.waiting.watch(None if source is None else [source]) as watch:
+        look = partial(_channel_page, api, who, channel, wanted, limit)
+    with _watch(api, who, source) as watch:
         deadline = time.monotonic() + wait
         result = await api.read(look)
         if not result.lines and not begin and subscription is not None:
@@ -127,6 +135,8 @@ async def matches(
             remaining = deadline - time.monotonic()
             if remaining <= 0 or not await watch.news(remaining, request):
                 break
+            if not api.service.access.goes_on(who):
+                raise Problem("unauthorized", "the token was revoked or changed meanwhile")
             result = await api.read(look)
     return _response(result)
 
@@ -136,19 +146,41 @@ def _response(page: Page) -> Response:
     return Response(b"".join(page.lines), media_type=NDJSON, headers=headers)
 
 
-def _pull_channel(api: Context, name: str) -> Channel:
-    channel = api.service.channels.get(name)
+def _watch(
+    api: Context, who: Identity, subscription: str | tuple[str, ...] | None
+) -> AbstractContextManager[Watch]:
+    """Watch a subscription, or all that are one's own, also those to come."""
+    if isinstance(subscription, str):
+        return api.waiting.watch([subscription])
+    if who.operates:
+        return api.waiting.watch(None)
+    return api.waiting.watch(None, partial(api.service.access.owns, who))
+
+
+def _pull_channel(api: Context, who: Identity, name: str) -> Channel:
+    channel = own_channel(api, who, name)
     if channel.kind != "pull":
         raise Conflict(f"{name} is a {channel.kind} channel: it delivers by itself")
     return channel
 
 
-def _channel_page(api: Context, name: str, wanted: Wanted, limit: int) -> Page:
+def _channel_page(api: Context, who: Identity, name: str, wanted: Wanted, limit: int) -> Page:
     """A page of a pull channel in its present state: it may have been paused meanwhile."""
-    channel = _pull_channel(api, name)
+    channel = _pull_channel(api, who, name)
     if channel.status != "active":
         return Page([], [], wanted.after)
-    return read(api.service.mailbox, replace(wanted, subscription=channel.subscription), limit)
+    return _own_page(api, who, replace(wanted, subscription=channel.subscription), limit)
+
+
+def _own(api: Context, who: Identity, wanted: Wanted) -> Wanted:
+    """What is wanted, of one's own subscriptions."""
+    if who.operates or isinstance(wanted.subscription, tuple):
+        return wanted
+    return replace(wanted, subscription=names_of(api, who, wanted.subscription))
+
+
+def _own_page(api: Context, who: Identity, wanted: Wanted, limit: int) -> Page:
+    return read(api.service.mailbox, _own(api, who, wanted), limit)
 
 
 # -- event stream --------------------------------------------------------------------------------
@@ -156,6 +188,7 @@ def _channel_page(api: Context, name: str, wanted: Wanted, limit: int) -> Page:
 
 async def _begin(
     api: ApiContext,
+    who: Member,
     subscription: Subscription = None,
     after: Annotated[
         int | None,
@@ -168,6 +201,8 @@ async def _begin(
 ) -> int:
     """The number after which a stream begins; parameters are checked before it is opened."""
     begin = after if last_event_id is None else last_event_id
+    if subscription is not None:
+        check_subscription(api, who, subscription)
     if subscription is not None and not begin:
         last = await api.read(partial(api.service.mailbox.latest, subscription, 1))
         if not last:
@@ -197,6 +232,7 @@ async def _begin(
 async def stream(
     request: Request,
     api: ApiContext,
+    who: Member,
     begin: Annotated[int, Depends(_begin)],
     subscription: Subscription = None,
     text: Text = "",
@@ -220,20 +256,22 @@ async def stream(
     # "X-Accel-Buffering" is for nginx, which would otherwise buffer small events.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     wanted = Wanted(subscription, begin, text=text, feed=feed)
-    events = _events(api, wanted, every, partial(still_allowed, request.scope))
+    events = _events(api, who, wanted, every, partial(still_allowed, request.scope))
     return StreamingResponse(events, media_type=_EVENTS, headers=headers)
 
 
 async def _events(
-    api: Context, wanted: Wanted, every: float, allowed: Callable[[], bool]
+    api: Context, who: Identity, wanted: Wanted, every: float, allowed: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
     """The events of a page are sent together, since sending each costs ten times as much."""
     # An id without data, from which clients continue that lose the connection before a match.
     yield format_sse_event(comment="matches", id=str(wanted.after), retry=_RETRY)
     subscription = wanted.subscription
-    with api.waiting.watch(None if subscription is None else [subscription]) as watch:
-        while not api.waiting.draining and allowed():
-            matches = await api.shared.page(wanted, api.service.mailbox, api.read)
+    goes_on = api.service.access.goes_on
+    with _watch(api, who, subscription) as watch:
+        while not api.waiting.draining and allowed() and goes_on(who):
+            page = _own(api, who, wanted)
+            matches = await api.shared.page(page, api.service.mailbox, api.read)
             if matches.lines:
                 yield matches.events
             if matches.cursor != wanted.after:
@@ -258,9 +296,19 @@ async def _events(
 )
 async def resend(
     api: ApiContext,
+    who: Member,
     match_id: Annotated[str, Path(max_length=200, description="the id of the match")],
     body: ResendMatchBody,
 ) -> Response:
     """Deliver a match that is still in the log to a channel once more."""
-    await api.read(partial(api.service.channels.resend_match, match_id, body.channel))
+    await api.read(partial(_resend, api, who, match_id, body.channel))
     return Response(status_code=204)
+
+
+def _resend(api: Context, who: Identity, match_id: str, channel: str) -> None:
+    if not who.operates:
+        own_channel(api, who, channel)
+        found = api.service.mailbox.find(match_id)
+        if found is None or not api.service.access.owns(who, found.match.query):
+            raise NotFound("match", match_id)
+    api.service.channels.resend_match(match_id, channel)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query
 
 from broker.delivery import Event
 from broker.model import DeadLetter
+from broker.service.api.access import Member, Operator, own_entries
 from broker.service.api.common import ApiContext, page, problems
 from broker.service.api.replies import (
     AcceptedReply,
@@ -43,7 +44,7 @@ _CHUNK = 20
     responses=problems(),
     response_description="The service at a glance.",
 )
-async def status(api: ApiContext) -> StatusReply:
+async def status(api: ApiContext, _: Operator) -> StatusReply:
     """The figures of all parts: intake, pipeline, subscriptions, deliveries, feeds, files."""
     return await api.watch(partial(status_reply, api.service, len(api.waiting)))
 
@@ -59,11 +60,15 @@ async def status(api: ApiContext) -> StatusReply:
 )
 async def events(
     api: ApiContext,
+    who: Member,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="only numbers above it")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
 ) -> list[Event]:
     """Subscriptions that were suspended, channels that were disabled, deliveries given up."""
-    return await api.read(partial(api.service.mailbox.events, after, limit))
+    read = api.service.mailbox.events
+    return await api.read(
+        lambda: own_entries(api, who, read, after, limit, lambda each: each.subscription)
+    )
 
 
 @router.post(
@@ -75,7 +80,7 @@ async def events(
     responses=problems("conflict", "disk-full", "too-large", "unsupported-media-type"),
     response_description="The copy is complete.",
 )
-async def backup(api: ApiContext, body: BackupBody) -> BackedUp:
+async def backup(api: ApiContext, _: Operator, body: BackupBody) -> BackedUp:
     """Copy the whole state into a directory of the service's machine, while it goes on."""
     directory = FilePath(body.directory)
     if not directory.is_absolute():
@@ -97,6 +102,7 @@ async def backup(api: ApiContext, body: BackupBody) -> BackedUp:
 )
 async def letters(
     api: ApiContext,
+    _: Operator,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="only numbers above it")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
 ) -> list[DeadLetter]:
@@ -122,6 +128,7 @@ async def letters(
 )
 async def forget(
     api: ApiContext,
+    _: Operator,
     numbers: Annotated[Numbers | None, Query(description="only these")] = None,
     before: Annotated[
         str | None,
@@ -154,6 +161,7 @@ async def forget(
 )
 async def resubmit(
     api: ApiContext,
+    _: Operator,
     number: Annotated[int, Path(ge=0, le=LARGEST, description="its number", examples=[3])],
 ) -> Accepted:
     """Let a document be processed again, as it was; after the lateness was changed, say."""

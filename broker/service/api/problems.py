@@ -20,6 +20,8 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from broker.service.access.quotas import OverQuota
+from broker.service.access.scopes import Forbidden
 from broker.service.api.schemas import PATTERNS
 from broker.service.core import errors
 from xscl.errors import Diagnostic, XsclError
@@ -32,6 +34,7 @@ PREFIX = "urn:xscl-broker:"
 KINDS: dict[str, tuple[int, str]] = {
     "malformed": (400, "The request cannot be read"),
     "unauthorized": (401, "The token is missing or wrong"),
+    "forbidden": (403, "The token may not do this"),
     "not-found": (404, "There is no such thing"),
     "method-not-allowed": (405, "The method is not possible here"),
     "too-slow": (408, "The request did not come in time"),
@@ -42,6 +45,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "invalid": (422, "The request is not valid"),
     "xscl": (422, "The text is not valid XSCL"),
     "backlog-full": (429, "The service is behind; try again later"),
+    "over-quota": (429, "A quota of the token is used up"),
     "internal": (500, "The service failed"),
     "starting": (503, "The service is starting"),
     "draining": (503, "The service is stopping"),
@@ -56,6 +60,12 @@ _BY_KIND: dict[type[errors.ServiceError], str] = {
     errors.NotFound: "not-found",
     errors.Conflict: "conflict",
 }
+_WAITS: dict[type[errors.ServiceError], str] = {
+    errors.Busy: "backlog-full",
+    errors.Starting: "starting",
+    OverQuota: "over-quota",
+}
+"""Problems that pass with time."""
 _MESSAGES = {
     "missing": "it is missing",
     "extra_forbidden": "there is no such field",
@@ -154,10 +164,15 @@ def of_service(error: errors.ServiceError | XsclError) -> Problem:
             findings = [finding(diagnostic) for diagnostic in error.diagnostics]
             first = error.diagnostics[0]
             return Problem("xscl", f"line {first.span.line}: {first.message}", findings)
-        case errors.Busy() | errors.Starting():
-            code = "backlog-full" if isinstance(error, errors.Busy) else "starting"
+        case errors.Busy() | errors.Starting() | OverQuota():
             wait = str(max(1, math.ceil(error.retry_after)))
-            return Problem(code, str(error), headers={"Retry-After": wait})
+            return Problem(_WAITS[type(error)], str(error), headers={"Retry-After": wait})
+        case Forbidden():
+            lacking = Finding(code="scope", message=str(error), where=error.scope, hint=error.hint)
+            scheme = f'Bearer realm="broker", error="insufficient_scope", scope="{error.scope}"'
+            return Problem(
+                "forbidden", f"{error}; {error.hint}", [lacking], {"WWW-Authenticate": scheme}
+            )
         case errors.Draining():
             return Problem("draining", str(error), headers={"Retry-After": "10"})
         case errors.Invalid():
@@ -292,6 +307,7 @@ def _documented(status: int, codes: Iterable[str]) -> dict[str, Any]:
 _EXAMPLES = {
     "malformed": "not JSON: Expecting value, line 1 column 1",
     "unauthorized": "send the header Authorization: Bearer TOKEN, with the token of …",
+    "forbidden": "the token 'desk' lacks the scope read:S: …; an operator adds it with: …",
     "not-found": "no subscription 'same-page'",
     "too-slow": "the head did not come within 15 s (server.head_timeout)",
     "conflict": "channel 'desk' is of another kind",
@@ -300,6 +316,7 @@ _EXAMPLES = {
     "invalid": "limit: Input should be less than or equal to 1000",
     "xscl": "line 1: expected a name",
     "backlog-full": "100,000 documents are waiting",
+    "over-quota": "the token 'desk' may publish 10 documents a second",
     "starting": "subscriptions are being loaded",
     "draining": "the service is stopping",
     "too-many-connections": "there are 4,000 connections already (server.connections)",

@@ -14,9 +14,9 @@ from starlette.responses import JSONResponse, Response
 from broker.delivery.atom import atom
 from broker.service import health
 from broker.service.api.common import ApiContext, Context
-from broker.service.api.guard import feed_key, same
 from broker.service.api.problems import Problem, documented
 from broker.service.api.replies import HealthReply, ReadyReply
+from broker.service.api.rules import same
 from broker.service.api.subscriptions import atom_url
 from broker.service.core.errors import ServiceError, Starting
 
@@ -80,7 +80,7 @@ async def atom_feed(
     """An Atom feed of the matches of a subscription; its address, with the key, is `atom_url` of
     GET /v1/subscriptions/{id}.
     """
-    if not same(key, feed_key(api.rules.token, subscription)):
+    if not same(key, api.feed_key(subscription)):
         raise Problem("not-found", "there is no such feed, or the key is not its own")
     body, changed = await api.read(
         partial(_feed, api, subscription, atom_url(api, request, subscription))

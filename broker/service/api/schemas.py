@@ -86,6 +86,14 @@ Period = Annotated[
 ]
 """A duration in microseconds, written as a text."""
 
+Overlap = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    Field(le=31 * 86_400_000_000),
+    WithJsonSchema({"type": "string", "examples": ["1 day"]}),
+]
+"""A duration of at most a month."""
+
 Reach = Annotated[
     int,
     BeforeValidator(parse_duration),
@@ -301,3 +309,51 @@ class FeedEditBody(Body):
     allow_private: bool | None = Field(
         default=None, description="whether it may be on this machine or in its network"
     )
+
+
+class QuotaBody(Body):
+    """The most that a token may use; null: no bound."""
+
+    subscriptions: Number | None = Field(default=None, description="subscriptions at a time")
+    documents: float | None = Field(
+        default=None, gt=0, le=1e9, description="documents a second that it publishes"
+    )
+    bytes: Count | None = Field(default=None, description="bytes a second that it publishes")
+    state: Count | None = Field(
+        default=None, description="bytes of its documents that are stored at a time"
+    )
+
+
+Scopes = Annotated[
+    list[Annotated[str, Field(max_length=300)]],
+    Field(
+        min_length=1,
+        max_length=1_000,
+        description="`read:STREAM` and `publish:STREAM`, where the stream may end in `*`; "
+        "`subscribe`: subscriptions of its own; `operate`: everything",
+        examples=[["subscribe", "read:news.*"]],
+    ),
+]
+
+
+class TokenBody(Body):
+    """A token to make."""
+
+    name: Name
+    scopes: Scopes
+    quota: QuotaBody = QuotaBody()
+
+
+class TokenChangeBody(Body):
+    """What is to be changed of a token; what is left out, or null, stays as it is."""
+
+    scopes: Scopes | None = None
+    quota: QuotaBody | None = Field(
+        default=None, description="its fields that are given; null in one of them: no bound"
+    )
+
+
+class RotateBody(Body):
+    """How a token gets another secret."""
+
+    overlap: Overlap = Field(default=0, description="for how long the former one is taken too")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
+from broker.service.api.access import Member
 from broker.service.api.common import ApiContext, problems
 from broker.service.api.replies import Reply, Time
 
@@ -67,9 +68,10 @@ class StreamReply(Reply):
     responses=problems(),
     response_description="The streams that have stored documents, by name.",
 )
-async def streams(api: ApiContext) -> list[Any]:
-    """How many documents of each stream are stored, and since when."""
-    return [*await api.watch(api.service.streams.all)]
+async def streams(api: ApiContext, who: Member) -> list[Any]:
+    """How many documents of each stream are stored, and since when; of those that the token may
+    read."""
+    return [each for each in await api.watch(api.service.streams.all) if who.may_read(each.name)]
 
 
 class PlaceReply(Reply):
@@ -101,6 +103,7 @@ class SuggestionReply(Reply):
 )
 async def suggestions(
     api: ApiContext,
+    who: Member,
     stream: Annotated[
         list[str],
         Query(min_length=1, max_length=8, description="one stream, or several to join with each"),
@@ -109,6 +112,8 @@ async def suggestions(
 ) -> list[SuggestionReply]:
     """Pairs of label paths whose values meet, within one stream or between several, from a sample
     of their documents; each with a query, which was tried on the sample."""
+    for name in stream:
+        who.check_read(name)
     found = await api.change(partial(api.service.streams.suggest, stream, limit))
     return [SuggestionReply.model_validate(each.as_json()) for each in found]
 
@@ -122,9 +127,11 @@ async def suggestions(
 )
 async def stream(
     api: ApiContext,
+    who: Member,
     name: Name,
     values: Annotated[int, Query(ge=0, le=100, description="values of each path")] = 3,
 ) -> StreamReply:
     """The label paths of its documents: how many have each, exactly, and a few values."""
+    who.check_read(name)
     seen = await api.watch(partial(api.service.streams.get, name, values))
     return StreamReply.model_validate(seen.as_json())

@@ -13,8 +13,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from broker.delivery import Throttle
 from broker.model import Limit, Registered, Status
+from broker.service.access.scopes import OPERATE, Identity
+from broker.service.api.access import Member, changed, check_subscription, unchanged
 from broker.service.api.common import NDJSON, ApiContext, Context, channel_spec, problems
-from broker.service.api.guard import feed_key
 from broker.service.api.problems import finding, to_json
 from broker.service.api.replies import (
     CreatedReply,
@@ -51,6 +52,7 @@ Id = Annotated[str, Path(max_length=1_000, description="a subscription", example
 async def subscriptions(
     request: Request,
     api: ApiContext,
+    who: Member,
     status: Annotated[
         Literal["active", "paused", "suspended"] | None, Query(description="only those")
     ] = None,
@@ -70,24 +72,45 @@ async def subscriptions(
     As lines of JSON, all after `after` come in one response, which is sent as they are read.
     """
     if NDJSON in accept:
-        lines = _lines(api, request, status, prefix, after)
+        lines = _lines(api, who, request, status, prefix, after)
         return StreamingResponse(lines, media_type=NDJSON)
 
     def read() -> bytes:
-        entries = api.service.subscriptions.page(status, prefix, after, limit)
+        entries = _entries(api, who, status, prefix, after, limit)
         return b"[" + b",".join(_rendered(api, request, entries)) + b"]"
 
     return Response(await api.read(read), media_type=JSONResponse.media_type)
 
 
+def _entries(
+    api: Context, who: Identity, status: Status | None, prefix: str, after: str, limit: int
+) -> list[Registered]:
+    """A page of the subscriptions that are one's own."""
+    if who.operates:
+        return api.service.subscriptions.page(status, prefix, after, limit)
+    found: list[Registered] = []
+    ids = api.service.access.owned(who.name, prefix, after)
+    for begin in range(0, len(ids), _CHUNK):
+        part = api.service.engine.committed_of(ids[begin : begin + _CHUNK])
+        found += [each for each in part if status in (None, each.status)]
+        if len(found) >= limit:
+            break
+    return sorted(found, key=lambda each: each.id)[:limit]
+
+
 async def _lines(
-    api: Context, request: Request, status: Status | None, prefix: str, after: str
+    api: Context,
+    who: Identity,
+    request: Request,
+    status: Status | None,
+    prefix: str,
+    after: str,
 ) -> AsyncIterator[bytes]:
     """Pages of lines, each read on its own, so that slow clients keep no transaction open. While
     one is sent, the next is read."""
 
     def read(after: str) -> tuple[str | None, bytes]:
-        entries = api.service.subscriptions.page(status, prefix, after, _CHUNK)
+        entries = _entries(api, who, status, prefix, after, _CHUNK)
         last = entries[-1].id if len(entries) == _CHUNK else None
         return last, b"".join([line + b"\n" for line in _rendered(api, request, entries)])
 
@@ -120,7 +143,7 @@ async def _lines(
     response_description="The subscriptions, in the order of the text.",
     response_model=list[CreatedReply],
 )
-async def subscribe(request: Request, api: ApiContext, body: SubscribeBody) -> Any:
+async def subscribe(request: Request, api: ApiContext, who: Member, body: SubscribeBody) -> Any:
     """Register the queries of a text, all or none; each counts from the next document on.
 
     A query with a known id and the same text stays as it is; with another text it replaces the old
@@ -129,9 +152,10 @@ async def subscribe(request: Request, api: ApiContext, body: SubscribeBody) -> A
     """
     if body.dry_run:
         since = None if body.backfill is None or body.backfill >= FOREVER else body.backfill
-        call = partial(api.service.subscriptions.dry_run, body.text, since, name=body.name)
+        unchanged(request)
+        call = partial(api.service.subscriptions.dry_run, body.text, since, name=body.name, who=who)
         return await api.change(lambda: _dry(call()))
-    return await api.change(partial(_subscribe, api, request, body))
+    return await api.change(partial(_subscribe, api, who, request, body))
 
 
 @router.get(
@@ -141,9 +165,9 @@ async def subscribe(request: Request, api: ApiContext, body: SubscribeBody) -> A
     responses=problems("not-found"),
     response_description="The subscription.",
 )
-async def subscription(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
+async def subscription(request: Request, api: ApiContext, who: Member, id: Id) -> SubscriptionReply:
     """One subscription: its text, since when it counts, what it has not seen, its Atom feed."""
-    return await api.change(lambda: _reply(api, request, api.service.subscriptions.get(id)))
+    return await api.change(lambda: _reply(api, request, _own(api, who, id)))
 
 
 @router.delete(
@@ -156,6 +180,7 @@ async def subscription(request: Request, api: ApiContext, id: Id) -> Subscriptio
 )
 async def unsubscribe(
     api: ApiContext,
+    who: Member,
     id: Id,
     pending: Annotated[
         Literal["deliver", "drop"],
@@ -163,6 +188,7 @@ async def unsubscribe(
     ] = "deliver",
 ) -> Response:
     """End a subscription. No document that is published from now on counts for it."""
+    check_subscription(api, who, id)
     await api.change(partial(api.service.subscriptions.drop, id, pending))
     return Response(status_code=204)
 
@@ -174,8 +200,9 @@ async def unsubscribe(
     responses=problems("not-found", "conflict"),
     response_description="The subscription as it is now.",
 )
-async def pause(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
+async def pause(request: Request, api: ApiContext, who: Member, id: Id) -> SubscriptionReply:
     """Let documents pass it by, until it is resumed; the gap is kept with it."""
+    check_subscription(api, who, id)
     return await api.change(lambda: _reply(api, request, api.service.subscriptions.pause(id)))
 
 
@@ -186,9 +213,10 @@ async def pause(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
     responses=problems("not-found", "conflict"),
     response_description="The subscription as it is now.",
 )
-async def resume(request: Request, api: ApiContext, id: Id) -> SubscriptionReply:
+async def resume(request: Request, api: ApiContext, who: Member, id: Id) -> SubscriptionReply:
     """Let it count again from the next document on, after a pause or a suspension."""
-    return await api.change(lambda: _reply(api, request, api.service.subscriptions.resume(id)))
+    check_subscription(api, who, id)
+    return await api.change(lambda: _reply(api, request, api.service.subscriptions.resume(id, who)))
 
 
 # -- replies -----------------------------------------------------------------------------------
@@ -197,18 +225,27 @@ async def resume(request: Request, api: ApiContext, id: Id) -> SubscriptionReply
 def atom_url(api: Context, request: Request, subscription: str) -> str:
     """The address of a subscription's feed, under the public address of the service if it has
     one."""
-    return _atom_url(_base(api, request), api.rules.token, subscription)
+    return _atom_url(api, _base(api, request), subscription)
 
 
 def _base(api: Context, request: Request) -> str:
     return (api.service.settings.server.public_url or str(request.base_url)).rstrip("/")
 
 
-def _atom_url(base: str, token: str, subscription: str) -> str:
-    return f"{base}/feeds/{quote(subscription, safe='')}.atom?key={feed_key(token, subscription)}"
+def _atom_url(api: Context, base: str, subscription: str) -> str:
+    return f"{base}/feeds/{quote(subscription, safe='')}.atom?key={api.feed_key(subscription)}"
 
 
-def _subscribe(api: Context, request: Request, body: SubscribeBody) -> list[CreatedReply]:
+def _own(api: Context, who: Identity, id: str) -> Registered:
+    check_subscription(api, who, id)
+    return api.service.subscriptions.get(id)
+
+
+def _subscribe(
+    api: Context, who: Identity, request: Request, body: SubscribeBody
+) -> list[CreatedReply]:
+    if any(channel.kind == "file" for channel in body.channels):
+        who.require(OPERATE, "only operators make channels that write files")
     throttle, limit = body.throttle, body.limit
     results = api.service.subscriptions.subscribe(
         body.text,
@@ -217,7 +254,9 @@ def _subscribe(api: Context, request: Request, body: SubscribeBody) -> list[Crea
         throttle=None if throttle is None else Throttle(throttle.variable, throttle.period),
         limit=None if limit is None else Limit.of(limit.matches, limit.period),
         channels=[channel_spec(api.service.settings.state, c, c.name) for c in body.channels],
+        who=who,
     )
+    changed(request, *[result.registered.id for result in results])
     return [_created(api, request, result) for result in results]
 
 
@@ -250,9 +289,9 @@ def _rendered(api: Context, request: Request, found: Sequence[Registered]) -> li
     if not found:
         return []
     throttles = api.service.mailbox.throttles(found[0].id, found[-1].id)
-    base, token = _base(api, request), api.rules.token
+    base = _base(api, request)
     return [
-        subscription_json(each, throttles.get(each.id), _atom_url(base, token, each.id))
+        subscription_json(each, throttles.get(each.id), _atom_url(api, base, each.id))
         for each in found
     ]
 

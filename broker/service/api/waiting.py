@@ -25,8 +25,9 @@ class Mailbox(Protocol):
 class Watch:
     """A client's subscription to changes, which is notified of all changes after its creation."""
 
-    def __init__(self) -> None:
+    def __init__(self, concerns: Callable[[str], bool] | None = None) -> None:
         self.event = asyncio.Event()
+        self.concerns = concerns
 
     async def news(self, timeout: float | None = None, request: Request | None = None) -> bool:
         """Wait for a change; returns whether there was one.
@@ -67,8 +68,8 @@ class Waiting:
         self._call(self._wake_all)
 
     def wake(self) -> None:
-        """Have all clients look again, as some may not be allowed to any more."""
-        self._wake_all()
+        """Let all clients look again whether they may go on. May be called from any thread."""
+        self._call(self._wake_all)
 
     def stop(self) -> None:
         """Receive no more notifications."""
@@ -81,10 +82,15 @@ class Waiting:
         return self._count
 
     @contextmanager
-    def watch(self, subscriptions: Iterable[str] | None) -> Iterator[Watch]:
-        """Watch some subscriptions, or all for None."""
+    def watch(
+        self,
+        subscriptions: Iterable[str] | None,
+        concerns: Callable[[str], bool] | None = None,
+    ) -> Iterator[Watch]:
+        """Watch some subscriptions, or for None all, or those of all that `concerns` returns True
+        for."""
         keys: list[str | None] = [None] if subscriptions is None else [*subscriptions]
-        watch = Watch()
+        watch = Watch(concerns)
         self._count += 1
         for key in keys:
             self._watches.setdefault(key, set()).add(watch)
@@ -111,7 +117,8 @@ class Waiting:
     def _wake(self, subscriptions: frozenset[str]) -> None:
         for key in (None, *subscriptions):
             for watch in self._watches.get(key, ()):
-                watch.event.set()
+                if watch.concerns is None or any(map(watch.concerns, subscriptions)):
+                    watch.event.set()
 
     def _wake_all(self) -> None:
         for watches in self._watches.values():

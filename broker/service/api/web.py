@@ -14,6 +14,8 @@ from fastapi import APIRouter, Header, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
+from broker.service.access.scopes import SERVICE
+from broker.service.api.access import Operator
 from broker.service.api.common import ApiContext, Context, problems
 from broker.service.api.guard import COOKIE_AGE, cookie_name, session_of
 from broker.service.api.problems import Problem, documented
@@ -62,9 +64,12 @@ class SessionReply(Reply):
     responses=problems(),
     response_description="The code.",
 )
-async def make_code(api: ApiContext) -> CodeReply:
+async def make_code(api: ApiContext, who: Operator) -> CodeReply:
     """Make a code with which a browser signs in, once and within two minutes. It may then do what
     the token of this request may do."""
+    if who is not SERVICE:
+        # The session would outlast the token.
+        raise Problem("forbidden", "only with the service's own token is a browser signed in")
     code, until = api.sessions.new_code(fingerprint(api.rules.token))
     return CodeReply.model_validate(
         {"code": code, "path": f"/#code={code}", "until": round(until * 1_000_000)}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 
+from broker.service.api.access import Member, check_subscription, unchanged
 from broker.service.api.common import ApiContext, problems
 from broker.service.api.replies_why import (
     Explained,
@@ -36,7 +37,7 @@ _MOST = Budget().documents
     response_description="The query, and behind it those in its FROM.",
 )
 async def why(
-    api: ApiContext, id: Id, documents_at_most: Most = _MOST
+    api: ApiContext, who: Member, id: Id, documents_at_most: Most = _MOST
 ) -> list[PatternReply | ExplanationReply]:
     """How many stored documents passed each block and at which condition the others failed, how
     many pairs agree, what order and windows leave of them, and what came near; of an event pattern
@@ -45,7 +46,8 @@ async def why(
     It is worked out anew from what is stored, beside the pipeline. A conflict if it is an event
     pattern that is not active.
     """
-    ask = partial(api.service.explanations.of_subscription, id, Budget(documents_at_most))
+    check_subscription(api, who, id)
+    ask = partial(api.service.explanations.of_subscription, id, Budget(documents_at_most), who)
     return [reply_of(each) for each in await api.explain(ask)]
 
 
@@ -59,6 +61,7 @@ async def why(
 )
 async def why_documents(
     api: ApiContext,
+    who: Member,
     id: Id,
     document: Annotated[
         list[str], Query(min_length=1, max_length=10, description="ids of stored documents")
@@ -66,7 +69,8 @@ async def why_documents(
 ) -> list[GivenReply]:
     """Step by step what holds and what does not for these documents, with nodes and values. A
     conflict if one of them is not stored, or the query is an event pattern."""
-    ask = partial(api.service.explanations.between, id, False, document, Budget())
+    check_subscription(api, who, id)
+    ask = partial(api.service.explanations.between, id, False, document, Budget(), who)
     return [GivenReply.model_validate(each) for each in await api.explain(ask)]
 
 
@@ -79,12 +83,13 @@ async def why_documents(
     response_description="An entry for each query; with `documents`, what holds between those.",
 )
 async def why_text(
-    api: ApiContext, body: WhyBody
+    request: Request, api: ApiContext, who: Member, body: WhyBody
 ) -> list[PatternReply | ExplanationReply] | list[GivenReply]:
     """The same for the queries of a text, which need not be registered."""
+    unchanged(request)
     explanations, budget = api.service.explanations, Budget(body.documents_at_most)
     if body.documents:
-        ask = partial(explanations.between, body.text, True, body.documents, budget)
+        ask = partial(explanations.between, body.text, True, body.documents, budget, who)
         return [GivenReply.model_validate(each) for each in await api.explain(ask)]
-    found = await api.explain(partial(explanations.of_text, body.text, budget))
+    found = await api.explain(partial(explanations.of_text, body.text, budget, who))
     return [reply_of(each) for each in found]
