@@ -71,22 +71,25 @@ def combinations(
         yield from combinations(unit, setting, variant, chosen, pools, each, at + 1)
 
 
-def alone(
-    unit: Unit, setting: Setting, variant: Variant, group: Group, pool: Pool
-) -> Iterator[tuple[Filling, bool]]:
-    """A group that is the whole pattern: one from each element that may be first, and whether
-    another one contains it."""
-    filler = _Filler(unit, setting, variant, {}, group, pool, Filling({}, None, frozenset()))
-    found: list[set[tuple[int, ...]]] = []
-    for first in range(len(filler.candidates)):
-        run = filler.run(first)
-        if run is None or len(run.elements) < group.least:
-            continue
-        own = {tuple([row.key for row in each.rows]) for each in run.elements}
-        contained = any(own < other for other in found)
-        if not contained:
-            found.append(own)
-        yield filler.filling(run), contained
+def from_first(
+    unit: Unit,
+    setting: Setting,
+    variant: Variant,
+    group: Group,
+    pool: Pool,
+    first: Instance,
+    window: tuple[int, int] | None,
+) -> Filling | None:
+    """A group that is the whole pattern, from its first element on; None if that may not be first,
+    or too little follows. All elements start after one time of `window` and end before the
+    other."""
+    nothing = Filling({}, None, frozenset())
+    filler = _Filler(unit, setting, variant, {}, group, pool, nothing, window)
+    keys = [row.key for row in first.rows]
+    places = (n for n, same in enumerate(filler.candidates) if same[0].rows[0].key == keys[0])
+    place = next(n for n in places if [row.key for row in filler.candidates[n][0].rows] == keys)
+    run = filler.run(place)
+    return None if run is None or len(run.elements) < group.least else filler.filling(run)
 
 
 class _Run(NamedTuple):
@@ -122,8 +125,10 @@ class _Filler:
         group: Group,
         pool: Pool,
         start: Filling,
+        window: tuple[int, int] | None = None,
     ) -> None:
         self.group = group
+        self._window = window
         self._unit = unit
         self._setting = setting
         self._variant = variant
@@ -154,7 +159,7 @@ class _Filler:
 
     def _candidates(self, pool: Pool) -> list[list[Instance]]:
         """The matches of an element, in order; those of the same documents are together."""
-        after, before = None, None
+        after, before = self._window or (None, None)
         extent = self._unit.extent
         if extent is not None and self._chosen:
             after = max([each.last for each in self._chosen.values()]) - extent - 1

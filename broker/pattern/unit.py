@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 
 from broker.pattern.absences import Absences, sides
-from broker.pattern.groups import Filling, alone, combinations, longest, ties
+from broker.pattern.alone import AloneGroups
+from broker.pattern.groups import Filling, combinations, longest, ties
 from broker.pattern.instances import (
     AT_ONCE,
     NEVER,
@@ -99,9 +101,11 @@ class UnitRunner:
         """Instances whose absences are not decided, where groups are free."""
         self._open: list[Candidate] = []
         """Choices to which groups that are free may add elements."""
-        self._alone = [] if setting.free else [v for v in unit.variants if v.alone]
-        self._alone_due = NEVER
-        self._told: set[tuple[int, ...]] = set()
+        self._alone = (
+            []
+            if setting.free
+            else [self._group_alone(variant) for variant in unit.variants if variant.alone]
+        )
         self._prepare()
 
     def _prepare(self) -> None:
@@ -180,11 +184,12 @@ class UnitRunner:
         fresh: dict[Single, list[Instance]] = {}
         for item, source in self._sources.items():
             fresh[item] = [*filter(self._allowed, source.advance(arrived, watermark))]
-        elements: set[int] = set()
-        for runner, pool in self._groups.values():
+        fresh_elements: dict[Group, list[Instance]] = {}
+        for group, (runner, pool) in self._groups.items():
             new = [*filter(self._allowed, runner.advance(arrived, watermark))]
             pool.add(new)
-            elements |= {id(each) for each in new}
+            fresh_elements[group] = new
+        elements = {id(each) for new in fresh_elements.values() for each in new}
         self._absences.advance(arrived, watermark)
         found: list[Instance] = []
         opened: list[Candidate] = []
@@ -197,9 +202,9 @@ class UnitRunner:
             self._pools[item].add(new)
         if self.setting.free and self._groups:
             self._combine(opened, elements, watermark, found)
-        self._alone_due = NEVER
-        for variant in self._alone:
-            found += self._settle_alone(variant, watermark)
+        for alone in self._alone:
+            alone.enter(fresh_elements[alone.group])
+            found += alone.settle(watermark)
         found += self._settle(watermark)
         return found
 
@@ -434,32 +439,19 @@ class UnitRunner:
 
     # -- groups without singles, and groups that are free ----------------------------------------
 
-    def _settle_alone(self, variant: Variant, watermark: int | None) -> list[Instance]:
-        found: list[Instance] = []
-        for told, instance, stands in self._of_group_alone(variant):
-            if watermark is None or instance.due > 2 * watermark:
-                self._alone_due = min(self._alone_due, instance.due)
-                continue
-            self._told.add(told)
-            if stands:
-                found.append(instance)
-        return found
-
-    def _of_group_alone(self, variant: Variant) -> Iterator[tuple[tuple[int, ...], Instance, bool]]:
-        """A group that is the whole pattern, or a branch: one match from each first element, and
-        whether it stands: it passes, and no other one contains it."""
+    def _group_alone(self, variant: Variant) -> AloneGroups:
         (group,) = variant.groups
-        number = self._number_of(variant)
-        candidate = Candidate(variant, {}, frozenset(), None)
-        _, pool = self._groups[group]
-        for filling, contained in alone(self.unit, self.setting, variant, group, pool):
-            timing = Timing(variant, self.unit.within, {}, filling.filled)
+        number, nothing = self._number_of(variant), Candidate(variant, {}, frozenset(), None)
+
+        def made(filling: Filling, timing: Timing) -> Instance | None:
             span = timing.span()
-            told = tuple([id(e) for e in filling.filled[group]])
-            if span is None or told in self._told:
-                continue
-            made = self._instance(candidate, filling.filled, filling.tuples, span, timing.due)
-            yield told, made, not contained and self._passes(number, made)
+            if span is None:
+                return None
+            return self._instance(nothing, filling.filled, filling.tuples, span, timing.due)
+
+        pool = self._groups[group][1]
+        passes = partial(self._passes, number)
+        return AloneGroups(self.unit, self.setting, variant, pool, made, passes)
 
     def _number_of(self, variant: Variant) -> int:
         return next(n for n, each in enumerate(self.unit.variants) if each is variant)
@@ -507,11 +499,11 @@ class UnitRunner:
     # -- time ----------------------------------------------------------------------------------
 
     def due(self) -> int:
-        found = [self._alone_due]
+        found = [alone.due() for alone in self._alone]
         found += [source.due() for source in self._sources.values()]
         found += [runner.due() for runner, _ in self._groups.values()]
         found += [heap[0][0] for heap in (self._waiting, self._finished) if heap]
-        return min(found)
+        return min(found, default=NEVER)
 
     def expire(self, horizon: int) -> None:
         for item, source in self._sources.items():
@@ -526,9 +518,8 @@ class UnitRunner:
             for each in self._open
             if not each.chosen or max([i.end for i in each.chosen.values()]) >= horizon
         ]
-        if self._alone:
-            live = {id(each) for _, pool in self._groups.values() for each in pool}
-            self._told = {told for told in self._told if live.issuperset(told)}
+        for alone in self._alone:
+            alone.expire(horizon)
 
     def waiting(self) -> Iterator[tuple[int, Instance]]:
         for source in self._sources.values():
@@ -538,10 +529,8 @@ class UnitRunner:
         for due, _, candidate, instance in self._finished:
             if self._unblocked(candidate, self._filled(candidate.variant, instance), instance):
                 yield due, instance
-        for variant in self._alone:
-            for _, instance, stands in self._of_group_alone(variant):
-                if stands:
-                    yield instance.due, instance
+        for alone in self._alone:
+            yield from alone.waiting()
 
     def _undecided(self, due: int, candidate: Candidate) -> Iterator[tuple[int, Instance]]:
         number = self._number_of(candidate.variant)
