@@ -167,7 +167,13 @@ MAY_IMPORT = {
         *("broker.cli", "broker.service", "broker.text", "broker.model", "feeds"),
     ),
     "broker.cli.remote": (
-        *("broker.cli", "broker.service.core", "broker.service", "broker.delivery"),
+        *(
+            "broker.cli",
+            "broker.service.access",
+            "broker.service.core",
+            "broker.service",
+            "broker.delivery",
+        ),
         *("broker.text", "broker.model", "broker.advice", "broker.statistics", "broker.state"),
         *("broker.pattern", "broker.query", "broker.broker", "broker.explain", "feeds", "xscl"),
         *("broker.explain_pattern", "broker.why", "broker.suggest", "broker.price"),

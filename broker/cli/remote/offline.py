@@ -45,7 +45,10 @@ def or_offline(
 
 
 def _change(change: Change, participle: str, named: dict[str, Any]) -> None:
+    from broker.service.access.access import Access
     from broker.service.bulk import Bulk, Selection
+    from broker.service.tenants import Tenants
+    from broker.state.store import StateError
 
     ids, prefix = named["ids"], named["prefix"]
     if named["url"]:
@@ -57,7 +60,12 @@ def _change(change: Change, participle: str, named: dict[str, Any]) -> None:
     core = _opened(named["state"] or Path(DEFAULT_STATE))
     unknown: list[str] = []
     try:
-        bulk = Bulk(core)
+        access = Access(core.state, core.now)
+    except StateError as error:
+        core.close()
+        raise Failed(str(error)) from None
+    try:
+        bulk = Bulk(core, access, Tenants(core, access))
         selections = [Selection(ids=tuple(dict.fromkeys(ids)))] if ids else []
         if prefix is not None:
             selections.append(Selection(prefix=prefix))
@@ -67,6 +75,7 @@ def _change(change: Change, participle: str, named: dict[str, Any]) -> None:
             same = f", {done.unchanged:,} as before" if done.unchanged else ""
             console.print(f"{plural(len(done.changed), 'subscription')} {participle}{same}")
     finally:
+        access.close()
         core.close()
     if unknown:
         raise Failed(f"{plural(len(unknown), 'id')} nobody has: {', '.join(unknown[:5])}")
