@@ -235,6 +235,23 @@ def damaged_mailbox(folder: Path) -> str:
     return output
 
 
+def token_with_less(folder: Path) -> str:
+    with serving(folder / "state") as service:
+        made = service.broker("tokens", "add", "desk", "--publish", "S")
+        (folder / "desk.token").write_text(made.stdout)
+        return service.broker("list", "--token-file", folder / "desk.token").stderr
+
+
+def damaged_tokens(folder: Path) -> str:
+    with serving(folder / "state") as service:
+        assert service.signal(signal.SIGTERM) == 0
+    file = folder / "state" / "access.sqlite"
+    file.write_bytes(b"\xff" * 8192)
+    output = run("serve", "--state", folder / "state", "--port", "0").stderr
+    _without(folder / "state", "access.sqlite")
+    return output
+
+
 def _without(state: Path, name: str) -> None:
     """The way out where there is no backup: what is found from then on is found."""
     for path in state.glob(f"{name}*"):
@@ -302,6 +319,8 @@ SITUATIONS: dict[str, Callable[[Path], str]] = {
     "no service answers at": none_answers,
     "does not take the token": wrong_token,
     "is not there: the service has a token of its settings": token_of_the_settings,
+    "lacks the scope": token_with_less,
+    "access.sqlite: file is not a database": damaged_tokens,
     "cannot listen on": port_in_use,
     "another process uses this state": state_in_use,
     "the state of a service": run_on_a_service,
