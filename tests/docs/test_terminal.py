@@ -99,10 +99,18 @@ ENDS: dict[str, tuple[int, str]] = {
     "feeds import subscriptions.opml --state more": (0, r"subscriptions.opml: 17 feeds, \d+ of them new|what feeds show now is no news, .*"),
     "feeds discover SITE": (0, "  News: rss20, 1 item"),
     "feeds remove FEED --state more": (0, "removed: FEED"),
-    "explain followed.xscl": (0, "(GROUP BY ALL;)?"),
+    "explain followed.xscl": (0, ".*"),
     "fmt followed.xscl": (0, ".*;"),
     "config check broker.toml": (0, ".*"),
     "config show broker.toml": (0, ".*"),
+    "open": (0, "http://127.0.0.1:.*#.*|open this address .*|opened http://127.0.0.1:.* in a browser"),
+    "open --print": (0, "http://127.0.0.1:.*#.*|open this address .*"),
+    "streams": (0, ".*"),
+    "suggest S": (0, ".*"),
+    "tokens add importer --publish S --documents 50": (0, "broker_.*|  clients send this; .*"),
+    "tokens add desk --read S --subscriptions 100": (0, "broker_.*|  clients send this; .*"),
+    "tokens list": (0, "importer .* publish:S .*|desk .*"),
+    "tokens log": (0, r"\d+ .* addToken +desk"),
     "events": (0, "no events"),
     "deadletters list documents": (0, "no .*"),
     "deadletters list deliveries": (0, "no .*"),
@@ -145,7 +153,7 @@ FEEDS = {
     "/kelp.atom": atom("<title>kelp 4.2.1</title>", feed="<title>Release notes from kelp</title>"),
 }
 
-NOT_RUN = ("pip install", "podman")
+NOT_RUN = ("pip install", "podman", "pip wheel")
 
 
 def lines(page: Path) -> Iterator[str]:
