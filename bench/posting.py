@@ -39,7 +39,7 @@ def echo(path: str, response: bytes, channel: Connection) -> None:
     """The HTTP server alone: reads the body, and answers always the same."""
     import uvicorn
 
-    from broker.service.api.protocol import BoundedProtocol
+    from broker.service.api.protocol import Connections, bounded
     from broker.service.api.server import listen
 
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(response))]
@@ -59,7 +59,7 @@ def echo(path: str, response: bytes, channel: Connection) -> None:
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http=BoundedProtocol,
+        http=bounded(Connections(15.0, 30.0, 4_000, 2_000)),
         log_config=None,
         access_log=False,
         server_header=False,
