@@ -14,7 +14,8 @@ from itertools import count
 from typing import Any
 
 from broker.pattern.instances import Arrived, Instance, Part, Row, due_beyond
-from broker.pattern.plan import Plan, named_in
+from broker.pattern.plan import Plan
+from broker.pattern.reading import named_in
 from broker.pattern.setting import UNCOUNTED
 from broker.pattern.sources import source_of_plan
 from broker.pattern.trace import Trace

@@ -11,16 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from broker.pattern.instances import AT_ONCE, NEVER, Instance, due_beyond, due_from
-from broker.pattern.plan import (
-    Absence,
-    Group,
-    Item,
-    Ordered,
-    Together,
-    Tree,
-    Variant,
-    Window,
-)
+from broker.pattern.plan import Absence, Group, Item, Ordered, Together, Tree, Variant, Window
 
 
 class Span(NamedTuple):

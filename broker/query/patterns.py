@@ -15,7 +15,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from broker.model import UNBOUNDED
-from broker.pattern.plan import Plan, Tap, plan, streams_of
+from broker.pattern.compiling import plan
+from broker.pattern.plan import Plan, Tap
+from broker.pattern.reading import streams_of
 from xscl import ast
 from xscl.check.patterns import holds_pattern
 from xscl.check.program import ResolvedQuery

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 import xscl
 from broker.model import UNBOUNDED, compact_json
-from broker.pattern.plan import streams_of
+from broker.pattern.reading import streams_of
 from broker.query.conjunctive import has_edge
 from broker.query.edges import Tie
 from broker.query.patterns import PatternQuery, parameters, pattern_query, tap_id

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.model import Blocks, compact_json
 from broker.pattern.instances import Part, Row
-from broker.pattern.plan import named_in
+from broker.pattern.reading import named_in
 from broker.pattern.standing import Published
 from broker.pattern.values import NotAsked, compile_value
 from broker.query.catalog import Subscription
