@@ -235,6 +235,39 @@ def damaged_mailbox(folder: Path) -> str:
     return output
 
 
+def _used(state: Path, title: str) -> None:
+    """A service over a state has a subscription, a document and a match, and is stopped."""
+    state.with_name("q.xscl").write_text(QUERY)
+    with serving(state) as service:
+        service.done("subscribe", state.with_name("q.xscl"))
+        service.done("publish", "S", "-", stdin=BOOK.replace(">a<", f">{title}<"))
+        service.matched("q", 1)
+        assert service.signal(signal.SIGTERM) == 0
+
+
+def missing_engine(folder: Path) -> str:
+    state = folder / "state"
+    _used(state, "Tide")
+    for path in state.glob("broker.duckdb*"):
+        path.unlink()
+    output = run("serve", "--state", state, "--port", "0").stderr
+    _without(state, "proof")
+    return output
+
+
+def spool_of_another(folder: Path) -> str:
+    for name, title in (("state", "Tide"), ("other", "Kelp")):
+        _used(folder / name, title)
+    own = folder / "state" / "spool.sqlite"
+    kept = own.read_bytes()
+    own.write_bytes((folder / "other" / "spool.sqlite").read_bytes())
+    output = run("serve", "--state", folder / "state", "--port", "0").stderr
+    own.write_bytes(kept)
+    with serving(folder / "state") as service:
+        assert len(service.matched("q", 1)) == 1
+    return output
+
+
 def token_with_less(folder: Path) -> str:
     with serving(folder / "state") as service:
         made = service.broker("tokens", "add", "desk", "--publish", "S")
@@ -325,6 +358,8 @@ SITUATIONS: dict[str, Callable[[Path], str]] = {
     "another process uses this state": state_in_use,
     "the state of a service": run_on_a_service,
     "this state has version": newer_version,
+    "missing, with all subscriptions": missing_engine,
+    "not the file that this state had": spool_of_another,
     "the state is damaged": damaged_state,
     "spool.sqlite: file is not a database": damaged_spool,
     "mailbox.sqlite: file is not a database": damaged_mailbox,

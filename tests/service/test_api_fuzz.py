@@ -205,7 +205,6 @@ def test_odd_names_in_addresses(running: Running, operations: list[Operation]) -
 
 def test_odd_addresses(running: Running) -> None:
     for path in (
-        "/",
         "//",
         "/v1",
         "/v1/",
