@@ -94,7 +94,7 @@ def test_a_service_shows_its_streams_and_warns_of_what_they_lack(
     pair = "shown//book[./title->t] FOLLOWED BY {t = u, 1 day} shown//book[./title->u]"
     service.done("subscribe", queries(tmp_path, f"shown-pair: {pair} PUBLISH shown-pairs"))
     lines = tmp_path / "d.jsonl"
-    lines.write_text("".join(f"{book(f't{n}', n)}\n" for n in range(3)))
+    lines.write_text("".join(f"{book(f't{n}')}\n" for n in range(3)))
     service.done("publish", "shown", lines)
     service.until(
         "/v1/streams",

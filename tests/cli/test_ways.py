@@ -255,6 +255,7 @@ def test_a_night_of_operation_whose_disk_is_lost(tmp_path: Path) -> None:
         stopped = run("status", state=str(state))
         assert (stopped.returncode, "no service answers" in stopped.stderr) == (1, True)
         with serving(state) as service:
+            service.until("/v1/status", lambda told: told["intake"]["backlog"] == 0)
             assert publish(service, files[1]).endswith("80 documents accepted, known already\n")
             meanwhile = threading.Thread(target=publish, args=(service, files[2]))
             meanwhile.start()
@@ -269,6 +270,7 @@ def test_a_night_of_operation_whose_disk_is_lost(tmp_path: Path) -> None:
         with serving(state) as service:
             for path in files[2:]:
                 publish(service, path)
+            service.until("/v1/status", lambda told: told["intake"]["backlog"] == 0)
             assert publish(service, files[5]).endswith("80 documents accepted, known already\n")
             matches = service.matched("pair", 240)
             all_told(240)

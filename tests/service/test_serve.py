@@ -43,11 +43,14 @@ def test_documents_come_in_and_matches_go_out(tmp_path: Path) -> None:
         assert set(files.values()) == {0o600}
         assert broker.terminate() == 0
     assert sorted(path.name for path in state.iterdir()) == [
+        "access.sqlite",
         "broker.duckdb",
         "lock",
         "mailbox.sqlite",
+        "proof",
         "spool.sqlite",
         "token",
+        "working.json",
     ]
 
 
