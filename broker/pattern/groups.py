@@ -81,14 +81,15 @@ def from_first(
     window: tuple[int, int] | None,
 ) -> Filling | None:
     """A group that is the whole pattern, from its first element on; None if that may not be first,
-    or too little follows. All elements start after one time of `window` and end before the
-    other."""
+    or too little follows. All elements start after one time of `window` and end before the other;
+    a first element that lasts longer begins none."""
     nothing = Filling({}, None, frozenset())
     filler = _Filler(unit, setting, variant, {}, group, pool, nothing, window)
     keys = [row.key for row in first.rows]
     places = (n for n, same in enumerate(filler.candidates) if same[0].rows[0].key == keys[0])
-    place = next(n for n in places if [row.key for row in filler.candidates[n][0].rows] == keys)
-    run = filler.run(place)
+    own = (n for n in places if [row.key for row in filler.candidates[n][0].rows] == keys)
+    place = next(own, None)
+    run = None if place is None else filler.run(place)
     return None if run is None or len(run.elements) < group.least else filler.filling(run)
 
 

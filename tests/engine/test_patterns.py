@@ -188,3 +188,11 @@ def test_values_are_those_of_all_elements() -> None:
         assert found.values == {"x": ["A"], "y": ["1", "2"], "n": ["2"]}
         assert found.to_json()["blocks"] == (0, (1, 2), 3)
         assert found.result.endswith("<a>A</a><b>1</b><b>2</b><n>2</n></result>")
+
+
+def test_an_element_that_lasts_longer_than_its_window_begins_no_group() -> None:
+    with Broker(lateness=0) as broker:
+        broker.subscribe("q: (S/b FOLLOWED BY S/c){1,} WITHIN 2 s")
+        broker.process([document("b1", 1), document("c4", 4)])
+        broker.process([document("b5", 5), document("c6", 6)])
+        assert ids(broker.process([document("z", 40, "<z/>")])) == [["b5", "c6"]]
