@@ -362,6 +362,7 @@ class Standings:
             due, number = heappop(self._dues)
             pattern = self._live.get(number)
             if pattern is not None and pattern.due == due:
+                pattern.due = UNBOUNDED  # it is not in the heap any more
                 found.add(number)
         return found
 
@@ -381,8 +382,9 @@ class Standings:
     def _plan_ahead(self, pattern: Live) -> None:
         """Note when a pattern has something to decide without a new row."""
         due = NEVER if pattern.standing is None else pattern.standing.due()
+        before = pattern.due
         pattern.due = UNBOUNDED if due >= NEVER else pattern.highest(due)
-        if pattern.due < UNBOUNDED:
+        if pattern.due < UNBOUNDED and pattern.due != before:
             heappush(self._dues, (pattern.due, pattern.number))
 
     def _standing(self, pattern: Live) -> Standing:
