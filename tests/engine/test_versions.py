@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -168,10 +169,26 @@ def test_a_torn_last_record_is_a_batch_that_has_not_happened(tmp_path: Path) -> 
         assert [d.id for d in match.documents] == ["1", "2"]
 
 
+def records(log: bytes) -> list[range]:
+    """Where the contents of each record are in a write-ahead log of DuckDB: after a header of some
+    forty bytes, each is led by its length and its checksum, of 8 bytes each."""
+    for header in range(20, 80):
+        found, at = [], header
+        while at + 16 <= len(log):
+            (length,) = struct.unpack_from("<Q", log, at)
+            found.append(range(at + 16, at + 16 + length))
+            at += 16 + length
+        if at == len(log) and all(found):
+            return found
+    raise AssertionError("this is no write-ahead log of the form that we know")
+
+
 def test_a_log_that_is_damaged_before_its_end_is_refused(tmp_path: Path) -> None:
     killed = unclosed(tmp_path / "state")
     log = killed / "broker.duckdb.wal"
-    # In the first of two batches: what is damaged in the last one has not happened.
-    scribble(log, log.stat().st_size // 5, 256)
+    # In the first of two batches: what is damaged in the last one has not happened. And in what a
+    # record holds: a damaged length looks as if the log ended there.
+    held = max(records(log.read_bytes())[:10], key=len)
+    scribble(log, held.start, len(held) // 256 * 256)
     with pytest.raises(StateError, match=r"the state is damaged: .*Restore the last backup"):
         Broker(killed)
