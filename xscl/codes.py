@@ -83,6 +83,7 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
         "no-value-join": "two sides of a join that no value join connects",
         "symmetric-join": "a join of a pattern with itself, which finds each pair twice",
         "variable-in-filter": "an element test in a filter that is named like a variable",
+        "arrow-in-path": "a variable called like its stream, as in S/a -> S/b",
         "text-order": "< and its like between texts or dates, which are no numbers",
         "date-arithmetic": "a calculation with a date, which is no number",
         "dead-step": "a step below an attribute or a text, which selects nothing",

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import Golden
 from xscl import CODES, Diagnostic, XsclError, check, parse
 from xscl.codes import WARNINGS
-from xscl.syntax import foreign
+from xscl.syntax import foreign, foreign_patterns
 
 CASES = sorted((Path(__file__).parent / "errors").glob("*.xscl"))
 
@@ -57,7 +57,9 @@ def test_every_hint_for_foreign_words_has_a_case() -> None:
     habits = (foreign.PATTERN, foreign.PREDICATE, foreign.FILTER, foreign.CLAUSE)
     tables = [table for each in habits for table in (each.found, each.before)]
     tables += [foreign.SELECT, foreign.VALUES, foreign.FUNCTIONS, foreign.AXES]
+    tables += [foreign_patterns.FUNCTIONS, foreign_patterns.VALUES, foreign_patterns.UNITS]
     known = {hint for table in tables for hint in table.values()}
+    known |= {hint for _, hint in foreign_patterns.FORMS}
     shown = {each.hint for case in CASES for each in diagnostics(case)}
     assert not known - shown
 

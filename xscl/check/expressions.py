@@ -19,7 +19,7 @@ from xscl.functions.elements import DURATION, ELEMENT_FUNCTIONS
 from xscl.functions.nodes import NODE_FUNCTIONS, NodeFunction
 from xscl.functions.table import FUNCTIONS, Function, compile_pattern
 from xscl.kinds import is_costly, kind_of
-from xscl.syntax import foreign
+from xscl.syntax import foreign, foreign_patterns
 from xscl.syntax.nearest import did_you_mean, known_names
 
 #: Errors beyond this number are never shown, so they get no hints, which cost a search.
@@ -455,7 +455,9 @@ class Walk:
             self.error("unknown-function", message, call.span, hint)
         else:
             known = (*FUNCTIONS, *ELEMENT_FUNCTIONS, DURATION)
-            near = foreign.FUNCTIONS.get(lower)
+            near = foreign.FUNCTIONS.get(lower) or foreign_patterns.FUNCTIONS.get(lower)
+            if "." in name:
+                near = foreign_patterns.member(lower.rpartition(".")[2])
             near = near or did_you_mean(name, known) or did_you_mean(lower, known)
             self.error(
                 "unknown-function",

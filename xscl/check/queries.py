@@ -12,6 +12,7 @@ from xscl import ast
 from xscl.check.expressions import Findings, Walk
 from xscl.check.patterns import check_pattern, is_pattern
 from xscl.errors import Span
+from xscl.syntax import foreign_patterns
 from xscl.syntax.foreign import VALUES
 
 _WHY_UNBOUND = {
@@ -51,6 +52,9 @@ class _Walk(Walk):
         self.pattern(query.pattern)
         for path in query.partition:
             self.steps(path.steps, "partition", "element")
+            test = path.steps[0].test if path.steps else None
+            if test is not None and test.name is not None and path.span.text[:1] not in ".@":
+                self.bare.append((test.name, path.span))
         if query.where is not None:
             self.predicate(query.where)
         if isinstance(query.select, ast.Element):
@@ -78,6 +82,7 @@ class _Walk(Walk):
                 self.found.streams.add(pattern.stream)
                 self.steps(pattern.steps, None, "document")
                 self.blocks += 1
+                self.arrow(pattern)
             case ast.Nested():
                 self.subquery(pattern)
                 self.steps(pattern.steps, None, "document")
@@ -106,6 +111,14 @@ class _Walk(Walk):
                 self.pattern(pattern.pattern)
                 if pattern.where is not None:
                     self.predicate(pattern.where)
+
+    def arrow(self, block: ast.Block) -> None:
+        """Warn of `S/a -> S/b`, where the arrow of other languages binds a variable."""
+        for step in block.steps[:-1]:
+            if step.variable == block.stream:
+                message = f"-> binds a variable, called {step.variable}, and a path goes on from it"
+                hint = "one document after the other is written S/a FOLLOWED BY S/b"
+                self.warn("arrow-in-path", message, block.span, hint)
 
     def fold(self, fold: ast.Fold) -> None:
         for part in (fold.filter, fold.proceed):
@@ -194,7 +207,7 @@ class _Walk(Walk):
                     "variable-in-filter",
                     f"{name} is the child element {name} here, not the variable",
                     place,
-                    "write ./" + name + " for the element; compare the variable in WHERE or braces",
+                    f"write ./{name} for the element; variables are compared in WHERE or braces",
                 )
 
     def unknown(self, name: str, place: Span) -> None:
@@ -207,7 +220,7 @@ class _Walk(Walk):
                 also=(("it is bound here:", self.hidden[name]),),
             )
             return
-        if habit := VALUES.get(name.upper()):
+        if habit := VALUES.get(name.upper()) or foreign_patterns.VALUES.get(name.upper()):
             self.error("unknown-variable", f"no block binds the variable {name}", place, habit)
             return
         none = "no block of this query binds a variable: S//book->x1 binds x1"

@@ -115,7 +115,8 @@ PATTERN = Habits(
         **dict.fromkeys(["ON", "USING"], _BRACES),
         **dict.fromkeys(["FOR", "IN", "DURING", "WITH", "WINDOW", "RANGE"], _WITHIN),
         **dict.fromkeys(["IF", "WHEN", "FILTER"], _WHERE),
-        **dict.fromkeys(["NOT", "WITHOUT", "UNLESS"], _ABSENCE),
+        **dict.fromkeys(["NOT", "WITHOUT", "UNLESS", "!", "~"], _ABSENCE),
+        "DEFINE": "what an element must be is a condition: WHERE p > prev(p)",
         **dict.fromkeys("*+", _GROUP),
         "?": f"{_GROUP}; one that may be absent is (S//b){{0,1}}",
         **dict.fromkeys(["|", "\u2228"], _EITHER),
@@ -127,7 +128,7 @@ PATTERN = Habits(
         "ON": _BRACES,
         **dict.fromkeys(["WITHOUT", "UNLESS"], _ABSENCE),
         **dict.fromkeys(["EVERY", "ANY"], _EVERY),
-        **dict.fromkeys(["SEQ", "PATTERN", "SEQUENCE", "MATCH_RECOGNIZE"], _SEQUENCE),
+        **dict.fromkeys(["SEQ", "PATTERN", "SEQUENCE", "EVENT", "MATCH_RECOGNIZE"], _SEQUENCE),
         **dict.fromkeys(["SET", "DEFINE"], "a window is defined by LET T1 = 2 days"),
         **dict.fromkeys(
             ["NAMESPACE", "PREFIX", "DECLARE"],

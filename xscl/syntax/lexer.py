@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NoReturn
 
 from xscl.errors import Diagnostic, Source, Span, XsclError
+from xscl.syntax import foreign_patterns
 from xscl.syntax.foreign import FILTER, PREDICATE, Habits, habit
 
 # XML 1.0 (fifth edition), productions 4 and 4a, without the colon (Namespaces in XML).
@@ -237,6 +238,9 @@ class Cursor:
 
     def habit(self, habits: Habits | None = None) -> str | None:
         """What to write instead of the current token, if it is a habit from another language."""
+        form = foreign_patterns.form(self.text, self.start)
+        if form is not None:
+            return form
         habits = habits or (FILTER if self.in_filter else PREDICATE)
         return habit(habits, self.text, self.last, self.start, self.value)
 

@@ -14,7 +14,7 @@ from xscl import ast
 from xscl.errors import Span
 from xscl.functions.nodes import OF_THE_NODE
 from xscl.functions.table import FUNCTIONS
-from xscl.syntax import foreign
+from xscl.syntax import foreign, foreign_patterns
 from xscl.syntax.durations import UNITS
 from xscl.syntax.lexer import VARIABLE_WORD
 from xscl.syntax.parser_path import NODE_TESTS, SELF, PathParser
@@ -190,7 +190,8 @@ class ExpressionParser(PathParser):
             self.end = found.end()
             self.value = found[0]
             if self.text[self.end] == ".":
-                self.fail("syntax", f"{word} is no variable", hint="a child is reached by x1/title")
+                hint = foreign_patterns.member(word[len(found[0]) + 1 :].partition(".")[0])
+                self.fail("syntax", f"{word} is no variable", hint=hint)
         variable = self.value
         self.advance()
         steps: tuple[ast.Step, ...] = ()
@@ -333,7 +334,8 @@ class ExpressionParser(PathParser):
         self.fail(
             "path-start",
             f"a path in a predicate starts at a variable, not with {self.found()}",
-            hint="* stands alone, as in SELECT *; otherwise name the variables"
+            hint=foreign_patterns.form(self.text, self.start)
+            or "* stands alone, as in SELECT *; otherwise name the variables"
             if self.kind == "*"
             else "bind the step it starts from in its block, as in S//book->x, and write x/author",
         )

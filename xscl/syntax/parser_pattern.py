@@ -13,7 +13,7 @@ from typing import Literal, NoReturn
 
 from xscl import ast
 from xscl.errors import Span
-from xscl.syntax import stream_names
+from xscl.syntax import foreign_patterns, stream_names
 from xscl.syntax.durations import LONGEST, MOST_DIGITS, UNITS, microseconds
 from xscl.syntax.foreign import CLAUSE, PATTERN, Habits
 from xscl.syntax.lexer import VARIABLE_WORD, Failure
@@ -46,6 +46,8 @@ _JUDGED = ("WHERE", "WITHIN")
 
 _BRACES = "the predicate and the window of a join stand in braces: {x = y, 2 days}"
 _FOLD = "FOLD {filter, condition, n + 1 AS n FROM 0}: both parts may be empty, FOLD {, }"
+_MANY = "one of many values is a filter, S//a[. = 'x' or . = 'y']; or write several queries"
+_QUANTIFIERS = "a quantifier is +, *, {3}, {2,5}, {2,} or {0,5}"
 _NO_HINTS: Mapping[str, str] = {}
 #: Hints for a keyword in the place of a block.
 _NO_STREAM = {
@@ -116,7 +118,10 @@ class PatternParser(ConstructorParser):
     def _count(self) -> None:
         self.joins += 1
         if self.joins > MAX_JOINS:
-            self.fail("too-deep", f"more than {MAX_JOINS} joins in one query", final=True)
+            message = (
+                f"more than {MAX_JOINS} operators (JOIN, FOLLOWED BY, NEXT, FOLD, OR) in a query"
+            )
+            self.fail("too-deep", message, hint=_MANY, final=True)
 
     def _fold(self, left: ast.Pattern, start: int) -> ast.Fold:
         self.advance()
@@ -282,11 +287,11 @@ class PatternParser(ConstructorParser):
 
     def _number_of_elements(self) -> int:
         if self.kind != "number":
-            self.unexpected("a number", "a quantifier is +, *, {3}, {2,5} or {2,}", _NO_HABITS)
+            self.unexpected("a number", _QUANTIFIERS, _NO_HABITS)
         value = self.value
         if not value.isdigit() or len(value) > MOST_DIGITS or int(value) > MOST_ELEMENTS:
             message = f"a quantifier is a whole number up to {MOST_ELEMENTS}"
-            self.fail("bad-quantifier", message)
+            self.fail("bad-quantifier", message, hint=_QUANTIFIERS)
         self.advance()
         return int(value)
 
@@ -300,6 +305,9 @@ class PatternParser(ConstructorParser):
         after = False
         self.advance()
         try:
+            if self.keyword() in ("WITHIN", "AFTER") and self.ahead().isdigit():
+                hint = "a window stands alone, or behind a comma: {5 min}, {x = y, 5 min AFTER}"
+                self.unexpected("a predicate or a window", hint, _NO_HABITS)
             if self.kind not in (",", "}") and not self._at_window():
                 predicate = self.predicate()
             comma = self.accept(",")
@@ -410,7 +418,8 @@ class PatternParser(ConstructorParser):
     def _unit(self) -> str:
         unit = self.value.lower()
         if unit not in UNITS:
-            known = did_you_mean(unit, UNITS) or "the units are ms, s, min, h, day and week"
+            known = foreign_patterns.UNITS.get(unit) or did_you_mean(unit, UNITS)
+            known = known or "the units are ms, s, min, h, day and week"
             self.report("bad-duration", f"{self.found()} is no unit of time", self.here(), known)
             unit = "s"
         self.advance()

@@ -10,6 +10,7 @@ from typing import cast
 
 from xscl import ast
 from xscl.errors import Span
+from xscl.syntax import foreign_patterns
 from xscl.syntax.foreign import SELECT
 from xscl.syntax.parser_pattern import CLAUSES, PatternParser, bare
 
@@ -84,7 +85,10 @@ class QueryParser(PatternParser):
                 self.expect_word("BY", "the clause is GROUP BY x, y OVER 5 min")
                 into.keys = self._keys()
                 if self.keyword() != "OVER":
-                    hint = "groups are of what lies in a moving window: GROUP BY x OVER 5 min"
+                    hint = (
+                        "groups are of what lies in a moving window: GROUP BY x OVER 5 min; that"
+                        " documents agree is written PARTITION BY ./x"
+                    )
                     self.unexpected("OVER", hint)
             case "OVER":
                 into.window = self.duration()
@@ -150,7 +154,7 @@ class QueryParser(PatternParser):
             self._words("ONE", "PER", "START")
             choosing = "ONE PER START"
         if selection is None and choosing is None:
-            self.unexpected("a strategy", _STRATEGIES)
+            self.unexpected("a strategy", foreign_patterns.strategy(word) or _STRATEGIES)
         return ast.Strategy(selection, choosing, span=self.span(start))
 
     def _words(self, *words: str) -> None:
