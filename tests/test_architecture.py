@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "xscl": ("xscl.ast", "xscl.check", "xscl.codes", "xscl.errors", "xscl.syntax"),
     "feeds": (),
     "broker.advice": ("broker.statistics", "broker.model", "feeds", "xscl"),
+    "broker.drafts": ("broker.text", "feeds", "xscl"),
     "broker.errors": (),
     "broker.model": ("broker.errors",),
     "broker.shared_match": ("broker.text", "broker.model"),
@@ -177,6 +178,7 @@ MAY_IMPORT = {
         *("broker.text", "broker.model", "broker.advice", "broker.statistics", "broker.state"),
         *("broker.pattern", "broker.query", "broker.broker", "broker.explain", "feeds", "xscl"),
         *("broker.explain_pattern", "broker.why", "broker.suggest", "broker.price"),
+        "broker.drafts",
     ),
 }
 """What a room imports of the other rooms. `xscl` alone means the whole of it."""

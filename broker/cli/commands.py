@@ -18,6 +18,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("demo", "Watch subscriptions find items that belong together in the sample feeds"),
     },
     "Queries": {
+        "new": ("remote.new", "Write a query for something that is often wanted"),
         "check": ("remote.check", "Parse and validate query files"),
         "explain": ("remote.explain", "Show what queries find"),
         "shell": (

@@ -35,6 +35,7 @@ BROKER = ".venv/bin/broker"
 ENDS: dict[str, tuple[int, str]] = {
     "check followed.xscl": (0, "1 query, no errors"),
     "check alarm.xscl": (0, "1 query, no errors"),
+    'new same-link --set within="1 day" --yes': (0, r" +S//item\[./item_url->link2\].*"),
     "subscribe alarm.xscl": (0, "alarm: (counts from document .* on|was there already, and goes on)"),
     "why alarm": (0, "  It answers as soon as time is beyond its last document.*"),
     "subscribe followed.xscl --webhook https://example.org/hook": (
