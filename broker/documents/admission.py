@@ -110,6 +110,7 @@ class Admission:
         admitted: list[Admitted] = []
         letters: list[tuple[DocumentRow, str]] = []
         watermark = self.watermark
+        highest = watermark.highest_at(now)
         if self.requested is not None:
             self.requested.refresh()
         for place, (arrival, key) in enumerate(zip(arrivals, keys, strict=True)):
@@ -134,10 +135,13 @@ class Admission:
             if newest is None or self.flow:
                 newest = known[identity] = self._next_version(newest, arrival)
             if watermark.highest < timestamp:
-                watermark.highest = max(watermark.highest, min(timestamp, now))
+                if timestamp <= now:
+                    watermark.highest = highest = timestamp
+                elif watermark.highest < now:
+                    watermark.highest = highest = now
             doc, version = newest.doc, newest.version
             document = numbered(arrival, key, doc, doc, timestamp, version)
-            admitted.append(Admitted(place, document, revision, watermark.highest_at(now)))
+            admitted.append(Admitted(place, document, revision, highest))
         self.letters.add(letters, at)
         self.postdated.add([a.document.doc for a in admitted if a.document.end > now], now)
         if admitted:
