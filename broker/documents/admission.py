@@ -135,10 +135,8 @@ class Admission:
             if newest is None or self.flow:
                 newest = known[identity] = self._next_version(newest, arrival)
             if watermark.highest < timestamp:
-                if timestamp <= now:
-                    watermark.highest = highest = timestamp
-                elif watermark.highest < now:
-                    watermark.highest = highest = now
+                highest = min(timestamp, now)
+                watermark.highest = max(watermark.highest, highest)
             doc, version = newest.doc, newest.version
             document = numbered(arrival, key, doc, doc, timestamp, version)
             admitted.append(Admitted(place, document, revision, highest))

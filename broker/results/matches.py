@@ -62,8 +62,7 @@ def results(
     if work.care is not None:
         candidates = sorted(candidates, key=lambda each: each[0].number)
     for canonical, candidate in candidates:
-        if PENDING or work.care is not None:
-            _begin(work, canonical)
+        _begin(work, canonical)
         shape = making.shapes[canonical.template]
         docs = candidate.docs
         documents = [matched[doc] for doc in docs]
