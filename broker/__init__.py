@@ -37,9 +37,9 @@ An event pattern is a query whose blocks are queries of one block each (`query.p
 candidates go to `standing.standings.Standings`, `pattern.standing.Standing` decides which of them
 are matches as the watermark moves, and `standing.results.Maker` makes these.
 
-`engine.Engine.apply` runs these for a batch in one transaction. `broker.Broker` is the library,
-`spark`, `local` and `service.pipeline` supply documents (`sources` reads their files), `delivery`
-delivers matches to receivers, and `service` and `cli` use all of these.
+`engine.Engine.apply` runs these for a batch in one transaction, see `engine`. `broker.Broker` is
+the library, `spark`, `local` and `service.pipeline` supply documents (`sources` reads their files),
+`delivery` delivers matches to receivers, and `service` and `cli` use all of these.
 """
 
 from __future__ import annotations

@@ -68,10 +68,6 @@ MAY_IMPORT = {
         *("broker.join", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("feeds", "xscl"),
     ),
-    "broker.retention": (
-        *("broker.standing", "broker.join", "broker.query", "broker.documents", "broker.state"),
-        *("broker.statistics", "broker.model"),
-    ),
     "broker.standing": (
         *("broker.results", "broker.pattern", "broker.join", "broker.query", "broker.documents"),
         *("broker.state", "broker.shared_match", "broker.text", "broker.model", "xscl"),
@@ -82,7 +78,7 @@ MAY_IMPORT = {
         *("broker.shared_match", "broker.text", "broker.model", "feeds", "xscl"),
     ),
     "broker.engine": (
-        *("broker.results", "broker.retention", "broker.subscriptions", "broker.join"),
+        *("broker.results", "broker.subscriptions", "broker.join"),
         *("broker.standing", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("broker.shared_match", "broker.stopwatch", "broker.statistics", "feeds"),
     ),

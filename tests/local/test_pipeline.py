@@ -228,7 +228,7 @@ def test_an_engine_that_fails_ends_the_run_with_its_reason(
         def full(*_: object) -> None:
             raise OSError("No space left on device")
 
-        monkeypatch.setattr(broker.engine, "_advance", full)
+        monkeypatch.setattr(broker.engine.admission, "write", full)
         with pytest.raises(PipelineError, match="batch 1: OSError: No space left") as caught:
             run_local(
                 broker.engine,
@@ -319,17 +319,18 @@ with open(f"{state}.found", "a") as out:
         broker.acknowledge(matches)
         reach("acknowledged")
 
-    advance, read = broker.engine._advance, Positions.read
+    admission = broker.engine.admission
+    write, read = admission.write, Positions.read
 
     def before_commit(*args):
         reach("before commit")
-        return advance(*args)
+        return write(*args)
 
     def before_read(self, *args):
         reach("committed")
         read(self, *args)
 
-    broker.engine._advance, Positions.read = before_commit, before_read
+    admission.write, Positions.read = before_commit, before_read
     deliver(broker.undelivered())
     ahead = Ahead(broker.engine, apart == "True", lambda: False)
     assert apart != "True" or ahead.ready(600)

@@ -18,7 +18,7 @@ from unittest.mock import patch
 from lxml import etree
 
 import xscl
-from broker import Broker, Document, engine
+from broker import Broker, Document
 from broker.join import frequent as hot
 from broker.join import postings
 from broker.model import Match
@@ -81,7 +81,6 @@ def observed(case: Case, restart_before: Callable[[int], bool] | None = None) ->
     with (
         patch.object(postings, "HOT", case.hot),
         patch.object(hot, "MOST_TOGETHER", {2: 64, 3: 2}.get(case.hot, 1)),
-        patch.object(engine, "_EXPIRY_EVERY", case.hot),
     ):
         if restart_before is None and not any(isinstance(e, Restart) for e in case.events):
             return _observed(case, None, restarts)
@@ -90,18 +89,16 @@ def observed(case: Case, restart_before: Callable[[int], bool] | None = None) ->
 
 
 def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bool]) -> Answer:
-    broker = Broker(state, lateness=case.lateness / 10**6, memory=case.memory)
     answer: list[list[Found]] = []
     seen: set[str] = set()
     batches = [event for event in case.events if isinstance(event, Batch)]
     names = Names({name for batch in batches for d in batch.documents for name in d.streams})
-    names.listen(broker)
+    broker = _opened(case, state, names)
     try:
         for number, event in enumerate(case.events):
             if restart_before(number):
                 broker.close()
-                broker = Broker(state, lateness=case.lateness / 10**6, memory=case.memory)
-                names.listen(broker)
+                broker = _opened(case, state, names)
             matches, ids = _put(broker, event, names)
             repeated = seen.intersection(ids)
             assert not repeated, f"published again: {repeated}"
@@ -111,6 +108,13 @@ def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bo
         return Answer(answer, sorted((dead.source, dead.id) for dead in broker.dead_letters()))
     finally:
         broker.close()
+
+
+def _opened(case: Case, state: Path | None, names: Names) -> Broker:
+    broker = Broker(state, lateness=case.lateness / 10**6, memory=case.memory)
+    broker.engine.expiry_every = case.hot
+    names.listen(broker)
+    return broker
 
 
 class Names:
@@ -137,7 +141,7 @@ class Names:
 
             return listening
 
-        engine._process = heard(engine._process)  # type: ignore[method-assign]
+        engine.search.process = heard(engine.search.process)  # type: ignore[method-assign]
         engine.deciding._of_pattern = heard(engine.deciding._of_pattern)  # type: ignore[method-assign]
 
     def name(self, match: Match) -> str:

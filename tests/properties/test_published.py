@@ -39,9 +39,9 @@ def _both(seed: int, level: Level, state: Path) -> tuple[list[Match], list[Match
 
     with (
         patch.object(Publisher, "match", compared),
-        patch("broker.engine._EXPIRY_EVERY", 2),
         Broker(state, lateness=of.lateness / 10**6, memory=of.memory) as broker,
     ):
+        broker.engine.expiry_every = 2
         for event in of.events:
             if isinstance(event, Subscribe):
                 broker.subscribe(event.text)

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 
-from broker import engine
 from broker.documents.witnessing import arrivals as witnessed
 from broker.engine import Engine
 from broker.model import Match
@@ -103,9 +101,14 @@ def test_order_within_each_streams_lateness_changes_nothing(
         del lateness[r.choice(STREAMS)]
     of = {name: own for name, own in lateness.items() if name}
     found: list[Match] = []
-    with tempfile.TemporaryDirectory() as directory, patch.object(engine, "_EXPIRY_EVERY", 1):
+    with tempfile.TemporaryDirectory() as directory:
         running = Running(
-            text, Path(directory), r.choice((0, SECOND)), lateness=lateness[""], lateness_of=of
+            text,
+            Path(directory),
+            r.choice((0, SECOND)),
+            lateness=lateness[""],
+            lateness_of=of,
+            expiry_every=1,
         )
         arriving = delayed(r, stream, lateness)
         highest = -(2**62)

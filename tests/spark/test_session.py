@@ -51,16 +51,16 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 store = broker.engine.store
-advance = broker.engine._advance
+write = broker.engine.admission.write
 
 def before_commit():
     global batches
     batches += 1
-    advance()
+    write()
     if when == "before commit" and batches == 3:
         die()
 
-broker.engine._advance = before_commit
+broker.engine.admission.write = before_commit
 
 def after_commit(matches):
     print("matches", len(matches), flush=True)
