@@ -157,7 +157,7 @@ MAY_IMPORT = {
         *("broker.spark", "broker.local", "broker.sources", "broker.delivery"),
         *("broker.documents", "broker.query", "broker.settings"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
-        *("broker.shared_match", "broker.runs", "broker.advice"),
+        *("broker.shared_match", "broker.runs", "broker.advice", "broker.price"),
         *("broker.asking", "broker.why"),
     ),
     "broker.cli.feeds": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -65,6 +65,7 @@ def open_broker(
         if backfill is not None:
             _backfill(broker, files, backfill)
         else:
+            _report_dear(broker, program, before)
             _register(broker, program, state)
     except BaseException:
         broker.close()
@@ -88,6 +89,18 @@ def report_unseen(broker: Broker, files: Sequence[xscl.ast.File]) -> None:
         console.print(warning.render())
     if len(found) > _WARNED:
         console.print(f"and {len(found) - _WARNED:,} more")
+
+
+def _report_dear(broker: Broker, program: xscl.Program, before: Mapping[str, str]) -> None:
+    """Warn of new queries that are expected to make very many candidates, by what is stored."""
+    from broker.price import dear, quickly
+    from broker.query.prepared import compile_query
+
+    if len(program.queries) > MANY or broker.engine.newest() is None:
+        return
+    new = [compile_query(q) for q in program.queries if before.get(q.id) != q.text]
+    for warning in dear(new, quickly(broker.engine.streams))[0]:
+        console.print(warning.render())
 
 
 def _backfill(broker: Broker, files: Sequence[xscl.ast.File], duration: int) -> None:

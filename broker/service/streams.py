@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import cache, partial
+from dataclasses import replace
 
 import xscl
 from broker import advice
-from broker.price import MANY, price
+from broker.price import dear, quickly
 from broker.query.prepared import Compiled
 from broker.service.core.core import Core
 from broker.service.core.errors import NotFound
@@ -18,16 +18,14 @@ from broker.state.stream_counts import StreamCount
 from broker.statistics.model import StreamSeen
 from broker.suggest import Suggestion, suggest
 from xscl.check.known import Known, published_by
-from xscl.errors import Diagnostic
+from xscl.errors import Diagnostic, XsclError
 
 _FRESH = 10.0
 """Seconds for which it is remembered what a stream's documents hold: very many queries may ask."""
 _REMEMBERED = 100
 """Streams of which it is."""
-_PRICED = 20
-"""Queries registered together whose price is estimated."""
-_FREQUENT = 20
-"""Values of each path by which it is."""
+_DEAR = frozenset(["dear-query", "no-value-join", "exponential"])
+"""The codes of warnings about queries whose cost is quadratic or worse, or very high."""
 _SAMPLE = 200
 """Documents of a stream whose attributes are read for that."""
 
@@ -58,26 +56,34 @@ class Streams:
                 raise NotFound("stream", name)
         return suggest(self._core.engine.streams, names, most)
 
-    def dear(self, compiled: Sequence[Compiled]) -> list[Diagnostic]:
+    def dear(self, compiled: Sequence[Compiled]) -> tuple[Diagnostic, ...]:
         """Warnings about queries that are expected to make very many candidates, by the documents
-        that are stored. Of many queries none is looked at: a program made them."""
-        if len(compiled) > _PRICED:
-            return []
-        find = cache(partial(self._core.engine.streams.stream, values=_FREQUENT, sample=_SAMPLE))
-        warnings = []
-        for query in compiled:
-            found = price(query, find)
-            if found is not None and found.candidates > MANY:
-                warnings.append(
-                    Diagnostic(
-                        "dear-query",
-                        f"{query.id} is expected to make {found.candidates:,.0f} candidates a day",
-                        query.resolved.query.span,
-                        "narrow its window, or join by a value that fewer documents have",
-                        "warning",
-                    )
-                )
-        return warnings
+        that are stored; of very many such queries about the first."""
+        limits = self._core.settings.limits
+        find = quickly(self._core.engine.streams)
+        warnings, count = dear(compiled, find, limits.candidates)
+        if count > len(warnings):
+            last = warnings[-1]
+            more = f"; so are {count - len(warnings):,} more queries"
+            warnings[-1] = replace(last, message=last.message + more)
+        return (*warnings,)
+
+    def refuse(self, warnings: Sequence[Diagnostic], unchanged: Sequence[Compiled]) -> None:
+        """Raises XsclError about dear queries if the settings want them refused; what is registered
+        and `unchanged` stays."""
+        if self._core.settings.limits.dear_queries == "warn":
+            return
+        refused = [each for each in warnings if each.code in _DEAR]
+        kept = [query.resolved.query.span for query in unchanged] if refused else []
+        refused = [
+            replace(
+                each, message=f"{each.message}; such queries are refused here", severity="error"
+            )
+            for each in refused
+            if not any(span.start <= each.span.start < span.end for span in kept)
+        ]
+        if refused:
+            raise XsclError(refused)
 
     def look(self, stream: str) -> Known | None:
         """What the documents of a stream hold, for the warnings about a query that reads it."""

@@ -76,7 +76,12 @@ class Subscriptions:
         stream that it may not read or publish, and Conflict for what is another's.
         """
         compiled, warnings = _compile(text, name, who, self._streams.look)
-        warnings = (*warnings, *self._streams.dear(compiled))
+        with self._core.at_once():
+            unchanged = [query for query in compiled if self._outcome(query) == "unchanged"]
+        old = {query.id for query in unchanged}
+        dear = self._streams.dear([query for query in compiled if query.id not in old])
+        warnings = (*warnings, *dear)
+        self._streams.refuse(warnings, unchanged)
         for spec in channels:
             check_channel(self._core, spec)
         named = [spec.name for spec in channels if spec.name is not None]

@@ -249,6 +249,11 @@ class Limits(Section):
     memory: Size | None = None
     """memory that the process may take before a search that adds to it is stopped; by default 60 %
     of what there is. The database has a third of it"""
+    dear_queries: Literal["warn", "refuse"] = "warn"
+    """what is done about a new query that is expected to cost very much: more `candidates`, blocks
+    that no value join connects, all combinations of a group"""
+    candidates: Count = 1_000_000
+    """candidates a day from which on a query costs very much, by the documents that are stored"""
 
 
 class Retention(Section):

@@ -36,7 +36,8 @@ class StreamSeen:
     oldest and its newest stored document end, and `documents` is how many there are; nothing is
     known of older ones. `known` of them count for `paths`: the others came before documents were
     counted, or have label paths that were left out because there are too many. `cut` documents have
-    further paths that are not named."""
+    further paths that are not named. `size` is the bytes of a document, on average of the `sampled`
+    ones."""
 
     name: str
     documents: int
@@ -45,6 +46,7 @@ class StreamSeen:
     last: int
     sampled: int
     cut: int
+    size: float
     paths: tuple[PathSeen, ...]
 
     @property
@@ -63,6 +65,7 @@ class StreamSeen:
             "per_day": round(self.per_day, 1),
             "sampled": self.sampled,
             "cut": self.cut,
+            "size": round(self.size, 1),
             "paths": [
                 {
                     "path": each.path,
@@ -94,7 +97,7 @@ class StreamSeen:
         )
         return cls(
             *(found["name"], found["documents"], found["known"], first, last),
-            *(found["sampled"], found["cut"], (*paths,)),
+            *(found["sampled"], found["cut"], found["size"], (*paths,)),
         )
 
     def find(self, path: str) -> PathSeen | None:

@@ -64,7 +64,8 @@ class StreamCatalogue:
                 n = max(n, round(n * count.documents / max(1, found.documents)))
             paths.append(_seen(path, n, whole, found, values))
         paths.sort(key=lambda each: each.path)
-        return StreamSeen(*count, found.documents, cut, (*paths,))
+        size = sum(len(each.xml) for each in documents) / max(1, len(documents))
+        return StreamSeen(*count, found.documents, cut, size, (*paths,))
 
     def sample(self, stream: str, most: int = SAMPLE) -> list[Sampled]:
         """Stored documents of a stream, chosen by the hash of their identity."""

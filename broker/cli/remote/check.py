@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import click
@@ -16,8 +16,9 @@ from broker.cli.shared import StateType, console, plural
 from broker.pattern.answers import answers
 from broker.pattern.growth import growth
 from broker.price import MANY as DEAR
-from broker.price import Find, price
+from broker.price import Price, Prices
 from broker.query.prepared import Compiled, compile_query
+from broker.text.units import format_size
 from xscl.check.known import Look
 
 
@@ -58,8 +59,8 @@ def check(queries: tuple[Path, ...], state: Path | None, url: str | None, cost: 
             streams = stack.enter_context(known_streams(url, state, None))
             look = look_into(streams)
             if cost:
-                find = cache(partial(seen_in, streams))
-                told += [_cost(query.id, compile_query(query), find) for query in program.queries]
+                prices = Prices(partial(seen_in, streams))
+                told += [_cost(query.id, compile_query(query), prices) for query in program.queries]
         found = advice.warnings(program, look)
     for warning in found:
         console.print(warning.render())
@@ -69,17 +70,25 @@ def check(queries: tuple[Path, ...], state: Path | None, url: str | None, cost: 
     console.print(f"{plural(count, 'query', 'queries')}, no errors")
 
 
-def _cost(name: str, query: Compiled, find: Find) -> str:
+def _cost(name: str, query: Compiled, prices: Prices) -> str:
     """What a query is expected to cost, in a sentence."""
-    if query.own_pattern is not None:
+    if query.shape.is_pattern:
         return f"{name}: an event pattern; what it may cost is said above"
-    found = price(query, find)
+    found = prices.of(query)
     if found is None:
         return f"{name}: no documents of its streams are stored, so its cost is not known"
     rates = " and ".join(_about(rate) for rate in found.documents)
-    said = f"{name}: about {_about(found.candidates)} candidates a day, from {rates} documents"
+    return (
+        f"{name}: about {_about(found.candidates)} candidates a day, from {rates} documents of"
+        f" {format_size(round(found.bytes))}{_beyond(found)}"
+    )
+
+
+def _beyond(found: Price) -> str:
+    """What may be wrong with a query that costs so much."""
+    said = ""
     if found.grows:
-        said += "; it has no window, so each day has more than the one before"
+        said = "; it has no window, so each day has more than the one before"
     if found.unjoined and len(found.documents) > 1:
         said += "; no value joins its blocks, so it grows with the square of the documents"
     elif found.candidates > DEAR:

@@ -20,6 +20,7 @@ from broker.cli.remote.finding import NoService, Patience
 from broker.cli.remote.options import find
 from broker.cli.shared import DEFAULT_STATE, Failed, StateType
 from broker.model import iso_time
+from broker.price import FREQUENT
 from broker.statistics.model import StreamSeen
 from xscl.check.known import Look
 
@@ -86,13 +87,9 @@ class OfState:
         return [each.as_json() for each in suggest(self._catalogue, names, most)]
 
 
-_FREQUENT = 20
-"""Values of each path by which the price of a query is estimated."""
-
-
 def seen_in(streams: KnownStreams, name: str) -> StreamSeen | None:
     """What is known of a stream, with its frequent values."""
-    found = streams.get(name, _FREQUENT)
+    found = streams.get(name, FREQUENT)
     return None if found is None else StreamSeen.from_json(found)
 
 

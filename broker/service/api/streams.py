@@ -57,6 +57,7 @@ class StreamReply(Reply):
     per_day: float = Field(description="documents a day, by their own times")
     sampled: int = Field(description="documents whose values were read")
     cut: int = Field(description="documents that have further paths, which are not named")
+    size: float = Field(description="bytes of a document, on average of the sampled ones")
     paths: list[PathReply]
 
 
