@@ -5,7 +5,7 @@ them.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import xscl
@@ -16,7 +16,7 @@ from broker.service.core.core import Core
 from broker.service.core.errors import NotFound
 from broker.state.stream_counts import StreamCount
 from broker.statistics.model import StreamSeen
-from broker.suggest import Suggestion, suggest
+from broker.suggest import Suggestion, suggest, suggest_for
 from xscl.check.known import Known, published_by
 from xscl.errors import Diagnostic, XsclError
 
@@ -55,6 +55,18 @@ class Streams:
             if name not in there:
                 raise NotFound("stream", name)
         return suggest(self._core.engine.streams, names, most)
+
+    def suggest_for(
+        self, id: str, names: Sequence[str], most: int, may_read: Callable[[str], bool]
+    ) -> list[Suggestion]:
+        """Joins of a stored document with others of these streams, or of all that `may_read`
+        allows. Raises NotFound."""
+        catalogue = self._core.engine.streams
+        found = [each for each in catalogue.named(id) if any(map(may_read, each.streams))]
+        if not found:
+            raise NotFound("document", id)
+        streams = names or [each.name for each in self.all() if may_read(each.name)]
+        return suggest_for(catalogue, found[0], streams, most)
 
     def dear(self, compiled: Sequence[Compiled]) -> tuple[Diagnostic, ...]:
         """Warnings about queries that are expected to make very many candidates, by the documents

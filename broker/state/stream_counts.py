@@ -32,6 +32,7 @@ class Sampled(NamedTuple):
     """A stored document of a sample."""
 
     doc: int
+    id: str
     source: str
     streams: tuple[str, ...]
     start: int
@@ -82,9 +83,29 @@ class StreamCounts:
             f"SELECT doc FROM documents WHERE {_OF_STREAM} ORDER BY key, doc LIMIT ?",
             [stream, most],
         )
-        rows = self._sql.rows(
-            'SELECT doc, source, streams, "start", "end", xml FROM documents'
-            " WHERE doc IN (SELECT unnest(?::BIGINT[])) ORDER BY doc",
-            [[doc for (doc,) in docs]],
+        return self._sampled([doc for (doc,) in docs])
+
+    def near(self, stream: str, time: int, most: int) -> list[Sampled]:
+        """The stored documents of a stream that end nearest to a time (microseconds), in order of
+        arrival."""
+        docs = self._sql.rows(
+            f'SELECT doc FROM documents WHERE {_OF_STREAM} ORDER BY abs("end" - ?), doc LIMIT ?',
+            [stream, time, most],
         )
-        return [Sampled(doc, source, tuple(streams), *rest) for doc, source, streams, *rest in rows]
+        return self._sampled([doc for (doc,) in docs])
+
+    def named(self, id: str) -> list[Sampled]:
+        """The stored documents of an id, of whatever source; the last that came first."""
+        docs = self._sql.rows(f"SELECT doc FROM documents WHERE id = ? AND {_STORED}", [id])
+        return self._sampled([doc for (doc,) in docs])[::-1]
+
+    def _sampled(self, docs: list[int]) -> list[Sampled]:
+        rows = self._sql.rows(
+            'SELECT doc, id, source, streams, "start", "end", xml FROM documents'
+            " WHERE doc IN (SELECT unnest(?::BIGINT[])) ORDER BY doc",
+            [docs],
+        )
+        return [
+            Sampled(doc, id, source, tuple(streams), *rest)
+            for doc, id, source, streams, *rest in rows
+        ]

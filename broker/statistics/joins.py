@@ -74,6 +74,8 @@ class _Tally:
     left: int = 0
     right: int = 0
     gaps: list[int] = field(default_factory=list)
+    meeting: dict[int, int] = field(default_factory=dict)
+    """Of a document that is asked about: how near in time the nearest of its partners is."""
 
 
 class Sample(NamedTuple):
@@ -84,8 +86,11 @@ class Sample(NamedTuple):
     met: Mapping[int, Met]
 
 
-def joinable(samples: Sequence[Sample], most: int) -> list[Joinable]:
-    """At most `most` pairs of places, best first."""
+def joinable(
+    samples: Sequence[Sample], most: int, least: int = _LEAST, of: int | None = None
+) -> list[Joinable]:
+    """At most `most` pairs of places where `least` values meet, best first; with `of` only those
+    where the values of the document of this number meet those of others."""
     met: dict[int, Met] = {}
     places: dict[Place, PathValues] = {}
     by_value: dict[int, list[Place]] = defaultdict(list)
@@ -110,10 +115,14 @@ def joinable(samples: Sequence[Sample], most: int) -> list[Joinable]:
                 continue
             docs = places[left].docs[code], places[right].docs[code]
             _count(tallies[left, right], *docs, met, across)
+            if of is not None:
+                _note(tallies[left, right], of, *docs, met, across)
     found = [
         _joinable(pair, tally, places, across)
         for pair, tally in tallies.items()
-        if tally.values >= _LEAST and tally.pairs <= _PARTNERS * min(tally.left, tally.right)
+        if tally.values >= least
+        and tally.pairs <= _PARTNERS * min(tally.left, tally.right)
+        and (of is None or of in tally.meeting)
     ]
     found.sort(key=lambda each: (-each.score, each.left, each.right))
     return found[:most]
@@ -138,6 +147,18 @@ def _count(
             if other != doc and not (across and met[doc].source == met[other].source)
         ]
         tally.gaps += [min(near)] if near else []
+
+
+def _note(
+    tally: _Tally, of: int, left: list[int], right: list[int], met: Mapping[int, Met], across: bool
+) -> None:
+    """Note how near the partners of a document are that have a value with it in common."""
+    for docs, others in ((left, right), (right, left)):
+        if of in docs:
+            for other in others:
+                if other != of and not (across and met[of].source == met[other].source):
+                    gap = abs(met[of].end - met[other].end)
+                    tally.meeting[of] = min(gap, tally.meeting.get(of, gap))
 
 
 def _partners(
@@ -170,7 +191,7 @@ def _joinable(
     if numbered and (named or contained < _CONTAINED):
         score *= _NUMBERED
     gaps = sorted(tally.gaps)
-    gap = gaps[len(gaps) * 9 // 10] if gaps else 0
+    gap = max([gaps[len(gaps) * 9 // 10] if gaps else 0, *tally.meeting.values()])
     documents = tally.left if left == right else tally.left + tally.right
     together = bool(gaps) and not gaps[len(gaps) // 2]
     return Joinable(*(left, right, across, tally.values, documents, partners, gap, together, score))

@@ -72,6 +72,16 @@ class StreamCatalogue:
         with self._store.snapshot() as statements:
             return StreamCounts(statements).sample(stream, most)
 
+    def near(self, stream: str, time: int, most: int) -> list[Sampled]:
+        """The stored documents of a stream that end nearest to a time, in microseconds."""
+        with self._store.snapshot() as statements:
+            return StreamCounts(statements).near(stream, time, most)
+
+    def named(self, id: str) -> list[Sampled]:
+        """The stored documents of an id, of whatever source; the last that came first."""
+        with self._store.snapshot() as statements:
+            return StreamCounts(statements).named(id)
+
 
 _NOTHING = PathValues()
 

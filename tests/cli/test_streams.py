@@ -71,6 +71,16 @@ def test_suggested_queries_can_be_subscribed_as_they_are(tmp_path: Path) -> None
     )
     file = queries(tmp_path, "\n".join(query))
     assert "1 query, no errors" in run("check", file).stderr
+    done = run("suggest", "--document", "payment3", "--state", state)
+    first, *lines = done.stdout.splitlines()
+    assert first == "-- payment /payment/@order = order /order/@id: joins it with order3"
+    assert "1 query, no errors" in run("check", queries(tmp_path, "\n".join(lines))).stderr
+    done = run("suggest", "order", "--document", "payment3", "--state", state, "--json")
+    assert [each["partners"] for each in map(json.loads, done.stdout.splitlines())] == [["order3"]]
+    done = run("suggest", "--document", "payment99", "--state", state)
+    assert done.stderr == "broker: no stored document is called payment99\n"
+    done = run("suggest", "--state", state)
+    assert (done.returncode, "--document" in done.stderr) == (2, True)
     done = run("suggest", "ordr", "--state", state)
     assert done.stderr == "broker: no document of ordr is stored; did you mean order?\n"
 
@@ -107,6 +117,10 @@ def test_a_service_shows_its_streams_and_warns_of_what_they_lack(
     ]
     assert service.api.get("/v1/streams/suggestions?stream=shown").json() == []
     assert service.api.get("/v1/streams/suggestions?stream=none").status_code == 404
+    assert service.api.get("/v1/streams/suggestions").status_code == 422
+    assert service.api.get("/v1/streams/suggestions?document=none").status_code == 404
+    done = service.broker("suggest", "--document", seen["name"])
+    assert "no stored document is called shown" in done.stderr
     text = "shown-w: shown//book[./titel->t]; shown-p: shown-pairs/result[./a]"
     said = service.done("subscribe", queries(tmp_path, text, "w.xscl"))
     assert said.count("none of the 3 documents of shown has /book/titel") == 1

@@ -15,9 +15,10 @@ import pytest
 from lxml import etree
 
 import feeds
-from broker import Broker, Document
+from broker import Broker, Document, Match
 from broker.documents.witnessing import arrivals
-from broker.suggest import Suggestion, suggest
+from broker.statistics.joins import Place
+from broker.suggest import Suggestion, suggest, suggest_for
 from feeds.adapter import parse_feed
 from feeds.rows import DocumentRow, item_row
 
@@ -54,6 +55,86 @@ def test_each_suggestion_is_a_query_that_finds_what_it_says() -> None:
     with Broker() as again:
         again.subscribe(best.query)
         assert len(again.process(documents)) == best.matches
+
+
+def test_what_joins_with_a_document_is_told_with_the_documents() -> None:
+    """An order with its payment and its parcel; the street is that of all, so it joins nothing."""
+    documents = [
+        Document(f"{kind}{n}", kind, n * 60.0, f"<{kind} {key}='k{n}'><s>High Street</s></{kind}>")
+        for n in range(80)
+        for kind, key in (("order", "id"), ("payment", "order"), ("parcel", "for"))
+    ]
+    with Broker() as broker:
+        broker.process(documents)
+        catalogue = broker.engine.streams
+        (asked,) = catalogue.named("order7")
+        found = suggest_for(catalogue, asked, ["order", "payment", "parcel"], 5)
+        assert {(*each.partners,) for each in found} == {("payment7",), ("parcel7",)}
+        only = suggest_for(catalogue, asked, ["parcel"], 5)
+        assert [each.partners for each in only] == [("parcel7",)]
+        assert only[0].right.path == "/parcel/@for"
+        assert catalogue.named("order99") == []
+    with Broker() as again:
+        again.subscribe(";".join(each.query for each in found))
+        matches = again.process(documents)
+        with_it = {d.id for m in matches for d in m.documents if "order7" in {*_ids(m)}}
+    assert with_it == {"order7", "payment7", "parcel7"}
+
+
+def _ids(match: Match) -> list[str]:
+    return [each.id for each in match.documents]
+
+
+def test_a_partner_far_away_is_within_the_window_of_its_query() -> None:
+    """All others meet within a minute, this one after ten days."""
+    documents = [
+        Document(f"{kind}{n}", kind, n * 60.0, f"<{kind}><key>k{n}</key></{kind}>")
+        for n in range(40)
+        for kind in ("order", "payment")
+    ]
+    documents += [
+        Document("order", "order", 0.0, "<order><key>late</key></order>"),
+        Document("payment", "payment", 864_000.0, "<payment><key>late</key></payment>"),
+    ]
+    with Broker() as broker:
+        broker.process(documents)
+        (asked,) = broker.engine.streams.named("payment")
+        (best,) = suggest_for(broker.engine.streams, asked, ["order", "payment"], 5)
+    assert best.partners == ("order",)
+    assert best.window >= 864_000_000_000
+
+
+def test_a_feed_item_joins_with_items_of_other_feeds_alone() -> None:
+    def item(id: str, feed: str, link: str) -> Document:
+        xml = f"<item><channel_title>{feed}</channel_title><item_url>{link}</item_url></item>"
+        return Document(id, ("S", feed), 60.0, xml, feed)
+
+    documents = [item(f"{feed}{n}", feed, f"l{n}") for feed in ("One", "Two") for n in range(40)]
+    documents.append(item("again", "One", "l3"))
+    with Broker() as broker:
+        broker.process(documents)
+        (asked,) = broker.engine.streams.named("One3")
+        found = suggest_for(broker.engine.streams, asked, ["S", "One", "Two"], 5)
+    assert [(each.left.stream, each.partners) for each in found] == [("S", ("Two3",))]
+
+
+def test_a_document_of_the_dump_joins_with_its_post_and_its_user() -> None:
+    tables = ("Posts", "Comments", "Users")
+    rows = [each for table in tables for each in dump(table)]
+    (comment,) = [each for each in rows if each.id == "Comments100"]
+    root = etree.fromstring(comment.xml)
+    with Broker(lateness=1e10) as broker:
+        broker.engine.apply(arrivals(broker.engine.matcher, rows))
+        (asked,) = broker.engine.streams.named(comment.id)
+        found = suggest_for(broker.engine.streams, asked, tables, 10)
+    assert [(each.left, each.right, each.partners) for each in found[:2]] == [
+        (
+            Place("Comments", f"/row/@{path}"),
+            Place(table, "/row/@Id"),
+            (f"{table}{root.get(path)}",),
+        )
+        for path, table in (("PostId", "Posts"), ("UserId", "Users"))
+    ]
 
 
 def test_nothing_is_suggested_where_nothing_meets() -> None:

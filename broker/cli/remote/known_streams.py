@@ -43,6 +43,9 @@ class KnownStreams(Protocol):
     def suggest(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
         """Joins within a stream, or between several, best first."""
 
+    def suggest_for(self, id: str, names: Sequence[str], most: int) -> list[dict[str, Any]] | None:
+        """Joins of a stored document with others, None if it is not stored."""
+
 
 class OfService:
     def __init__(self, service: Service) -> None:
@@ -61,6 +64,16 @@ class OfService:
 
     def suggest(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
         return self._service.get_list("/v1/streams/suggestions", stream=[*names], limit=most)
+
+    def suggest_for(self, id: str, names: Sequence[str], most: int) -> list[dict[str, Any]] | None:
+        try:
+            return self._service.get_list(
+                "/v1/streams/suggestions", document=id, stream=[*names], limit=most
+            )
+        except Refused as error:
+            if error.kind == "not-found":
+                return None
+            raise
 
 
 class OfState:
@@ -85,6 +98,15 @@ class OfState:
         from broker.suggest import suggest
 
         return [each.as_json() for each in suggest(self._catalogue, names, most)]
+
+    def suggest_for(self, id: str, names: Sequence[str], most: int) -> list[dict[str, Any]] | None:
+        from broker.suggest import suggest_for
+
+        found = self._catalogue.named(id)
+        if not found:
+            return None
+        streams = names or [each.name for each in self._catalogue.streams()]
+        return [each.as_json() for each in suggest_for(self._catalogue, found[0], streams, most)]
 
 
 def seen_in(streams: KnownStreams, name: str) -> StreamSeen | None:

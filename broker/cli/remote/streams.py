@@ -12,6 +12,9 @@ from broker.cli.tables import csv_table, echo_json, format_option, moment, table
 from broker.text.printable import visible, visible_lines
 from xscl.syntax.nearest import did_you_mean
 
+_NAMED = 5
+"""Documents that are named, of those with which one is joined."""
+
 
 @click.command()
 @click.argument("name", required=False)
@@ -103,7 +106,12 @@ def _value(each: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.argument("names", metavar="STREAM...", nargs=-1, required=True)
+@click.argument("names", metavar="STREAM...", nargs=-1)
+@click.option(
+    "--document",
+    metavar="ID",
+    help="Joins of this stored document with others, of these streams or of all.",
+)
 @click.option(
     "--most",
     type=click.IntRange(1, 20),
@@ -113,7 +121,9 @@ def _value(each: dict[str, Any]) -> str:
 )
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
 @with_streams
-def suggest(streams: KnownStreams, names: tuple[str, ...], most: int, as_json: bool) -> None:
+def suggest(
+    streams: KnownStreams, names: tuple[str, ...], document: str | None, most: int, as_json: bool
+) -> None:
     """Suggest joins within one STREAM, or between several, each with a query.
 
     Looks for values that meet: between the feeds of a stream, else between all of its documents,
@@ -124,12 +134,21 @@ def suggest(streams: KnownStreams, names: tuple[str, ...], most: int, as_json: b
     \b
     broker suggest S
     broker suggest Posts Comments > joins.xscl
+    broker suggest --document story-7
     """
+    if not names and document is None:
+        raise click.UsageError("name a STREAM, or a document with --document")
     there = streams.all()
     for name in names:
         if name not in {each["name"] for each in there}:
             raise _missing(name, there)
-    found = streams.suggest(names, most)
+    if document is None:
+        found = streams.suggest(names, most)
+    else:
+        joined = streams.suggest_for(document, names, most)
+        if joined is None:
+            raise Failed(f"no stored document is called {document}")
+        found = joined
     if as_json:
         for each in found:
             echo_json(each)
@@ -138,11 +157,20 @@ def suggest(streams: KnownStreams, names: tuple[str, ...], most: int, as_json: b
         end = "" if number == len(found) - 1 else ";"
         click.echo(f"-- {_why(each)}\n{visible_lines(each['query'])}{end}")
     if not found:
-        console.print("no values meet often enough in the documents that are stored")
+        said = "no values meet often enough in the documents that are stored"
+        if document is not None:
+            said = f"nothing joins with {document}: no values of it are those of few others"
+        console.print(said)
 
 
 def _why(each: dict[str, Any]) -> str:
     sides = [f"{side['stream']} {side['path']}" for side in (each["left"], each["right"])]
+    if each["partners"]:
+        partners = each["partners"]
+        more = f" and {len(partners) - _NAMED:,} more" if len(partners) > _NAMED else ""
+        return visible(
+            f"{sides[0]} = {sides[1]}: joins it with {', '.join(partners[:_NAMED])}{more}"
+        )
     matches = plural(each["matches"], "match", "matches")
     return visible(
         f"{sides[0]} = {sides[1]}: {plural(each['values'], 'value')} in common, {matches} with"

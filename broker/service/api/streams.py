@@ -11,6 +11,7 @@ from pydantic import Field
 from broker.service.api.access import Member
 from broker.service.api.common import ApiContext, problems
 from broker.service.api.replies import Reply, Time
+from broker.service.core.errors import Invalid
 
 router = APIRouter(prefix="/v1/streams", tags=["streams"])
 
@@ -93,6 +94,7 @@ class SuggestionReply(Reply):
     matches: int = Field(description="matches that the query found among the sampled documents")
     documents: int = Field(description="documents in these matches")
     sampled: int = Field(description="documents that were looked at")
+    partners: list[str] = Field(description="ids of those that it joins with the given `document`")
 
 
 @router.get(
@@ -107,15 +109,27 @@ async def suggestions(
     who: Member,
     stream: Annotated[
         list[str],
-        Query(min_length=1, max_length=8, description="one stream, or several to join with each"),
-    ],
+        Query(max_length=8, description="one stream, or several to join with each other"),
+    ] = [],  # noqa: B006
+    document: Annotated[
+        str | None,
+        Query(max_length=4_000, description="the id of a stored document: what joins with this?"),
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=20, description="how many at most")] = 5,
 ) -> list[SuggestionReply]:
     """Pairs of label paths whose values meet, within one stream or between several, from a sample
-    of their documents; each with a query, which was tried on the sample."""
+    of their documents; each with a query, which was tried on the sample. With `document` those that
+    join this one with others, of the given streams or of all, also of those near it in time."""
     for name in stream:
         who.check_read(name)
-    found = await api.change(partial(api.service.streams.suggest, stream, limit))
+    streams = api.service.streams
+    if document is not None:
+        ask = partial(streams.suggest_for, document, stream, limit, who.may_read)
+    elif stream:
+        ask = partial(streams.suggest, stream, limit)
+    else:
+        raise Invalid("name a stream, or a document", "stream")
+    found = await api.change(ask)
     return [SuggestionReply.model_validate(each.as_json()) for each in found]
 
 
