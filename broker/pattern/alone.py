@@ -7,54 +7,53 @@ could contain its group begins before it, and is decided by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from broker.pattern.groups import Filling, from_first
+from broker.pattern.candidates import Candidate
+from broker.pattern.groups import from_first
 from broker.pattern.instances import NEVER, Instance, due_beyond
-from broker.pattern.plan import Group, Unit, Variant
+from broker.pattern.plan import Group, Unit
 from broker.pattern.pool import Pool
 from broker.pattern.setting import Setting
 from broker.pattern.timing import Timing
 
 Key = tuple[int, ...]
 """The documents of an element."""
-Make = Callable[[Filling, Timing], Instance | None]
-"""The match of a filling, None if an order or a window does not hold."""
 
 
-class _Decided(NamedTuple):
+class _Group(NamedTuple):
     end: int
     elements: frozenset[Key]
 
 
+class _Judged(NamedTuple):
+    """The group that begins with an element. `stands`: it passes, and no other one contains it."""
+
+    instance: Instance
+    group: _Group
+    stands: bool
+
+
 class AloneGroups:
-    """The groups of one variant that is nothing else. `made` makes the match of a filling, and
-    `passes` says whether its conjuncts hold."""
+    """The groups of one variant that is nothing else, given as a candidate in which nothing is
+    chosen; `pools` has the elements."""
 
     def __init__(
-        self,
-        unit: Unit,
-        setting: Setting,
-        variant: Variant,
-        pool: Pool,
-        made: Make,
-        passes: Callable[[Instance], bool],
+        self, unit: Unit, setting: Setting, nothing: Candidate, pools: Mapping[Group, Pool]
     ) -> None:
-        (self._group,) = variant.groups
+        (self._group,) = nothing.variant.groups
         self._unit = unit
         self._setting = setting
-        self._variant = variant
-        self._pool = pool
-        self._made = made
-        self._passes = passes
+        self._nothing = nothing
+        self._pool = pools[self._group]
         self._firsts: list[tuple[int, int, Instance]] = []
         """The elements that may be first and are not judged, by when they may be."""
         self._known: dict[Key, int] = {}
         """The elements that were entered, with their ends."""
         self._number = 0
-        self._decided: list[_Decided] = []
+        self._decided: list[_Group] = []
         """Groups that may contain others."""
 
     @property
@@ -90,13 +89,12 @@ class AloneGroups:
         found = []
         for first in ready:
             judged = self._judge(first, self._decided)
-            if judged is not None and judged[0].due <= 2 * watermark:
-                instance, stands = judged
-                self._note(instance, self._decided)
-                if stands:
-                    found.append(instance)
+            if judged is not None and judged.instance.due <= 2 * watermark:
+                _note(judged.group, self._decided)
+                if judged.stands:
+                    found.append(judged.instance)
             elif judged is not None or self._last_due(first) > 2 * watermark:
-                due = NEVER if judged is None else judged[0].due
+                due = NEVER if judged is None else judged.instance.due
                 again = 2 * watermark + 1 if self._group.most is not None else due
                 self._later(first, min(again, due))
         if ready and self._unit.within is not None:
@@ -104,35 +102,26 @@ class AloneGroups:
             self._decided = [each for each in self._decided if each.end >= begin]
         return found
 
-    def _judge(self, first: Instance, decided: Sequence[_Decided]) -> tuple[Instance, bool] | None:
-        """The group that begins with an element, and whether it stands: it passes, and no other one
-        contains it. None if there is none."""
+    def _judge(self, first: Instance, decided: Sequence[_Group]) -> _Judged | None:
+        """The group that begins with an element, None if there is none."""
         within = self._unit.within
         window = None if within is None else (first.start - 1, first.start + within + 1)
+        variant = self._nothing.variant
         filling = from_first(
-            self._unit, self._setting, self._variant, self._group, self._pool, first, window
+            self._unit, self._setting, variant, self._group, self._pool, first, window
         )
         if filling is None:
             return None
-        timing = Timing(self._variant, within, {}, filling.filled)
-        instance = self._made(filling, timing)
+        timing = Timing(variant, within, {}, filling.filled)
+        instance = self._nothing.filled(filling, timing)
         if instance is None:
             return None
-        elements = self._elements(instance)
+        keys = [*map(key_of, filling.filled[self._group])]
+        elements = frozenset(keys)
         # What does not reach the last element is told apart at once.
-        last = key_of(filling.filled[self._group][-1])
-        contained = any(last in each.elements and elements < each.elements for each in decided)
-        return instance, not contained and self._passes(instance)
-
-    def _elements(self, instance: Instance) -> frozenset[Key]:
-        part = instance.parts[self._group.slot]
-        assert isinstance(part, tuple)
-        return frozenset(map(key_of, part))
-
-    def _note(self, instance: Instance, decided: list[_Decided]) -> None:
-        elements = self._elements(instance)
-        if not any(elements < each.elements for each in decided):
-            decided.append(_Decided(instance.last, elements))
+        contained = any(keys[-1] in each.elements and elements < each.elements for each in decided)
+        stands = not contained and self._nothing.passes(instance)
+        return _Judged(instance, _Group(instance.last, elements), stands)
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -148,10 +137,14 @@ class AloneGroups:
         for first in sorted([each for _, _, each in self._firsts], key=lambda each: each.order):
             judged = self._judge(first, decided)
             if judged is not None:
-                instance, stands = judged
-                self._note(instance, decided)
-                if stands:
-                    yield instance.due, instance
+                _note(judged.group, decided)
+                if judged.stands:
+                    yield judged.instance.due, judged.instance
+
+
+def _note(group: _Group, decided: list[_Group]) -> None:
+    if not any(group.elements < each.elements for each in decided):
+        decided.append(group)
 
 
 def key_of(instance: Instance) -> Key:
