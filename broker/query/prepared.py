@@ -463,7 +463,7 @@ def _compiled_pattern(resolved: ResolvedQuery) -> Compiled:
         form = f"{_PATTERN}{resolved.id} {resolved.text}"
     else:
         others = [None if place in places else text for place, text in enumerate(literals)]
-        form = _PATTERN + compact_json([resolved.form, others, resolved.query.at_end])
+        form = _PATTERN + compact_json([resolved.form, others])
     shape = _shapes.get(form)
     if shape is None:
         pattern = pattern_query(resolved)

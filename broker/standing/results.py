@@ -39,22 +39,28 @@ class Maker:
         self._items: list[ir.Item] = []
         self._element: ir.Element | None = None
         self._plain = True
+        self._computed = {
+            step.variable for fold in _folds(query.pattern) for step in fold.iterations
+        }
         if isinstance(query.select, ast.Element):
             self._element = self._lowered(query.select)
             self._plain = False
         else:
             for item in query.select or ():
-                name = item.name
-                if _is_several(item.expr):
-                    name = name or "value"
+                name = item.name or self._name(item.expr)
                 self._items.append(ir.Item(self._opaque(item.expr), name))
                 bare = isinstance(item.expr, ast.Path) and not item.expr.steps
                 self._plain = self._plain and bare and name is None
-        self._computed = {
-            step.variable for fold in _folds(query.pattern) for step in fold.iterations
-        }
         if self._names is not None and self._computed.intersection(self._names):
             self._plain = False
+
+    def _name(self, expr: ast.Expr) -> str | None:
+        """The name of what has none of its own, where it is no node with one."""
+        if _is_several(expr):
+            return "value"
+        if isinstance(expr, ast.Path) and expr.variable in self._computed:
+            return expr.variable.rstrip("'")
+        return None
 
     def _opaque(self, expr: ast.Expr) -> ir.VariablePath:
         """An expression by its number."""

@@ -44,7 +44,7 @@ class ResolvedQuery:
     `namespaces` maps the prefixes that it uses, and `xml`, to namespace names. `text` is canonical,
     on one line (but for line breaks in strings), and complete: parsed alone it gives the same query
     with the same id. Where the query uses prefixes, it begins with their LET NAMESPACE. `form` is
-    the same for queries that differ in literals, id and PUBLISH only, and `literals` are its own as
+    the same for queries that differ in literals, id and PUBLISH only, not in AT END, and `literals` are its own as
     written, in order.
     """
 
@@ -292,6 +292,8 @@ def _resolved(
     """A checked query; `declared` are the LET NAMESPACE that stand before its text."""
     if query.publish is not None:
         body += f" PUBLISH {query.publish}" + (" AT END" if query.at_end else "")
+    if query.at_end:
+        form += " AT END"
     name = query.label or query.publish
     if name is None:
         name = "q" + blake2b((declared + body).encode()).hexdigest()[:_HASH_DIGITS]

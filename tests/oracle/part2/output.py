@@ -43,8 +43,11 @@ class Output:
                     yield from self._selected(each)
 
     def _item(self, item: ast.SelectItem) -> Iterator[ast.SelectItem]:
+        path, name = item.expr, item.name
+        if name is None and isinstance(path, ast.Path) and path.variable in self.scope.computed:
+            name = path.variable.rstrip("'")
         try:
-            yield replace(item, expr=self._plain(item.expr))
+            yield replace(item, expr=self._plain(item.expr), name=name)
         except NotAsked:
             return
 
