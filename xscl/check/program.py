@@ -44,8 +44,8 @@ class ResolvedQuery:
     `namespaces` maps the prefixes that it uses, and `xml`, to namespace names. `text` is canonical,
     on one line (but for line breaks in strings), and complete: parsed alone it gives the same query
     with the same id. Where the query uses prefixes, it begins with their LET NAMESPACE. `form` is
-    the same for queries that differ in literals, id and PUBLISH only, not in AT END, and `literals` are its own as
-    written, in order.
+    the same for queries that differ in literals, id and PUBLISH only, not in AT END, and `literals`
+    are its own as written, in order.
     """
 
     id: str

@@ -44,8 +44,9 @@ class Output:
 
     def _item(self, item: ast.SelectItem) -> Iterator[ast.SelectItem]:
         path, name = item.expr, item.name
-        if name is None and isinstance(path, ast.Path) and path.variable in self.scope.computed:
-            name = path.variable.rstrip("'")
+        if name is None and isinstance(path, ast.Path):
+            variable = path.variable or ""
+            name = variable.rstrip("'") if variable in self.scope.computed else None
         try:
             yield replace(item, expr=self._plain(item.expr), name=name)
         except NotAsked:
