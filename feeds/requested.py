@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from feeds import row_log
 
@@ -39,11 +38,11 @@ def delete(db: sqlite3.Connection, up_to_seq: int) -> None:
 
 
 class Requested:
-    """The requested history of the spool at `path`, for the process that matches its rows. `steady`
-    is a monotonic clock in seconds."""
+    """The requested history of a spool, for the process that matches its rows. `steady` is a
+    monotonic clock in seconds."""
 
-    def __init__(self, path: str | Path, steady: Callable[[], float] = time.monotonic) -> None:
-        self._path = Path(path)
+    def __init__(self, where: row_log.Where, steady: Callable[[], float] = time.monotonic) -> None:
+        self._where = where
         self._steady = steady
         self._ranges: dict[str, list[tuple[int, int]]] = {}
         self._since: float | None = None
@@ -51,7 +50,7 @@ class Requested:
     def refresh(self) -> None:
         """Read the ranges again; to be called before each batch of rows."""
         ranges: dict[str, list[tuple[int, int]]] = {}
-        with row_log.reading(self._path) as db:
+        with row_log.reading(self._where) as db:
             found = db.execute("SELECT source, first, last FROM requested") if db else []
             for source, first, last in found:
                 ranges.setdefault(source, []).append((first, last))
@@ -65,7 +64,7 @@ class Requested:
         """Whether requested history beyond the row number `position`, up to which the caller has
         applied the spool, is still to come: it is in the spool, or its feed was not fetched yet.
         False after `_LONGEST` seconds of waiting."""
-        with row_log.reading(self._path) as db:
+        with row_log.reading(self._where) as db:
             found = (
                 db is not None
                 and db.execute(

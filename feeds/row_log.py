@@ -11,7 +11,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -224,12 +224,12 @@ def migrate(db: sqlite3.Connection, old: int) -> None:
 # -- for readers in any process ----------------------------------------------------------------
 
 
-def read_rows(path: str | Path, start_seq: int, end_seq: int) -> Iterator[DocumentRow]:
-    """The rows of the spool at `path` with start_seq < seq <= end_seq, in order.
+def read_rows(where: Where, start_seq: int, end_seq: int) -> Iterator[DocumentRow]:
+    """The rows of a spool with start_seq < seq <= end_seq, in order.
 
     Raises SpoolError if the file is there and is no spool; without a file there are no rows.
     """
-    with reading(path) as db:
+    with reading(where) as db:
         if db is None:
             return
         cursor = db.execute(
@@ -251,16 +251,16 @@ def read_rows(path: str | Path, start_seq: int, end_seq: int) -> Iterator[Docume
             )
 
 
-def last_seq(path: str | Path) -> int:
-    """The highest number given so far in the spool at `path`, 0 if there is none."""
-    with reading(path) as db:
+def last_seq(where: Where) -> int:
+    """The highest number given so far in a spool, 0 if there is none."""
+    with reading(where) as db:
         return 0 if db is None else newest(db)
 
 
-def seq_after(path: str | Path, start_seq: int, rows: int) -> int:
+def seq_after(where: Where, start_seq: int, rows: int) -> int:
     """The number of the last of the next `rows` rows after `start_seq`; `start_seq` if none is
     left."""
-    with reading(path) as db:
+    with reading(where) as db:
         if db is None:
             return start_seq
         (last,) = db.execute(
@@ -270,35 +270,89 @@ def seq_after(path: str | Path, start_seq: int, rows: int) -> int:
         return start_seq if last is None else int(last)
 
 
-def sources(path: str | Path) -> list[str]:
-    """The distinct sources of the rows in the spool at `path`."""
-    with reading(path) as db:
+def sources(where: Where) -> list[str]:
+    """The distinct sources of the rows in a spool."""
+    with reading(where) as db:
         found = db.execute("SELECT DISTINCT source FROM document").fetchall() if db else []
     return [source for (source,) in found]
 
 
-def stored_at(path: str | Path, after: int) -> int | None:
+def stored_at(where: Where, after: int) -> int | None:
     """When the first row after number `after` was stored, in microseconds; None if there is
     none."""
     ask = "SELECT taken FROM document WHERE seq > ? ORDER BY seq LIMIT 1"
-    with reading(path) as db:
+    with reading(where) as db:
         row = db.execute(ask, (after,)).fetchone() if db else None
     return None if row is None else int(row[0])
 
 
+class Reader:
+    """Connections to the spool at `path` that stay open between readings, until `close`: to open
+    one takes many times as long as to read a few rows. For a process in which no other file takes
+    that place meanwhile, in any thread."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._free: list[sqlite3.Connection] = []
+        self._closed = False
+
+    def take(self) -> sqlite3.Connection | None:
+        """A connection for one reading; None if the file is missing or empty."""
+        with suppress(IndexError):
+            return self._free.pop()
+        return _connected(self.path)
+
+    def put(self, db: sqlite3.Connection) -> None:
+        """Keep a connection for the next reading."""
+        if self._closed:
+            db.close()
+        else:
+            self._free.append(db)
+
+    def close(self) -> None:
+        self._closed = True
+        while self._free:
+            self._free.pop().close()
+
+
+Where = str | Path | Reader
+"""The path of a spool, or connections to it that stay open."""
+
+
 @contextmanager
-def reading(path: str | Path) -> Iterator[sqlite3.Connection | None]:
+def reading(where: Where) -> Iterator[sqlite3.Connection | None]:
     """A read-only connection; None if the file is missing or empty."""
-    path = Path(path)
-    if not path.exists():
-        yield None
-        return
+    reader = where if isinstance(where, Reader) else Reader(where)
     try:
-        uri = path.resolve().as_uri() + "?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)) as db:
-            yield db if version(db, path) else None
+        db = reader.take()
+        try:
+            yield db
+        except BaseException:
+            if db is not None:
+                db.close()
+            raise
+        if db is not None:
+            reader.put(db)
     except sqlite3.Error as error:
-        raise problem(path, error) from error
+        raise problem(reader.path, error) from error
+    finally:
+        if reader is not where:
+            reader.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection | None:
+    if not path.exists():
+        return None
+    uri = path.resolve().as_uri() + "?mode=ro"
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
+    try:
+        if version(db, path):
+            return db
+    except BaseException:
+        db.close()
+        raise
+    db.close()
+    return None
 
 
 def version(db: sqlite3.Connection, path: Path) -> int:

@@ -37,6 +37,7 @@ from feeds.fair_lock import FairLock
 from feeds.feed_state import FeedState as FeedState
 from feeds.feed_state import Status
 from feeds.hubs import Subscription
+from feeds.row_log import Reader as Reader
 from feeds.row_log import SpoolError as SpoolError
 from feeds.row_log import SpoolFull as SpoolFull
 from feeds.row_log import last_seq as last_seq

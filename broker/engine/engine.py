@@ -267,6 +267,11 @@ class Engine(Parts):
         self.ready()
         self.outbox.acknowledge(matches)
 
+    def store_handed(self) -> None:
+        """Store which matches were acknowledged and are kept."""
+        self.ready()
+        self.outbox.store_handed()
+
     def acknowledged(self, after: int, limit: int) -> list[SharedMatch]:
         """The oldest acknowledged matches that are kept, of those with numbers above `after` in the
         outbox, at most so many."""

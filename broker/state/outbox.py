@@ -45,8 +45,9 @@ class Outbox:
     documents are kept. Without a state directory nothing is stored.
 
     If it is `keeping`, acknowledged matches stay for a while, up to number `handed`, so that they
-    can be handed over again to one who has lost them. `steady` is a monotonic clock in
-    microseconds.
+    can be handed over again to one who has lost them. That number is stored by `store_handed`, and
+    not each time, as a transaction of its own costs as much as a batch of few documents: after a
+    crash some matches may be undelivered again. `steady` is a monotonic clock in microseconds.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Outbox:
         self._relations = relations
         self._steady = steady
         self.keeping = keeping
-        self.handed = store.number(_HANDED, 0)
+        self.handed = self._stored = store.number(_HANDED, 0)
         # What is kept for earlier matches must not be taken for what a new one refers to.
         ((self.next, first),) = store.rows(
             "SELECT greatest(coalesce(max(n), 0) + 1, (SELECT coalesce(max(before), 1) FROM kept)),"
@@ -159,15 +160,20 @@ class Outbox:
         """Delete matches that were posted or are undelivered, with all subscribers; or keep them
         for a while, if nothing before them is unacknowledged."""
         numbers = [match.posted for match in matches if match.posted is not None]
+        if self.keeping and numbers and self._are_next(numbers):
+            self.handed = max(numbers)
+            self._marks.append((self._steady(), self.handed))
+            return
         with self.store.transaction():
-            if self.keeping and numbers and self._are_next(numbers):
-                self.store.on_rollback(partial(setattr, self, "handed", self.handed))
-                self.handed = max(numbers)
+            self.store.delete("outbox", "n", numbers)
+            self._relations.release_kept()
+
+    def store_handed(self) -> None:
+        """Store up to which number matches were acknowledged."""
+        if self._stored != self.handed:
+            with self.store.transaction():
                 self.store.set_numbers(**{_HANDED: self.handed})
-                self._marks.append((self._steady(), self.handed))
-            else:
-                self.store.delete("outbox", "n", numbers)
-                self._relations.release_kept()
+            self._stored = self.handed
 
     def _are_next(self, numbers: Sequence[int]) -> bool:
         """Whether these are all matches behind the last one acknowledged, up to the highest."""
@@ -186,6 +192,7 @@ class Outbox:
         upto = max(upto, self.handed - _MOST)
         if self._first <= upto:
             with self.store.transaction():
+                self.store_handed()
                 self.store.run("DELETE FROM outbox WHERE n <= ?", [upto])
                 self._relations.release_kept()
             self._first = upto + 1

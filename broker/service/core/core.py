@@ -41,7 +41,7 @@ from broker.state.store import DatabaseError, StateError, Store
 from feeds.fair_lock import FairLock
 from feeds.requested import Requested
 from feeds.rows import DocumentRow
-from feeds.spool import Spool
+from feeds.spool import Reader, Spool
 
 _log = structlog.get_logger(__name__)
 
@@ -104,7 +104,10 @@ class Core:
         """The first row of the last search that was stopped for others, and how often it was."""
         self._gap = range(0)
         """Numbers that no document has: the last one before it, and those that were lost."""
+        self.reading = Reader(self.state / "spool.sqlite")
+        """What reads the spool between two batches."""
         with ExitStack() as undo:
+            undo.callback(self.reading.close)
             self.engine = self._open_engine()
             undo.callback(self.engine.store.close)
             self.proof = Proof(self.state / PROOF)
@@ -113,7 +116,7 @@ class Core:
             if self._noted:
                 self.engine.wall.begin(self._noted)
             self.spool = Spool(
-                self.state / "spool.sqlite",
+                self.reading.path,
                 on_rows=self.news.set,
                 now=clock,
                 prove=self._prove_documents,
@@ -153,7 +156,7 @@ class Core:
                 revisions=settings.pipeline.revisions,
                 keeping=True,
             )
-            engine.expect(Requested(self.state / "spool.sqlite"))
+            engine.expect(Requested(self.reading))
             return engine
         except BaseException:
             store.close()
@@ -169,6 +172,7 @@ class Core:
         """Prove what the files hold by now."""
         with self.lock.within(_GLANCE) as acquired:
             if acquired:  # within a batch the engine has numbers that are not committed
+                self.engine.store_handed()
                 note_engine(self.proof, self.engine)
         come = self.engine.wall.come()
         note_mailbox(self.proof, self.mailbox)
@@ -214,6 +218,7 @@ class Core:
                 self.prove()
             self.marks.close()
             self.mailbox.close()
+            self.reading.close()
             self.spool.close()
             self.proof.close()
             self.engine.store.close()

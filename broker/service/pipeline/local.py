@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -28,6 +29,10 @@ _BYTES = 16 << 20
 
 _LOOK = 5.0
 """Seconds after which the spool is read even without news, as other processes may add to it."""
+
+_APART = 0.01
+"""Seconds from the begin of a batch of few documents to that of the next, which then has what came
+meanwhile: a batch costs as much by itself as twenty documents."""
 
 _POISONS = 20
 """If the engine fails at this many documents in a row, it is the engine that is at fault."""
@@ -56,6 +61,8 @@ class LocalPipeline:
         self._core = core
         self._size = self._most = size
         self._poisons = 0
+        self._last = 0
+        """How many documents the last batch had."""
         self.ahead = ahead or Ahead(core.engine, enabled=False)
         self._following: tuple[int, list[DocumentRow]] | None = None
         """The next batch, and the position behind which it begins."""
@@ -66,7 +73,11 @@ class LocalPipeline:
         try:
             while not stop.is_set():
                 core.news.clear()
-                if not self.step(watch):
+                begun = time.monotonic()
+                if self.step(watch):
+                    if self._last < WORTH:
+                        stop.wait(max(0.0, begun + _APART - time.monotonic()))
+                else:
                     watch.well()
                     # If `stop` was set before `clear`, `news` will not be set again.
                     if not stop.is_set():
@@ -82,8 +93,9 @@ class LocalPipeline:
             rows = following[1]
         else:
             rows = self.next_rows(core.position)
+        self._last = len(rows)
         if rows:
-            since = stored_at(core.spool.path, core.position)
+            since = stored_at(core.reading, core.position)
             if len(rows) >= WORTH:
                 self._look_ahead(rows[-1].seq or 0)
             try:
@@ -114,7 +126,7 @@ class LocalPipeline:
         rows: list[DocumentRow] = []
         size = 0
         most = self._core.largest() or self._most
-        pending: Iterator[DocumentRow] = read_rows(self._core.spool.path, position, 2**62)
+        pending: Iterator[DocumentRow] = read_rows(self._core.reading, position, 2**62)
         for row in pending:
             rows.append(row)
             size += len(row.xml)
