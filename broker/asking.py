@@ -54,8 +54,9 @@ class Asking:
         with self.lock:
             registered = self.engine.registered_one(id)
             resolved = compile_text(id, registered.text).resolved
-            if holds_pattern(resolved.query):
-                return [*self.engine.why(id)]
+            asked = self.engine.why(id) if holds_pattern(resolved.query) else None
+        if asked is not None:
+            return [each.answer(self.rest) for each in asked]
         return [*self._explained(resolved, budget, registered)]
 
     def of_queries(
@@ -65,7 +66,7 @@ class Asking:
         found: list[Told] = []
         for query in queries:
             if holds_pattern(query.query):
-                found += rehearsed(self.engine, compile_query(query))
+                found += rehearsed(self.engine, compile_query(query), self.rest)
             else:
                 found += self._explained(query, budget, None)
         return found

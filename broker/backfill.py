@@ -125,9 +125,9 @@ def dry_run(
     return past.result()
 
 
-def rehearsed(engine: Engine, query: Compiled) -> list[Why]:
+def rehearsed(engine: Engine, query: Compiled, rest: Callable[[], object]) -> list[Why]:
     """What would become of the stored documents of an event pattern that need not be registered,
-    from a snapshot. Raises `XsclError` as `backfill` does."""
+    from a snapshot; `rest` is called now and then. Raises `XsclError` as `backfill` does."""
     _refuse_nested([query])
     with engine.store.snapshot() as statements:
         relations = MatchRelations(statements)
@@ -136,8 +136,9 @@ def rehearsed(engine: Engine, query: Compiled) -> list[Why]:
         )
         for documents in relations.history(0, _BATCH):
             past.see(documents)
+            rest()
         past.end()
-    return past.engine.why(query.id)
+    return [each.answer(rest) for each in past.engine.why(query.id)]
 
 
 @dataclass(frozen=True, slots=True)

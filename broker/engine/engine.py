@@ -30,7 +30,7 @@ from broker.model import (
 from broker.query.prepared import Compiled
 from broker.results.undelivered import restored
 from broker.shared_match import SharedMatch
-from broker.standing.why import Why
+from broker.standing.why import Question
 from broker.state.relations import StoredDocument
 from broker.subscriptions.listing import Listing
 from feeds.rows import DocumentRow
@@ -207,17 +207,17 @@ class Engine(Parts):
         self.ready()
         return self._passing.waiting()
 
-    def why(self, id: str) -> list[Why]:
-        """What became of the stored documents of an event pattern, and of the patterns in its FROM.
-        KeyError if there is no subscription of this id, ValueError if there is no pattern, or it is
-        not active."""
+    def why(self, id: str) -> list[Question]:
+        """The question what became of the stored documents of an event pattern, and of the patterns
+        in its FROM; it is answered without the engine. KeyError if there is no subscription of this
+        id, ValueError if there is no pattern, or it is not active."""
         self.ready()
         self.registry.known_or_fail(id)
         if id not in self.catalog.subscriptions:
             raise ValueError(f"{id} is not active, and takes no documents")
         with self.store.transaction():
             self.standings.begin(self.newest())
-        found = self.standings.why(id)
+        found = self.standings.asked(id)
         if not found:
             raise ValueError(f"{id} is no event pattern; broker explain shows how it is matched")
         return found

@@ -18,6 +18,10 @@ HELD = 10
 """Of the choices that may be tried for a document, this part may wait at once."""
 
 
+_RESTS = 500
+"""Choices after which a question rests."""
+
+
 class TooMuch(Exception):
     """A pattern has more to try than it may."""
 
@@ -69,3 +73,13 @@ class Setting:
         self.left -= 1
         if self.left < 0:
             raise TooMuch
+
+
+@dataclass(slots=True)
+class Resting(Setting):
+    """That of a question, which rests as its trace says after some choices."""
+
+    def spend(self) -> None:
+        Setting.spend(self)
+        if self.trace is not None and not self.left % _RESTS:
+            self.trace.rest()

@@ -8,7 +8,7 @@ from functools import partial
 from broker.pattern.instances import NEVER, Arrived, Instance, of_row
 from broker.pattern.plan import RUNS, Fold, Judged, Leaf, Next, Plan, Single
 from broker.pattern.runs import RunsRunner
-from broker.pattern.setting import HELD, Setting, Source
+from broker.pattern.setting import HELD, Resting, Setting, Source
 from broker.pattern.soonest import FoldRunner, NextRunner
 from broker.pattern.trace import Trace
 from broker.pattern.unit import UnitRunner
@@ -49,7 +49,8 @@ def source_of_plan(
     strategy = plan.query.strategy
     selection = None if strategy is None else strategy.selection
     free = selection == "SKIP TILL ANY MATCH"
-    setting = Setting(plan, registered, free, _nothing, _nothing, left, left // HELD, trace)
+    kind = Setting if trace is None else Resting
+    setting = kind(plan, registered, free, _nothing, _nothing, left, left // HELD, trace)
     setting.source = partial(_source, setting)
     setting.unit = partial(_unit, setting)
     if selection in RUNS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from broker.pattern.instances import Instance
@@ -21,8 +21,10 @@ class Blocked:
 
 @dataclass(slots=True)
 class Trace:
-    """The blocked ones, each once."""
+    """The blocked ones, each once. `rest` is called now and then, so that who works beside may go
+    on."""
 
+    rest: Callable[[], object] = lambda: None
     blocked: dict[object, Blocked] = field(default_factory=dict)
 
     def block(self, instance: Instance, absence: Absence, by: Sequence[Instance]) -> None:

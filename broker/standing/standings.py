@@ -23,7 +23,7 @@ from broker.query.catalog import Catalog, Subscription
 from broker.query.patterns import TAP
 from broker.results.contents import Contents
 from broker.standing.live import Live, TapIndex, kind, tap_names
-from broker.standing.why import Why, look
+from broker.standing.why import Question
 from broker.state.pattern_tables import Entry, PatternTables, TapRow
 from broker.state.relations import StoredDocument
 from broker.state.store import Store
@@ -512,29 +512,28 @@ class Standings:
         ]
         return sorted(found, key=lambda each: (each.decides or UNBOUNDED, each.query))
 
-    def why(self, id: str, name: str | None = None) -> list[Why]:
-        """What became of the stored documents of a query, if it is a pattern, and of the patterns
-        in its FROM."""
+    def asked(self, id: str, name: str | None = None) -> list[Question]:
+        """The question what became of the stored documents of a query, if it is a pattern, and of
+        the patterns in its FROM."""
         name = name or id
         subscription = self._catalog.subscriptions[id]
-        found: list[Why] = []
+        found: list[Question] = []
         pattern = self._patterns.get(subscription.number)
         if pattern is not None:
             entry, own = pattern.entry, subscription.compiled.own_pattern
             assert own is not None
-            plan = own.plan
             arrived: Arrivals = {}
             for row, seen in self._tables.rows(pattern.taps.keys(), entry.first_doc):
                 self._offer(pattern, row, seen, arrived)
             found.append(
-                look(
-                    *(name, plan, entry.registered, entry.lateness),
+                Question(
+                    *(name, own.plan, entry.registered, entry.lateness),
                     *(pattern.watermark(self.settled), arrived, TRIES * self._budget, COUNTED),
                 )
             )
         for inner in subscription.nested:
             if not inner.id.startswith(TAP):
-                found += self.why(inner.id, f"the query in the FROM of {name}")
+                found += self.asked(inner.id, f"the query in the FROM of {name}")
         return found
 
     def latest(self) -> int | None:

@@ -8,7 +8,7 @@ anew from the rows, so it is exact on what is stored and changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -77,30 +77,40 @@ class Why:
     blocked_count: int
 
 
-def look(
-    name: str,
-    plan: Plan,
-    registered: int | None,
-    lateness: int,
-    watermark: int | None,
-    rows: Mapping[int, Sequence[Row]],
-    tries: int,
-    counted: int,
-) -> Why:
-    """What becomes of rows, by tap. At most `tries` choices are tried, and what waits is counted up
-    to `counted`. Times are in microseconds."""
-    trace = Trace()
-    standing = Standing(plan, registered, tries, trace=trace)
+@dataclass(frozen=True, slots=True)
+class Question:
+    """All that is needed to tell what became of rows, by tap: nothing of it changes any more, so it
+    is answered beside an engine that goes on. At most `tries` choices are tried, and what waits is
+    counted up to `counted`. Times are in microseconds."""
+
+    name: str
+    plan: Plan
+    registered: int | None
+    lateness: int
+    watermark: int | None
+    rows: Mapping[int, Sequence[Row]]
+    tries: int
+    counted: int
+
+    def answer(self, rest: Callable[[], object] = lambda: None) -> Why:
+        """What became of the rows; `rest` is called now and then."""
+        return _look(self, rest)
+
+
+def _look(asked: Question, rest: Callable[[], object]) -> Why:
+    plan, rows = asked.plan, asked.rows
+    trace = Trace(rest)
+    standing = Standing(plan, asked.registered, asked.tries, trace=trace)
     found: int | None = None
     waiting: list[tuple[int, Instance]] = []
     try:
-        found = standing.count(rows, watermark)
-        waiting = sorted(islice(standing.waiting(), counted), key=lambda each: each[0])
+        found = standing.count(rows, asked.watermark)
+        waiting = sorted(islice(standing.waiting(), asked.counted), key=lambda each: each[0])
     except TooMuch:
         trace.blocked.clear()
     blocked = sorted(trace.blocked.values(), key=lambda each: each.instance.last, reverse=True)
     return Why(
-        name,
+        asked.name,
         answers(plan),
         growth(plan),
         tuple(
@@ -111,7 +121,9 @@ def look(
             ]
         ),
         found,
-        tuple([Pending(_seen([i]), _known(time_of(d, lateness))) for d, i in waiting[:SHOWN]]),
+        tuple(
+            [Pending(_seen([i]), _known(time_of(d, asked.lateness))) for d, i in waiting[:SHOWN]]
+        ),
         len(waiting),
         tuple(
             [

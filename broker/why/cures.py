@@ -15,7 +15,7 @@ from broker.pattern.instances import Row
 from broker.pattern.values import Scope, compile_condition
 from broker.text.people import shorten
 from broker.why.blocks import BlockReader, Condition, is_plain_path
-from broker.why.joins import Side, ValueJoin, satisfied, value_join
+from broker.why.joins import RESTS, Side, ValueJoin, satisfied, value_join
 from xscl import ast
 from xscl.functions.table import FUNCTIONS, to_number
 from xscl.kinds import positional
@@ -174,16 +174,22 @@ def values_of(predicate: ast.Expr, pairs: Sequence[tuple[Row, Row]]) -> tuple[st
 
 
 def of_join(
-    join: ValueJoin, left: Sequence[Row], right: Sequence[Row], block: int, home: dict[str, int]
+    join: ValueJoin,
+    left: Sequence[Row],
+    right: Sequence[Row],
+    block: int,
+    home: dict[str, int],
+    rest: Callable[[], object],
 ) -> tuple[str | None, tuple[Row, Row] | None]:
-    """What to write instead of a value join on which no pair agrees, and a pair that then would."""
+    """What to write instead of a value join on which no pair agrees, and a pair that then would;
+    `rest` is called after each few hundred rows."""
     example: list[tuple[Row, Row]] = []
 
     def passing(other: ast.Expr) -> int:
         made = value_join(other, block, home)
         if made is None:
             return 0
-        pairs = {(a.doc, b.doc): (a, b) for a, b in _agreeing(made, left, right)}
+        pairs = {(a.doc, b.doc): (a, b) for a, b in _agreeing(made, left, right, rest)}
         example[:] = [*pairs.values()][:1]
         return len(pairs)
 
@@ -207,14 +213,18 @@ def _values(side: Side, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _agreeing(
-    join: ValueJoin, left: Sequence[Row], right: Sequence[Row]
+    join: ValueJoin, left: Sequence[Row], right: Sequence[Row], rest: Callable[[], object]
 ) -> Iterator[tuple[Row, Row]]:
     by_key: dict[object, list[Row]] = {}
-    for row in right:
+    for number, row in enumerate(right):
+        if not number % RESTS:
+            rest()
         for key in join.right.keys(row):
             by_key.setdefault(key, []).append(row)
     looked = 0
-    for one in left:
+    for number, one in enumerate(left):
+        if not number % RESTS:
+            rest()
         for key in join.left.keys(one):
             for other in by_key.get(key, ()):
                 looked += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from broker.model import Registered
@@ -74,12 +74,14 @@ def explain(
     blocks = tuple([_block(r, s, streams) for r, s in zip(asked.readers, seen, strict=True)])
     rows = [each.rows for each in seen]
     pairs = {
-        (b.left, b.right): count(b, rows[b.left], rows[b.right], budget.pairs)
+        (b.left, b.right): count(b, rows[b.left], rows[b.right], budget.pairs, history.rest)
         for b in asked.betweens
     }
-    joins = tuple([_join(asked, p, rows) for p in pairs.values()])
+    joins = tuple([_join(asked, p, rows, history.rest) for p in pairs.values()])
     several = [compile_condition(each) for each in asked.several]
-    combined = combine(asked.operators, asked.windows, rows, pairs, several, budget.pairs)
+    combined = combine(
+        *(asked.operators, asked.windows, rows, pairs, several, budget.pairs), history.rest
+    )
     exact = combined.exact and all(each.exact for each in pairs.values())
     whole = replace(_whole(combined, registered), exact=exact)
     made = Explanation(
@@ -146,9 +148,11 @@ def _no_stream(stream: str, streams: dict[str, int]) -> str:
 # -- joins -------------------------------------------------------------------------------------
 
 
-def _join(asked: Asked, pairs: Pairs, rows: Sequence[Sequence[Row]]) -> JoinCount:
+def _join(
+    asked: Asked, pairs: Pairs, rows: Sequence[Sequence[Row]], rest: Callable[[], object]
+) -> JoinCount:
     between = pairs.between
-    near, hint = _misses(asked, pairs, rows[between.left], rows[between.right])
+    near, hint = _misses(asked, pairs, rows[between.left], rows[between.right], rest)
     return JoinCount(
         between.left,
         between.right,
@@ -167,7 +171,11 @@ def _join(asked: Asked, pairs: Pairs, rows: Sequence[Sequence[Row]]) -> JoinCoun
 
 
 def _misses(
-    asked: Asked, pairs: Pairs, left: Sequence[Row], right: Sequence[Row]
+    asked: Asked,
+    pairs: Pairs,
+    left: Sequence[Row],
+    right: Sequence[Row],
+    rest: Callable[[], object],
 ) -> tuple[tuple[NearMiss, ...], str | None]:
     """The pairs that came the farthest, and what to write instead, if none passes."""
     between = pairs.between
@@ -194,7 +202,7 @@ def _misses(
         return tuple(near), f"{cure}{', or' if turned else ':'} write JOIN"
     for join, (agreeing, _) in zip(between.equalities, pairs.each, strict=True):
         if not agreeing:
-            hint, example = cures.of_join(join, left, right, between.left, asked.home)
+            hint, example = cures.of_join(join, left, right, between.left, asked.home, rest)
             if example is None:
                 return (), hint
             one, other = example

@@ -23,6 +23,10 @@ Order = Literal["before", "after"] | None
 Key = tuple[Any, ...]
 
 
+RESTS = 500
+"""Pairs of rows, or combinations, after which who works beside may go on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One side of a value join: its expression, which reads one block."""
@@ -173,21 +177,30 @@ def span(rows: Sequence[Row]) -> int:
     return max([row.end for row in rows]) - min([row.start for row in rows])
 
 
-def count(between: Between, left: Sequence[Row], right: Sequence[Row], most: int) -> Pairs:
-    """What becomes of the pairs of rows; `most` of them are looked at for each question."""
+def count(
+    between: Between,
+    left: Sequence[Row],
+    right: Sequence[Row],
+    most: int,
+    rest: Callable[[], object] = lambda: None,
+) -> Pairs:
+    """What becomes of the pairs of rows; `most` of them are looked at for each question. `rest` is
+    called after each few hundred."""
     found = Pairs(between)
-    agreeing = _Agreeing(left, right, most)
+    agreeing = _Agreeing(left, right, most, rest)
     for one, other in agreeing.pairs(between.equalities):
         found.agree.setdefault((one.doc, other.doc), []).append((one, other))
     found.exact = agreeing.exact
     if len(between.equalities) == 1:
         found.each.append((len(found.agree), found.exact))
     for join in between.equalities if len(between.equalities) > 1 else ():
-        agreeing = _Agreeing(left, right, most)
+        agreeing = _Agreeing(left, right, most, rest)
         alone = {(one.doc, other.doc) for one, other in agreeing.pairs([join])}
         found.each.append((len(alone), agreeing.exact))
     holds = [compile_condition(each) for each in between.residuals]
-    for pair, rows in found.agree.items():
+    for number, (pair, rows) in enumerate(found.agree.items()):
+        if not number % RESTS:
+            rest()
         one, other = rows[0]
         passes = [(a, b) for a, b in rows if all(satisfied(each, a, b) for each in holds)]
         for a, b in passes:
@@ -205,23 +218,32 @@ class _Agreeing:
     """The pairs of rows of different documents that satisfy value joins; `exact` is false once more
     than `most` were looked at."""
 
-    def __init__(self, left: Sequence[Row], right: Sequence[Row], most: int) -> None:
+    def __init__(
+        self, left: Sequence[Row], right: Sequence[Row], most: int, rest: Callable[[], object]
+    ) -> None:
         self._left = left
         self._right = right
         self._most = most
+        self._rest = rest
         self.exact = True
 
     def pairs(self, joins: Sequence[ValueJoin]) -> Iterator[tuple[Row, Row]]:
         by_key: dict[Key, list[Row]] = {}
-        for row in self._right:
+        for number, row in enumerate(self._right):
+            if not number % RESTS:
+                self._rest()
             for key in product(*[join.right.keys(row) for join in joins]):
                 by_key.setdefault(key, []).append(row)
         looked = 0
-        for one in self._left:
+        for number, one in enumerate(self._left):
+            if not number % RESTS:
+                self._rest()
             others: dict[int, Row] = {}
             for key in product(*[join.left.keys(one) for join in joins]):
                 for other in by_key.get(key, ()):
                     looked += 1
+                    if not looked % RESTS:
+                        self._rest()
                     if looked > self._most:
                         self.exact = False
                         return

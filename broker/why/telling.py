@@ -31,6 +31,8 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+_BOUND = "; there are more pairs than were looked at, so some may match all the same"
+
 # -- the sentence ------------------------------------------------------------------------------
 
 
@@ -51,7 +53,7 @@ def _told(found: Explanation) -> str:
             return _none_passes(block)
     for join in found.joins:
         if not join.passed:
-            return _no_pair(join)
+            return f"{_no_pair(join)}{'' if join.exact else _BOUND}"
     if whole.joined:
         reason = "order" if not whole.ordered else "window"
         return (
@@ -152,9 +154,11 @@ def lines_of(found: Explanation) -> Iterator[str]:
         yield from _edge(join, names)
     if len(found.blocks) > 2:
         whole = found.whole
+        least = "" if whole.exact else "at least "
         yield (
-            f"  {'-'.join(names.values())}  {plural(whole.joined, 'combination')} satisfy all"
-            f" predicates, {whole.ordered:,} the order, {whole.matched:,} the windows"
+            f"  {'-'.join(names.values())}  {least}{plural(whole.joined, 'combination')} satisfy"
+            f" all predicates, {least}{whole.ordered:,} the order,"
+            f" {least}{whole.matched:,} the windows"
         )
     for example in found.whole.examples:
         yield f"  match: {', '.join(example)}"
@@ -178,11 +182,13 @@ def _edge(join: JoinCount, names: dict[int, str]) -> Iterator[str]:
             some = "" if each.exact else "at least "
             yield f"       {each.text} alone: {some}{plural(each.pairs, 'pair')}"
     if join.operator == "FOLLOWED BY":
-        yield f"       {join.ordered:,} of them in this order"
+        yield f"       {least}{join.ordered:,} of them in this order"
     if join.window is not None:
-        yield f"       {join.within:,} of those within {format_microseconds(join.window)}"
+        yield f"       {least}{join.within:,} of those within {format_microseconds(join.window)}"
     if join.predicates:
-        yield f"       {join.passed:,} of those with {' AND '.join(join.predicates)}"
+        yield f"       {least}{join.passed:,} of those with {' AND '.join(join.predicates)}"
+    if not join.exact:
+        yield "       there are more pairs than were looked at: some values are in many documents"
     for near in join.near:
         values = f" ({'; '.join(near.values)})" if near.values else ""
         yield f"       near: {near.left} and {near.right}, {near.detail}{values}"

@@ -6,12 +6,12 @@ the combinations of documents, and at what those fail whose predicates hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from broker.pattern.instances import Row
 from broker.pattern.values import Condition, Scope
-from broker.why.joins import Pairs
+from broker.why.joins import RESTS, Pairs
 from xscl.normal.operators import FollowedBy, Tree, blocks_of, operators_of
 
 Chosen = tuple[Row, ...]
@@ -34,13 +34,17 @@ def combine(
     pairs: Mapping[tuple[int, int], Pairs],
     several: Sequence[Condition],
     most: int,
+    rest: Callable[[], object] = lambda: None,
 ) -> Combinations:
     """The combinations whose documents differ and for whose rows all predicates hold. `several` are
-    those that read more than two blocks, or none; `most` choices of rows are tried."""
+    those that read more than two blocks, or none; `most` choices of rows are tried, and `rest` is
+    called after each few hundred."""
     found = Combinations()
     looked = 0
     for chosen in _Search(rows, pairs).choices():
         looked += 1
+        if not looked % RESTS:
+            rest()
         if looked > most:
             found.exact = False
             break
