@@ -329,6 +329,9 @@ class SelectItem:
 Selection = Choice[
     "SKIP TILL ANY MATCH", "SKIP TILL NEXT MATCH", "STRICT CONTIGUITY", "PARTITION CONTIGUITY"
 ]
+RUNS: tuple[Selection, ...] = ("SKIP TILL NEXT MATCH", "STRICT CONTIGUITY", "PARTITION CONTIGUITY")
+"""The selections that make runs."""
+
 Choosing = Choice["NON OVERLAPPING", "ONE PER START"]
 
 

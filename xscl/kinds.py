@@ -56,16 +56,16 @@ def parts(expr: ast.Expr) -> Iterable[ast.Expr]:
     return ()
 
 
-def _nested(expr: ast.Expr) -> Iterator[ast.Expr]:
+def nested(expr: ast.Expr) -> Iterator[ast.Expr]:
     """The expression and its operands at every depth, without the filters of their steps."""
     yield expr
     for part in parts(expr):
-        yield from _nested(part)
+        yield from nested(part)
 
 
 def asks_position(expr: ast.Expr) -> bool:
     """Whether the value depends on the position of the context node."""
-    return any(isinstance(part, ast.Call) and part.name in _CONTEXT for part in _nested(expr))
+    return any(isinstance(part, ast.Call) and part.name in _CONTEXT for part in nested(expr))
 
 
 def positional(filter_: ast.Expr) -> bool:
@@ -108,7 +108,7 @@ def _are_simple(steps: tuple[ast.Step, ...]) -> bool:
 
 def _descents(expr: ast.Expr) -> float:
     """The number of `//` nested in filters of each other, infinite beyond plain steps downwards."""
-    return max(map(_own_descents, _nested(expr)))
+    return max(map(_own_descents, nested(expr)))
 
 
 def _own_descents(expr: ast.Expr) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from broker.pattern.plan import (
-    RUNS,
     Absence,
     Fold,
     Group,
@@ -17,6 +16,7 @@ from broker.pattern.plan import (
     Unit,
     leaves,
 )
+from xscl import ast
 from xscl.syntax.durations import format_microseconds
 
 
@@ -27,7 +27,7 @@ def answers(plan: Plan) -> str:
     free = strategy is not None and strategy.selection == "SKIP TILL ANY MATCH"
     late = _late(plan.unit, free)
     choosing = query.over is not None or (strategy is not None and strategy.choosing is not None)
-    runs = strategy is not None and strategy.selection in RUNS
+    runs = strategy is not None and strategy.selection in ast.RUNS
     if late is None and not (choosing or runs):
         return "as soon as its documents are there"
     behind = "the end of its window" if late == "deadline" else "its last document"

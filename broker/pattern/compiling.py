@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from broker.pattern.placing import ask_early, asked_of_elements, conjuncts_of, place_conjunct
 from broker.pattern.plan import (
-    RUNS,
     Absence,
     Choice,
     Fold,
@@ -29,7 +28,7 @@ from broker.pattern.reading import paths_of
 from broker.pattern.values import compile_known, path_text
 from broker.pattern.variants import with_variants
 from xscl import ast
-from xscl.check.scopes import bound_in, conjuncts
+from xscl.check.sites import bound_in, conjuncts
 
 
 def plan(query: ast.Query, streams: Mapping[int, str]) -> Plan:
@@ -49,7 +48,7 @@ def plan(query: ast.Query, streams: Mapping[int, str]) -> Plan:
         if not tap.plain:
             tap.paths = {path_text(p): p for p in paths if p.variable in own}
         tap.partition = query.partition
-    ask_early(unit, runs=selection in RUNS)
+    ask_early(unit, runs=selection in ast.RUNS)
     over = query.over
     # What waits until its deadline may look back from its beginning as far.
     kept = unit.kept if unit.kept is None else unit.kept * (2 if maker.waits else 1)

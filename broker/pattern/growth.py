@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from broker.pattern.plan import RUNS, Fold, Group, Item, Judged, Next, Plan, Unit, Window, leaves
+from broker.pattern.plan import Fold, Group, Item, Judged, Next, Plan, Unit, Window, leaves
+from xscl import ast
 from xscl.syntax.durations import format_microseconds
 
 
@@ -14,7 +15,7 @@ def growth(plan: Plan) -> str:
     choosing = None if strategy is None else strategy.choosing
     if choosing == "ONE PER START":
         most = "n"
-    elif selection in RUNS:
+    elif selection in ast.RUNS:
         most = "n²" if plan.unit.groups else "n"
     else:
         free = selection == "SKIP TILL ANY MATCH"

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.pattern.plan import Conjunct, Fold, Group, Judged, Leaf, Next, Unit, conjunct, uses
+from broker.pattern.plan import Conjunct, Fold, Group, Judged, Leaf, Next, Unit, conjunct
 from xscl import ast
-from xscl.check.scopes import conjuncts
+from xscl.check.sites import conjuncts, uses
 
 
 def conjuncts_of(predicate: ast.Expr | None) -> list[Conjunct]:
@@ -32,7 +32,7 @@ def place_conjunct(unit: Unit, part: ast.Expr) -> None:
 
 
 def _hows(expr: ast.Expr, variables: frozenset[str]) -> set[str]:
-    return {how for name, how in uses(expr) if name in variables}
+    return {use.how for use in uses(expr) if use.variable in variables}
 
 
 def asked_of_elements(expr: ast.Expr, variables: frozenset[str]) -> bool:

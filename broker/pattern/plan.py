@@ -8,7 +8,7 @@ A *slot* is a place of the match: a block, a group, or the right operand of FOLD
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from broker.pattern.values import (
@@ -20,10 +20,7 @@ from broker.pattern.values import (
     names,
 )
 from xscl import ast
-from xscl.functions.elements import ELEMENT_FUNCTIONS
-
-RUNS = ("SKIP TILL NEXT MATCH", "STRICT CONTIGUITY", "PARTITION CONTIGUITY")
-"""The selections that make runs."""
+from xscl.check.sites import uses
 
 Window = int | None
 """Microseconds; None: no bound."""
@@ -43,7 +40,7 @@ class Conjunct:
     @property
     def of_nodes(self) -> bool:
         """Whether it asks of nodes alone, not of several documents or of lengths."""
-        return not self.lasts and all(how == "bare" for _, how in uses(self.expr))
+        return not self.lasts and all(use.how == "bare" for use in uses(self.expr))
 
 
 def conjunct(expr: ast.Expr) -> Conjunct:
@@ -53,27 +50,6 @@ def conjunct(expr: ast.Expr) -> Conjunct:
         if isinstance(left, ast.Path) and isinstance(right, ast.Path):
             equal = (left, right)
     return Conjunct(compile_condition(expr), names(expr), lasts(expr), equal, expr)
-
-
-def uses(expr: ast.Expr) -> Iterator[tuple[str, str]]:
-    """The variables that an expression names, each with the function around it, or "bare"."""
-    match expr:
-        case ast.Path(variable=str(name)):
-            yield name, "bare"
-        case ast.Call(name=name, args=(ast.Path(variable=str(variable)), *others)) if (
-            name in ELEMENT_FUNCTIONS
-        ):
-            yield variable, name
-            for other in others:
-                yield from uses(other)
-        case ast.Call(args=parts) | ast.And(parts=parts) | ast.Or(parts=parts):
-            for part in parts:
-                yield from uses(part)
-        case ast.Not(part=part):
-            yield from uses(part)
-        case ast.Arithmetic(left=left, right=right) | ast.Comparison(left=left, right=right):
-            yield from uses(left)
-            yield from uses(right)
 
 
 # -- what stands in a unit ---------------------------------------------------------------------

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from broker.pattern.instances import NEVER, Arrived, Instance, of_row
-from broker.pattern.plan import RUNS, Fold, Judged, Leaf, Next, Plan, Single
+from broker.pattern.plan import Fold, Judged, Leaf, Next, Plan, Single
 from broker.pattern.runs import RunsRunner
 from broker.pattern.setting import HELD, Resting, Setting, Source
 from broker.pattern.soonest import FoldRunner, NextRunner
 from broker.pattern.trace import Trace
 from broker.pattern.unit import UnitRunner
 from broker.pattern.values import Scope
+from xscl import ast
 
 
 class Rows:
@@ -53,7 +54,7 @@ def source_of_plan(
     setting = kind(plan, registered, free, _nothing, _nothing, left, left // HELD, trace)
     setting.source = partial(_source, setting)
     setting.unit = partial(_unit, setting)
-    if selection in RUNS:
+    if selection in ast.RUNS:
         return setting, RunsRunner(plan, setting, selection)
     return setting, UnitRunner(plan.unit, setting)
 

@@ -18,6 +18,7 @@ from xscl import ast
 from xscl.functions.elements import DURATION, ELEMENT_FUNCTIONS
 from xscl.functions.table import FUNCTIONS, arithmetic, convert, to_number, to_string
 from xscl.functions.texts import TextTooLong
+from xscl.kinds import nested
 from xscl.syntax.printer import format_expression
 
 SECOND = 1_000_000
@@ -82,16 +83,8 @@ def path_text(path: ast.Path) -> str:
 
 def paths(expr: ast.Expr) -> list[ast.Path]:
     """The paths from variables in an expression."""
-    match expr:
-        case ast.Path():
-            return [] if expr.variable is None else [expr]
-        case ast.Call(args=parts) | ast.And(parts=parts) | ast.Or(parts=parts):
-            return [path for part in parts for path in paths(part)]
-        case ast.Not(part=part):
-            return paths(part)
-        case ast.Arithmetic(left=left, right=right) | ast.Comparison(left=left, right=right):
-            return [*paths(left), *paths(right)]
-    return []
+    found = [part for part in nested(expr) if isinstance(part, ast.Path)]
+    return [path for path in found if path.variable is not None]
 
 
 def names(expr: ast.Expr) -> frozenset[str]:
@@ -101,16 +94,10 @@ def names(expr: ast.Expr) -> frozenset[str]:
 
 def lasts(expr: ast.Expr) -> bool:
     """Whether an expression asks how long the match is."""
-    match expr:
-        case ast.Call(name=name, args=()) if name == DURATION:
-            return True
-        case ast.Call(args=parts) | ast.And(parts=parts) | ast.Or(parts=parts):
-            return any(map(lasts, parts))
-        case ast.Not(part=part):
-            return lasts(part)
-        case ast.Arithmetic(left=left, right=right) | ast.Comparison(left=left, right=right):
-            return lasts(left) or lasts(right)
-    return False
+    return any(
+        isinstance(part, ast.Call) and part.name == DURATION and not part.args
+        for part in nested(expr)
+    )
 
 
 def _path(path: ast.Path) -> Leaf:

@@ -21,7 +21,7 @@ from broker.pattern.reading import streams_of
 from xscl import ast
 from xscl.check.patterns import holds_pattern
 from xscl.check.program import ResolvedQuery
-from xscl.check.scopes import bound_in
+from xscl.check.sites import bound_in
 from xscl.errors import Source, Span
 from xscl.normal.normalize import nested_query
 from xscl.syntax.printer import MARK, split_query

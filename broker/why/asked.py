@@ -14,7 +14,7 @@ from broker.why.blocks import BlockReader, blocks_named, first_failing
 from broker.why.joins import Between, betweens
 from xscl import ast
 from xscl.check.program import ResolvedQuery
-from xscl.check.scopes import bound_in
+from xscl.check.sites import bound_in
 from xscl.normal.normalize import nested_query
 from xscl.normal.operators import FollowedBy, Join, Tree
 from xscl.stage1.document import parse_document

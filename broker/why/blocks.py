@@ -17,7 +17,7 @@ from broker.pattern.instances import Row
 from broker.pattern.values import Scope, compile_condition, names, path_text, paths
 from broker.state.relations import StoredDocument
 from xscl import ast
-from xscl.check.scopes import bound_in
+from xscl.check.sites import bound_in
 from xscl.kinds import positional
 from xscl.normal import ir
 from xscl.normal.lower import NOWHERE, Lowering, complete_steps, unbound

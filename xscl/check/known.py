@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from xscl import ast
 from xscl.check.program import Program
 from xscl.errors import Diagnostic, Span
+from xscl.kinds import parts
 from xscl.syntax.nearest import did_you_mean
 
 _NAMED = 14
@@ -183,17 +184,9 @@ class _Walk:
                     self.steps(steps, nodes)
             case ast.Path(variable=str(name), steps=steps):
                 self.steps(steps, self.variables.get(name))
-            case ast.Call(args=parts) | ast.And(parts=parts) | ast.Or(parts=parts):
-                for part in parts:
+            case _ if not isinstance(expr, ast.Filtered):
+                for part in parts(expr):
                     self.expression(part, nodes)
-            case ast.Union(parts=parts):
-                for part in parts:
-                    self.expression(part, nodes)
-            case ast.Not(part=part):
-                self.expression(part, nodes)
-            case ast.Comparison(left=left, right=right) | ast.Arithmetic(left=left, right=right):
-                self.expression(left, nodes)
-                self.expression(right, nodes)
 
 
 def _listed(name: str, names: list[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from xscl import ast
 from xscl.errors import Source, Span
-from xscl.kinds import goes_beyond, positional
+from xscl.kinds import goes_beyond, parts, positional
 from xscl.normal import ir
 from xscl.normal.canonical import canonical_filters
 from xscl.syntax.printer import marked_expression
@@ -273,7 +273,7 @@ def literals_of(query: ast.Query) -> Iterator[Literal]:
 
 
 def _constructor(element: ast.Element) -> Iterator[Literal]:
-    for part in [*(p for _, parts in element.attributes for p in parts), *element.content]:
+    for part in [*(p for _, value in element.attributes for p in value), *element.content]:
         if isinstance(part, ast.Element):
             yield from _constructor(part)
         elif not isinstance(part, str):
@@ -326,20 +326,10 @@ def _expression(expr: ast.Expr) -> Iterator[Literal]:
             for step in steps:
                 for part in step.filters:
                     yield from _expression(part)
-        case (
-            ast.Call(args=parts)
-            | ast.And(parts=parts)
-            | ast.Or(parts=parts)
-            | ast.Union(parts=parts)
-        ):
-            for part in parts:
-                yield from _expression(part)
         case ast.Filtered(part=part, filters=filters, steps=steps):
             yield from _expression(part)
             for each in (*filters, ast.Path(None, steps, span=NOWHERE)):
                 yield from _expression(each)
-        case ast.Arithmetic(left=left, right=right) | ast.Comparison(left=left, right=right):
-            yield from _expression(left)
-            yield from _expression(right)
-        case ast.Not(part=part):
-            yield from _expression(part)
+        case _:
+            for part in parts(expr):
+                yield from _expression(part)
