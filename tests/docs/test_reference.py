@@ -233,17 +233,3 @@ def test_the_grammar_defines_what_it_uses() -> None:
     defined = set(re.findall(r"(?m)^(\w+) +=", fence.text))
     plain = re.sub(r'"[^"]*"|in a filter.*|an XML element.*', "", fence.text)
     assert set(re.findall(r"\b[a-z]+\b", plain)) <= defined
-
-
-# -- event patterns ----------------------------------------------------------------------------
-
-TRANSLATIONS = tables(ROOT / "docs" / "patterns.md", "there", "XSCL")
-
-
-@pytest.mark.parametrize(
-    ("there", "here"), [pytest.param(*row, id=row[0]) for each in TRANSLATIONS for row in each.rows]
-)
-def test_translations(there: str, here: str) -> None:
-    assert codes(there), "something of the other language is quoted"
-    program, _ = compile_all(code(here))
-    assert program.queries
