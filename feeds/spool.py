@@ -46,6 +46,7 @@ from feeds.row_log import seq_after as seq_after
 from feeds.row_log import sources as sources
 from feeds.row_log import stored_at as stored_at
 from feeds.rows import DocumentRow, dead_row
+from feeds.write_ahead import write_ahead
 
 _TABLES = ";".join((row_log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE, requested.TABLE)).split(
     ";"
@@ -107,8 +108,7 @@ class Spool(AbstractContextManager["Spool"]):
                 # Only with this setting can pages be given back to the file system in pieces.
                 self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 self._db.execute("VACUUM")
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
+            write_ahead(self._db)
             self._db.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT}")
             with self._transaction():
                 if old == 1:

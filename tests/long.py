@@ -45,6 +45,7 @@ _CRASH = "tests.crash.long"
 RUNS = {
     "texts": Run("random texts and the parser", "tests.language.deep", "--cases", 100_000),
     "damages": Run("damaged files of a state", "tests.crash.damages", "--count", 500),
+    "disk": Run("power cuts, and a disk that fails", "tests.disk.long", "--count", 500),
     "engine-core": Run("the engine and the oracle", _ORACLE, "--cases", 20_000),
     "engine-full": Run(
         "also queries that read each other", _ORACLE, "--cases", 20_000, ("--level", "full")

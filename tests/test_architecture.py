@@ -124,7 +124,7 @@ MAY_IMPORT = {
         *("broker.state", "broker.shared_match", "broker.runs", "broker.join", "feeds"),
     ),
     "broker.service.access": (
-        *("broker.service.core", "broker.state", "broker.text", "broker.model", "xscl"),
+        *("broker.service.core", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
     ),
     "broker.service": (
         *(

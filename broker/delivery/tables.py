@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from feeds.write_ahead import write_ahead
+
 _MARKS = 500
 """Parameters of one statement."""
 
@@ -145,8 +147,7 @@ class Database:
             self.check(self._writer)
         if not tables:
             self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        self._writer.execute("PRAGMA journal_mode = WAL")
-        self._writer.execute("PRAGMA synchronous = FULL")
+        write_ahead(self._writer)
         # A checkpoint writes a page once, however often it was changed since the last one.
         self._writer.execute("PRAGMA wal_autocheckpoint = 4000")
         self._writer.execute(f"PRAGMA journal_size_limit = {64 << 20}")
@@ -170,7 +171,7 @@ class Database:
             yield
         except sqlite3.DatabaseError as error:
             text = str(error)
-            damaged = "malformed" in text or "not a database" in text or "disk I/O" in text
+            damaged = "malformed" in text or "not a database" in text
             advice = f" {_WAY_OUT}" if damaged else ""
             raise MailboxError(f"{self.path}: {text}.{advice}") from error
 

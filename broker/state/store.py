@@ -65,7 +65,10 @@ for path in (target, os.path.dirname(target)):
 """
 """A program that copies a file of DuckDB, and checks that the copy can be opened."""
 
-_UNAVAILABLE = ("permission denied", "no space", "read-only", "too many open", "version number")
+_UNAVAILABLE = (
+    *("permission denied", "no space", "read-only", "too many open", "version number"),
+    "input/output error",
+)
 """Parts of DuckDB's messages about files that are not damaged."""
 
 
@@ -294,9 +297,12 @@ def _claim(directory: Path) -> int:
 
 
 def _connect(file: Path) -> duckdb.DuckDBPyConnection:
+    is_new = not file.exists()
     try:
         return duckdb.connect(str(file), config=_CONFIG)
     except duckdb.Error as error:
+        if is_new:  # half of a new file is none that could be opened the next time
+            file.unlink(missing_ok=True)
         raise StateError(error_message(file, error)) from None
 
 

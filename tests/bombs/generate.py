@@ -60,7 +60,7 @@ def _inner(r: Random, stream: str) -> tuple[str, list[str]]:
     nested = r.randint(60, 150)
     leaves = r.randint(2_000, 4_000)
     inside = "<a>" * nested + "<n/>" * leaves + "</a>" * nested
-    return f"SELECT x FROM {stream}//a->x[.//n->y]", _times(r, inside, 1)
+    return f"SELECT x, y FROM {stream}//a->x[.//n->y]", _times(r, inside, 1)
 
 
 def _long_text(r: Random, stream: str) -> tuple[str, list[str]]:
@@ -158,7 +158,7 @@ def _any_group(r: Random, stream: str) -> tuple[str, list[str]]:
 def _pattern_product(r: Random, stream: str) -> tuple[str, list[str]]:
     block = f"{stream}//r[.//n->x][.//n->y]"
     return (
-        f"{block} FOLLOWED BY NOT {stream}//never WITHIN 1 day",
+        f"SELECT x, y FROM {block} FOLLOWED BY NOT {stream}//never WITHIN 1 min",
         _times(r, _nodes(r, 110, 200), 1),
     )
 

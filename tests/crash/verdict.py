@@ -181,6 +181,7 @@ def _chain(
     ids = {delivered["id"] for _, delivered in own.values()}
     assert len(own) == len(ids), f"{chain[0].id}: a match is there twice"
     sure: dict[tuple[str, ...], Hit] = {}
+    perhaps = 0
     for registration in chain:
         hits = list(expected.during(registration))
         _history(evidence, expected, registration)
@@ -193,11 +194,15 @@ def _chain(
             if hit.number <= max(surely, reached):
                 # Found again in history, it is no news.
                 sure.setdefault(hit.which(registration.text), hit)
+            else:
+                # A throttle may have left it out, and an earlier document's match may say so: what
+                # one batch finds is taken in the order of the matches' ends.
+                perhaps += hit.number <= hardly
     wanted = Counter(hit.key for hit in sure.values())
     throttle, out = chain[-1].throttle, Counter[Key]()
     if throttle is not None:
         told = evidence.throttled[chain[-1].id] if chain[-1].dropped is None else None
-        out = left_out(throttle, sure.values(), own, told)
+        out = left_out(throttle, sure.values(), own, told, perhaps)
     _equal(f"{chain}", wanted - out, found)
     return out.total()
 

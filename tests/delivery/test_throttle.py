@@ -125,3 +125,40 @@ def test_what_goes_out_is_apart_by_a_period_and_nothing_is_lost_from_the_count(
                 assert all(b - a >= period for a, b in pairwise(ends))
             found.append([(d.match.id, d.left_out) for d in went])
     assert found[0] == found[1]
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    hours=st.lists(
+        st.tuples(st.integers(0, 60), st.sampled_from(["a", "b", "ab", "ba"])),
+        min_size=2,
+        max_size=20,
+    ),
+    again=st.lists(st.tuples(st.integers(0, 19), st.integers(1, 20)), max_size=6),
+    opened=st.integers(0, 6),
+)
+def test_matches_that_are_handed_over_again_are_counted_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    hours: list[tuple[int, str]],
+    again: list[tuple[int, int]],
+    opened: int,
+) -> None:
+    """In any pieces, before and after a restart: each match is in the log or left out, and what
+    matches carry as left out before them is no more than what was."""
+    directory = tmp_path_factory.mktemp("m")
+    batch = [by(n, h * HOUR, *authors) for n, (h, authors) in enumerate(hours)]
+    half = len(batch) // 2
+    pieces = [batch[:half], *(batch[at : at + size] for at, size in again), batch[half:], batch]
+    for own in (pieces[:opened], pieces[opened:]):
+        with open_mailbox(directory) as mailbox:
+            if mailbox.throttle("tides") is None:
+                mailbox.set_throttle("tides", "author", 10 * HOUR)
+            for piece in own:
+                mailbox.take(piece)
+            went = mailbox.matches(None, 0, 100)
+            left_out = mailbox.figures().left_out
+            ((pending,),) = mailbox.db.rows("SELECT sum(left_out) FROM throttled")
+    assert len(went) + left_out == len(batch)
+    assert sum(d.left_out for d in went) + pending == left_out

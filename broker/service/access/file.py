@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.state.store import StateError
+from feeds.write_ahead import write_ahead
 
 _VERSION = 1
 _APPLICATION = 0x58424143
@@ -66,8 +67,7 @@ class AccessFile:
             )
         if [text for (text,) in self._db.execute("PRAGMA quick_check(3)")] != ["ok"]:
             raise AccessError(f"{self.path}: damaged. {_WAY_OUT}")
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
+        write_ahead(self._db)
         if not tables:
             with self.transaction() as db:
                 for statement in _SCHEMA.split(";"):
