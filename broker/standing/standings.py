@@ -10,19 +10,22 @@ comes far enough, and enters the outbox in its transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush
-from itertools import count, islice
+from heapq import heappop, heappush
 
 from broker.documents.watermark import Watermark
 from broker.join.candidates import Candidate, Found
 from broker.model import COUNTED, UNBOUNDED, Waiting
-from broker.pattern.instances import NEVER, Row
+from broker.pattern.instances import Row
 from broker.pattern.setting import TooMuch
 from broker.pattern.standing import Marks, Published, Standing
 from broker.query.catalog import Catalog, Subscription
 from broker.query.patterns import TAP
 from broker.results.contents import Contents
-from broker.standing.live import Live, TapIndex, kind, tap_names
+from broker.standing.agenda import Agenda
+from broker.standing.live import Live, tap_names
+from broker.standing.members import Members
+from broker.standing.upstream import Upstream
+from broker.standing.waiting import latest, waiting
 from broker.standing.why import Question
 from broker.state.pattern_tables import Entry, PatternTables, TapRow
 from broker.state.relations import StoredDocument
@@ -53,22 +56,15 @@ class Standings:
         self._contents = contents
         self._watermark = watermark
         self._budget = budget
-        self._lateness_of = lateness_of or self.lateness
-        self._patterns: dict[int, Live] = {}
-        """By the numbers of their subscriptions."""
-        self._live: dict[int, Live] = {}
-        """By their own numbers."""
-        self._kinds: dict[object, Live] = {}
-        self._number = count()
-        self._taps = TapIndex(catalog)
+        self._upstream = Upstream(catalog, watermark)
+        self.lateness = lateness_of or self._upstream.lateness
+        """By how much the watermark of a query is behind the highest time."""
+        self._members = Members(catalog)
+        self._agenda = Agenda()
         self._awake: dict[int, Live] = {}
         """Those that have rows."""
         self._touched: dict[int, Live] = {}
         """Those with rows that they have not seen."""
-        self._dues: list[tuple[int, int]] = []
-        """The highest times at which patterns have something to decide, with their numbers; those
-        that are not a pattern's `due` any more do not count."""
-        self._depths: dict[str, int] = {}
         self._rows: list[TapRow] = []
         """Rows that are not stored yet."""
         self.settled = -UNBOUNDED
@@ -77,7 +73,7 @@ class Standings:
         self._loaded = False
 
     def __bool__(self) -> bool:
-        return bool(self._catalog.patterns) or bool(self._patterns)
+        return bool(self._catalog.patterns) or bool(self._members.of)
 
     # -- which patterns there are ----------------------------------------------------------------
 
@@ -86,7 +82,7 @@ class Standings:
         if not self._loaded and not self:
             self._loaded = not self._tables.entries()
         changed = bool(self._catalog.changed or self._catalog.changed_streams)
-        if self._loaded and not changed and not self._patterns:
+        if self._loaded and not changed and not self._members.of:
             return
         self._store.on_rollback(self._reset)
         registered = None if highest <= -UNBOUNDED else highest
@@ -99,14 +95,11 @@ class Standings:
 
     def _reset(self) -> None:
         """Forget everything, as the transaction failed that made it."""
-        self._patterns.clear()
-        self._live.clear()
-        self._kinds.clear()
-        self._taps = TapIndex(self._catalog)
+        self._members.clear()
         self._awake.clear()
         self._touched.clear()
-        self._dues.clear()
-        self._depths.clear()
+        self._agenda.clear()
+        self._upstream.forget()
         self._rows.clear()
         self._loaded = False
 
@@ -123,18 +116,21 @@ class Standings:
         for number in gone:
             del entries[number]
         self._register(patterns, entries, registered)
-        self._renew(self._live.values())
+        self._renew(self._members.live.values())
 
     def _synchronize(self, registered: int | None) -> None:
         """Make the patterns that have come, and drop those that have gone."""
         changed, self._catalog.changed = self._catalog.changed, set()
-        self._depths.clear()
+        self._upstream.forget()
         entries = {entry.number: entry for entry in self._tables.entries(changed)}
         taps: set[str] = set()
         for number in changed:
-            before = self._patterns.pop(number, None)
+            before = self._members.of.get(number)
             if before is not None:
-                taps.update(self._leave(before, number))
+                taps.update(self._members.leave(before, number))
+                if not before.subscriptions:
+                    self._awake.pop(before.number, None)
+                    self._touched.pop(before.number, None)
         gone = [number for number, entry in entries.items() if not self._goes_on(entry)]
         self._tables.remove(gone)
         for number in gone:
@@ -144,10 +140,10 @@ class Standings:
             self._catalog.changed_streams.clear()
             self._reconsider()
         self._register(fresh, entries, registered)
-        self._tables.delete_taps([tap for tap in taps if tap not in self._taps])
+        self._tables.delete_taps([tap for tap in taps if tap not in self._members.taps])
         # No document has come yet to those that were not known.
-        known = {self._patterns[number].number for number in fresh if number in entries}
-        self._renew([self._live[number] for number in sorted(known)])
+        known = {self._members.of[number].number for number in fresh if number in entries}
+        self._renew([self._members.live[number] for number in sorted(known)])
 
     def _goes_on(self, entry: Entry) -> bool:
         """Whether a stored pattern is one of the catalog's, and has been since."""
@@ -160,7 +156,7 @@ class Standings:
         entered: list[Entry] = []
         for number in numbers:
             subscription = self._catalog.patterns[number]
-            lateness = self._lateness_of(subscription)
+            lateness = self.lateness(subscription)
             entry = entries.get(number)
             if entry is None:
                 entry = Entry(number, subscription.first_doc, registered, lateness, None)
@@ -168,30 +164,8 @@ class Standings:
             elif entry.lateness != lateness:
                 entry = self._decides_by(entry, lateness)
                 entered.append(entry)
-            self._join(subscription, entry)
+            self._members.join(subscription, entry)
         self._tables.enter(entered)
-
-    def _join(self, subscription: Subscription, entry: Entry) -> None:
-        """Add a subscription to the pattern that it shares, or make one."""
-        of = kind(subscription, entry)
-        pattern = self._kinds.get(of)
-        if pattern is None:
-            number = next(self._number)
-            pattern = self._kinds[of] = self._live[number] = Live(number, entry)
-        pattern.subscriptions[entry.number] = subscription
-        self._patterns[entry.number] = pattern
-        self._taps.add(pattern)
-
-    def _leave(self, pattern: Live, number: int) -> list[str]:
-        """Take a subscription from its pattern; the taps that go with it."""
-        of = kind(pattern.subscriptions[number], pattern.entry)
-        del pattern.subscriptions[number]
-        if pattern.subscriptions:
-            return []
-        del self._kinds[of], self._live[pattern.number]
-        self._awake.pop(pattern.number, None)
-        self._touched.pop(pattern.number, None)
-        return self._taps.remove(pattern)
 
     def _decides_by(self, entry: Entry, lateness: int) -> Entry:
         """An entry with another lateness: what is decided stays decided."""
@@ -202,55 +176,21 @@ class Standings:
     def _reconsider(self) -> None:
         """Change the lateness of patterns whose streams other queries publish now, or no more."""
         entered: list[Entry] = []
-        for pattern in self._live.values():
-            lateness = self._lateness_of(pattern.subscription)
+        for pattern in self._members.live.values():
+            lateness = self.lateness(pattern.subscription)
             if pattern.entry.lateness != lateness:
                 pattern.entry = self._decides_by(pattern.entry, lateness)
                 entered += [pattern.entry._replace(number=n) for n in pattern.subscriptions]
-                self._plan_ahead(pattern)
-        self._kinds = {kind(each.subscription, each.entry): each for each in self._live.values()}
+                self._agenda.plan(pattern)
+        self._members.renew_kinds()
         self._tables.enter(entered)
-
-    def lateness(self, subscription: Subscription, inside: Collection[str] = ()) -> int:
-        """By how much the watermark of a query is behind the highest time."""
-        published = self._catalog.published
-        query = None if subscription.pattern is None else subscription.pattern.plan.query
-        found = []
-        base = []
-        for stream in subscription.delivery.streams:
-            maker = published.get(stream)
-            if maker is None:
-                base.append(stream)
-            elif maker not in inside:
-                inner = self._catalog.subscriptions[maker]
-                found.append(self.lateness(inner, {*inside, subscription.id}))
-        if query is not None and query.wait is not None:
-            wait = query.wait.microseconds
-            if base or not found:
-                found.append(UNBOUNDED if wait is None else wait)
-        else:
-            found += [self._watermark.allowed((stream,)) for stream in base]
-        return max(found)
-
-    def _depth(self, subscription: Subscription) -> int:
-        """How many queries stand between its matches and documents that came in: a pattern decides
-        behind those whose results it reads."""
-        found = self._depths.get(subscription.id)
-        if found is None:
-            published = self._catalog.published
-            makers = [published.get(stream) for stream in subscription.delivery.streams]
-            inner = [self._catalog.subscriptions[maker] for maker in makers if maker is not None]
-            # A cycle through PUBLISH is refused when it is registered.
-            found = 1 + max(map(self._depth, inner)) if inner else 0
-            self._depths[subscription.id] = found
-        return found
 
     # -- documents -------------------------------------------------------------------------------
 
     def note(self, documents: Iterable[tuple[StoredDocument, int]]) -> None:
         """Note the documents that are older than others when they come, each with the highest time
         then."""
-        if self._patterns:
+        if self._members.of:
             late = [(d.doc, d.end, seen) for d, seen in documents if d.end < seen]
             self._tables.add_late(late)
 
@@ -285,9 +225,9 @@ class Standings:
     ) -> None:
         matched = self._contents.of({doc for _, doc in found}, documents)
         for (name, doc), candidates in sorted(found.items()):
-            if name not in self._taps:
+            if name not in self._members.taps:
                 continue
-            tap = self._taps[name]
+            tap = self._members.taps[name]
             rows = tap.reader.rows(candidates, matched[doc])
             self._rows += rows
             for row in rows:
@@ -301,14 +241,14 @@ class Standings:
         if not pattern.takes(row.base, row.end, seen if row.base == row.doc else None):
             return False
         pattern.newest = max(pattern.newest, row.end)
-        own = self._taps[row.tap].reader.row(row)
+        own = self._members.taps[row.tap].reader.row(row)
         for place in pattern.places[row.tap]:
             pending.setdefault(place, []).append(own)
         return True
 
     def replace(self, found: Sequence[Found], documents: Sequence[StoredDocument]) -> None:
         """Replace the rows of documents that were revised: what is decided stays decided."""
-        if not self._patterns:
+        if not self._members.of:
             return
         self.write()
         docs = [document.doc for document in documents]
@@ -319,7 +259,7 @@ class Standings:
         for pattern in self._touched.values():
             pattern.pending = {}
         self._touched.clear()
-        self._renew([*self._taps.patterns_of(changed)])
+        self._renew([*self._members.taps.patterns_of(changed)])
 
     # -- deciding --------------------------------------------------------------------------------
 
@@ -331,17 +271,17 @@ class Standings:
         before each whether it is to decide at all."""
         self.settled = max(self.settled, highest)
         ready: list[tuple[int, int]] = []
-        for number in self._due(highest):
-            heappush(ready, (self._depth(self._live[number].subscription), number))
+        for number in self._agenda.due(highest, self._members.live):
+            heappush(ready, (self._upstream.depth(self._members.live[number].subscription), number))
         while ready or self._touched:
             # What one decides may be documents for others.
             for number, pattern in self._touched.items():
-                heappush(ready, (self._depth(pattern.subscription), number))
+                heappush(ready, (self._upstream.depth(pattern.subscription), number))
             self._touched.clear()
             _, number = heappop(ready)
             while ready and ready[0][1] == number:
                 heappop(ready)
-            pattern = self._live[number]
+            pattern = self._members.live[number]
             if self._catalog.patterns.keys().isdisjoint(pattern.subscriptions):
                 pattern.pending = {}
                 continue
@@ -355,17 +295,6 @@ class Standings:
             if found:
                 yield pattern, found
 
-    def _due(self, highest: int) -> set[int]:
-        """The patterns that have something to decide by this time."""
-        found: set[int] = set()
-        while self._dues and self._dues[0][0] <= highest:
-            due, number = heappop(self._dues)
-            pattern = self._live.get(number)
-            if pattern is not None and pattern.due == due:
-                pattern.due = UNBOUNDED  # it is not in the heap any more
-                found.add(number)
-        return found
-
     def _advance(self, pattern: Live, highest: int) -> list[Published]:
         """What a pattern decides by this time. Raises TooMuch."""
         arrived, pattern.pending = pattern.pending, {}
@@ -373,19 +302,11 @@ class Standings:
         try:
             found = standing.advance(arrived, pattern.watermark(highest))
         finally:
-            self._plan_ahead(pattern)
+            self._agenda.plan(pattern)
         if standing.marks.news:
             self._tables.mark(pattern.entry.number, [*standing.marks.news.items()])
             standing.marks.news.clear()
         return found
-
-    def _plan_ahead(self, pattern: Live) -> None:
-        """Note when a pattern has something to decide without a new row."""
-        due = NEVER if pattern.standing is None else pattern.standing.due()
-        before = pattern.due
-        pattern.due = UNBOUNDED if due >= NEVER else pattern.highest(due)
-        if pattern.due < UNBOUNDED and pattern.due != before:
-            heappush(self._dues, (pattern.due, pattern.number))
 
     def _standing(self, pattern: Live) -> Standing:
         if pattern.standing is None:
@@ -404,15 +325,15 @@ class Standings:
             return
         self.write()
         own = None
-        if len(patterns) < len(self._live):
+        if len(patterns) < len(self._members.live):
             own = {tap for each in patterns for tap in each.taps}
         first_doc = min([each.entry.first_doc for each in patterns])
         arrived: dict[int, Arrivals] = {}
         chosen = {each.number: each for each in patterns}
         for row, seen in self._tables.rows(own, first_doc):
-            if row.tap not in self._taps:
+            if row.tap not in self._members.taps:
                 continue
-            for number, pattern in self._taps[row.tap].patterns.items():
+            for number, pattern in self._members.taps[row.tap].patterns.items():
                 if number in chosen:
                     self._offer(pattern, row, seen, arrived.setdefault(number, {}))
         for number, pattern in chosen.items():
@@ -422,7 +343,7 @@ class Standings:
                 standing = self._standing(pattern)
                 standing.watermark = pattern.watermark(self.settled)
                 standing.again(rows or {})
-                self._plan_ahead(pattern)
+                self._agenda.plan(pattern)
 
     # -- the end of a batch ----------------------------------------------------------------------
 
@@ -433,7 +354,7 @@ class Standings:
 
     def end(self) -> None:
         """Store how far the patterns are, at the end of a batch."""
-        if not self._patterns:
+        if not self._members.of:
             return
         self.write()
         if self.settled != self._stored:
@@ -442,7 +363,7 @@ class Standings:
 
     def expire(self, horizon: int) -> None:
         """Drop what is of documents that ended before a time, which are deleted."""
-        if not self._patterns:
+        if not self._members.of:
             return
         self.write()
         self._tables.expire(horizon)
@@ -455,9 +376,7 @@ class Standings:
                 # Nothing of it can be in a match any more.
                 pattern.standing = None
                 del self._awake[number]
-        if len(self._dues) > 2 * len(self._awake):
-            self._dues = [(p.due, n) for n, p in self._awake.items() if p.due < UNBOUNDED]
-            heapify(self._dues)
+        self._agenda.shrink(self._awake)
 
     # -- history ---------------------------------------------------------------------------------
 
@@ -493,32 +412,13 @@ class Standings:
         """The patterns that have rows."""
         return iter(self._awake.values())
 
-    def waiting(self) -> list[Waiting]:
-        """What the patterns have not decided yet, what is decided first in front. That of a pattern
-        in a FROM counts for the query around it."""
-        counts: dict[str, int] = {}
-        soonest: dict[str, int] = {}
-        for _, pattern in sorted(self._awake.items()):
-            assert pattern.standing is not None
-            dues = [due for due, _ in islice(pattern.standing.waiting(), COUNTED)]
-            highest = pattern.highest(min(dues)) if dues else UNBOUNDED
-            for subscription in pattern.subscriptions.values() if dues else ():
-                owner = self._catalog.owner(subscription.id)
-                counts[owner] = min(COUNTED, counts.get(owner, 0) + len(dues))
-                soonest[owner] = min(soonest.get(owner, UNBOUNDED), highest)
-        found = [
-            Waiting(id, counts[id], None if soonest[id] >= UNBOUNDED else soonest[id])
-            for id in counts
-        ]
-        return sorted(found, key=lambda each: (each.decides or UNBOUNDED, each.query))
-
     def asked(self, id: str, name: str | None = None) -> list[Question]:
         """The question what became of the stored documents of a query, if it is a pattern, and of
         the patterns in its FROM."""
         name = name or id
         subscription = self._catalog.subscriptions[id]
         found: list[Question] = []
-        pattern = self._patterns.get(subscription.number)
+        pattern = self._members.of.get(subscription.number)
         if pattern is not None:
             entry, own = pattern.entry, subscription.compiled.own_pattern
             assert own is not None
@@ -536,13 +436,11 @@ class Standings:
                 found += self.asked(inner.id, f"the query in the FROM of {name}")
         return found
 
+    def waiting(self) -> list[Waiting]:
+        """What the patterns have not decided yet, what is decided first in front. That of a pattern
+        in a FROM counts for the query around it."""
+        return waiting(self._awake, self._catalog.owner)
+
     def latest(self) -> int | None:
         """The highest time at which all that waits is decided, but for what waits for ever."""
-        found = [
-            highest
-            for pattern in self._awake.values()
-            if pattern.standing is not None
-            for due, _ in pattern.standing.waiting()
-            if (highest := pattern.highest(due)) < UNBOUNDED
-        ]
-        return max(found, default=None)
+        return latest(self._awake.values())
