@@ -17,7 +17,7 @@ from typing import Any
 from broker.model import UNBOUNDED
 from broker.pattern.compiling import plan
 from broker.pattern.plan import Plan, Tap
-from broker.pattern.reading import streams_of
+from broker.pattern.reading import named_in, streams_of
 from xscl import ast
 from xscl.check.patterns import holds_pattern
 from xscl.check.program import ResolvedQuery
@@ -61,6 +61,13 @@ class PatternQuery:
     @property
     def streams(self) -> frozenset[str]:
         return self.plan.streams
+
+    @property
+    def values(self) -> list[str]:
+        """The names of which its matches have values: variables in SELECT, and what AS names."""
+        select = self.plan.query.select
+        items = select if isinstance(select, tuple) else ()
+        return [*dict.fromkeys([*(named_in(select) or ()), *(i.name for i in items if i.name)])]
 
     @property
     def retention(self) -> int:

@@ -319,7 +319,10 @@ def _compile(
 
 def _check_variable(query: Compiled, variable: str) -> None:
     """Matches have values of a variable only if it joins or is selected."""
+    pattern = query.own_pattern
     known = [name for name, _ in query.shape.delivery.variables]
+    if pattern is not None:
+        known = pattern.values
     if variable not in known:
         names = f"those of {', '.join(known)}" if known else "none at all"
         raise Invalid(

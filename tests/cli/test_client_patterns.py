@@ -26,6 +26,14 @@ def test_an_event_pattern_waits_and_decides(alone: Serving, tmp_path: Path) -> N
         " FOLLOWED BY {1 h} (Pat//book->c[./title->u])+ WAIT 1 min;",
     )
     assert "pat: counts from document" in alone.done("subscribe", path)
+    seldom = queries(tmp_path, path.read_text().replace("pat:", "seldom:"), "seldom.xscl")
+    assert "seldom: counts" in alone.done("subscribe", seldom, "--throttle", "n:1 h")
+    rare = queries(tmp_path, path.read_text().replace("pat:", "rare:"), "rare.xscl")
+    assert (
+        "they have those of t, u, n"
+        in alone.broker("subscribe", rare, "--throttle", "v:1 h").stderr
+    )
+    assert "rare: counts" in alone.done("subscribe", rare, "--throttle", "1 h")
     lines = [book(title, 1_790_000_000 + at) for title, at in (("a", 0), ("b", 60), ("c", 120))]
     alone.done("publish", "Pat", "-", stdin="\n".join(lines))
 
@@ -47,6 +55,8 @@ def test_an_event_pattern_waits_and_decides(alone: Serving, tmp_path: Path) -> N
         (["2"], [0, [1, 2]]),
         (["1"], [0, [1]]),
     ]
+    assert len(alone.matched("seldom", 2)) == 2
+    assert len(alone.matched("rare", 1)) == 1
     assert alone.done("matches", "pat", "--format", "jsonl").count('"blocks"') == 2
     history = alone.done(
         "subscribe", queries(tmp_path, path.read_text().replace("pat:", "pat2:")), "--dry-run"
