@@ -7,7 +7,7 @@ Part 1 an `Explanation`, for each event pattern a `Why`; behind a query those in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 
 from broker.backfill import rehearsed
@@ -51,12 +51,15 @@ class Asking:
     def of_subscription(self, id: str, budget: Budget | None = None) -> list[Told]:
         """What became of the stored documents of a subscription. KeyError if there is none of this
         id, ValueError if it is an event pattern that is not active."""
-        with self.lock:
-            registered = self.engine.registered_one(id)
-            resolved = compile_text(id, registered.text).resolved
-            asked = self.engine.why(id) if holds_pattern(resolved.query) else None
-        if asked is not None:
-            return [each.answer(self.rest) for each in asked]
+        with ExitStack() as stack:
+            with self.lock:
+                registered = self.engine.registered_one(id)
+                resolved = compile_text(id, registered.text).resolved
+                asked = None
+                if holds_pattern(resolved.query):
+                    asked = stack.enter_context(self.engine.why(id))
+            if asked is not None:
+                return [each.answer(self.rest) for each in asked]
         return [*self._explained(resolved, budget, registered)]
 
     def of_queries(

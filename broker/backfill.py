@@ -138,7 +138,8 @@ def rehearsed(engine: Engine, query: Compiled, rest: Callable[[], object]) -> li
             past.see(documents)
             rest()
         past.end()
-    return [each.answer(rest) for each in past.engine.why(query.id)]
+    with past.engine.why(query.id) as asked:
+        return [each.answer(rest) for each in asked]
 
 
 @dataclass(frozen=True, slots=True)

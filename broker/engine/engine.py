@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 import pyarrow as pa
 
@@ -207,20 +207,27 @@ class Engine(Parts):
         self.ready()
         return self._passing.waiting()
 
-    def why(self, id: str) -> list[Question]:
+    @contextmanager
+    def why(self, id: str) -> Iterator[list[Question]]:
         """The question what became of the stored documents of an event pattern, and of the patterns
-        in its FROM; it is answered without the engine. KeyError if there is no subscription of this
-        id, ValueError if there is no pattern, or it is not active."""
+        in its FROM; it is answered in this context, without the engine, which may go on. KeyError
+        if there is no subscription of this id, ValueError if there is no pattern, or it is not
+        active."""
         self.ready()
         self.registry.known_or_fail(id)
         if id not in self.catalog.subscriptions:
             raise ValueError(f"{id} is not active, and takes no documents")
         with self.store.transaction():
             self.standings.begin(self.newest())
-        found = self.standings.asked(id)
-        if not found:
-            raise ValueError(f"{id} is no event pattern; broker explain shows how it is matched")
-        return found
+        with self.store.snapshot() as statements:
+            # A snapshot is that of the first time that it is read.
+            statements.rows("SELECT 1 FROM pattern_rows LIMIT 1")
+            found = self.standings.asked(id, statements)
+            if not found:
+                raise ValueError(
+                    f"{id} is no event pattern; broker explain shows how it is matched"
+                )
+            yield found
 
     def decide(self) -> list[SharedMatch]:
         """Decide what event patterns wait for, as if enough time had passed without documents; the

@@ -17,7 +17,6 @@ from broker.query.catalog import Catalog, Subscription
 from broker.query.patterns import TAP, PatternQuery, TapQuery
 from broker.standing.results import Maker
 from broker.standing.taps import TapReader
-from broker.standing.why import time_of
 from broker.state.pattern_tables import Entry
 
 
@@ -68,24 +67,39 @@ class Live:
 
     def watermark(self, highest: int) -> int | None:
         """Its watermark where this is the highest time."""
-        entry = self.entry
-        if highest <= -UNBOUNDED or entry.lateness >= UNBOUNDED:
-            return entry.floor
-        found = highest - entry.lateness
-        return found if entry.floor is None else max(found, entry.floor)
+        return watermark_of(self.entry, highest)
 
     def highest(self, due: int) -> int:
         """The highest time at which twice its watermark is at `due`; UNBOUNDED for never."""
         return time_of(due, self.entry.lateness)
 
     def takes(self, base: int, end: int, seen: int | None) -> bool:
-        """Whether it takes a document that ends at this time, of which the oldest that it is made
-        of has the number `base`. `seen` is the highest time when it came, None if it was not older
-        than that, or is made of results."""
-        if base < self.entry.first_doc:
-            return False
-        watermark = None if seen is None else self.watermark(seen)
-        return watermark is None or end >= watermark
+        """Whether it takes a document, as `takes` says."""
+        return takes(self.entry, base, end, seen)
+
+
+def time_of(due: int, lateness: int) -> int:
+    """The highest time at which the watermark is that far; `due` is twice the watermark. UNBOUNDED
+    for never."""
+    return min(UNBOUNDED, (due + 1) // 2 + lateness)
+
+
+def watermark_of(entry: Entry, highest: int) -> int | None:
+    """The watermark of a pattern that is registered so, where this is the highest time."""
+    if highest <= -UNBOUNDED or entry.lateness >= UNBOUNDED:
+        return entry.floor
+    found = highest - entry.lateness
+    return found if entry.floor is None else max(found, entry.floor)
+
+
+def takes(entry: Entry, base: int, end: int, seen: int | None) -> bool:
+    """Whether a pattern that is registered so takes a document that ends at this time, of which the
+    oldest that it is made of has the number `base`. `seen` is the highest time when it came, None
+    if it was not older than that, or is made of results."""
+    if base < entry.first_doc:
+        return False
+    watermark = None if seen is None else watermark_of(entry, seen)
+    return watermark is None or end >= watermark
 
 
 def tap_names(subscription: Subscription) -> list[str]:

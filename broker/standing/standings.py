@@ -26,9 +26,10 @@ from broker.standing.live import Live, tap_names
 from broker.standing.members import Members
 from broker.standing.upstream import Upstream
 from broker.standing.waiting import latest, waiting
-from broker.standing.why import Question
+from broker.standing.why import Question, StoredRows
 from broker.state.pattern_tables import Entry, PatternTables, TapRow
 from broker.state.relations import StoredDocument
+from broker.state.statements import Statements
 from broker.state.store import Store
 
 TRIES = 100
@@ -412,9 +413,9 @@ class Standings:
         """The patterns that have rows."""
         return iter(self._awake.values())
 
-    def asked(self, id: str, name: str | None = None) -> list[Question]:
+    def asked(self, id: str, statements: Statements, name: str | None = None) -> list[Question]:
         """The question what became of the stored documents of a query, if it is a pattern, and of
-        the patterns in its FROM."""
+        the patterns in its FROM. Their rows are read by `statements`."""
         name = name or id
         subscription = self._catalog.subscriptions[id]
         found: list[Question] = []
@@ -422,18 +423,19 @@ class Standings:
         if pattern is not None:
             entry, own = pattern.entry, subscription.compiled.own_pattern
             assert own is not None
-            arrived: Arrivals = {}
-            for row, seen in self._tables.rows(pattern.taps.keys(), entry.first_doc):
-                self._offer(pattern, row, seen, arrived)
+            taps = {
+                tap: (self._members.taps[tap].reader, pattern.places[tap]) for tap in pattern.taps
+            }
             found.append(
                 Question(
                     *(name, own.plan, entry.registered, entry.lateness),
-                    *(pattern.watermark(self.settled), arrived, TRIES * self._budget, COUNTED),
+                    *(pattern.watermark(self.settled), StoredRows(statements, entry, taps)),
+                    *(TRIES * self._budget, COUNTED),
                 )
             )
         for inner in subscription.nested:
             if not inner.id.startswith(TAP):
-                found += self.asked(inner.id, f"the query in the FROM of {name}")
+                found += self.asked(inner.id, statements, f"the query in the FROM of {name}")
         return found
 
     def waiting(self) -> list[Waiting]:

@@ -20,6 +20,10 @@ from broker.pattern.plan import Plan
 from broker.pattern.setting import TooMuch
 from broker.pattern.standing import Standing
 from broker.pattern.trace import Trace
+from broker.standing.live import takes, time_of
+from broker.standing.taps import TapReader
+from broker.state.pattern_tables import Entry, tap_rows
+from broker.state.statements import Statements
 from xscl import ast
 from xscl.syntax.printer import format_pattern
 
@@ -78,17 +82,40 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRows:
+    """The rows of a pattern that is registered as `entry`, as a snapshot has them: by `taps` what
+    reads them, and their places in the plan."""
+
+    statements: Statements
+    entry: Entry
+    taps: Mapping[str, tuple[TapReader, Sequence[int]]]
+
+    def read(self, rest: Callable[[], object]) -> Mapping[int, Sequence[Row]]:
+        """The rows that it takes, by place."""
+        found: dict[int, list[Row]] = {}
+        for part in tap_rows(self.statements, self.taps.keys(), self.entry.first_doc):
+            for row, seen in part:
+                if takes(self.entry, row.base, row.end, seen if row.base == row.doc else None):
+                    reader, places = self.taps[row.tap]
+                    own = reader.row(row)
+                    for place in places:
+                        found.setdefault(place, []).append(own)
+            rest()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """All that is needed to tell what became of rows, by tap: nothing of it changes any more, so it
-    is answered beside an engine that goes on. At most `tries` choices are tried, and what waits is
-    counted up to `counted`. Times are in microseconds."""
+    """All that is needed to tell what became of rows: nothing of it changes any more, so it is
+    answered beside an engine that goes on, while the snapshot is open. At most `tries` choices are
+    tried, and what waits is counted up to `counted`. Times are in microseconds."""
 
     name: str
     plan: Plan
     registered: int | None
     lateness: int
     watermark: int | None
-    rows: Mapping[int, Sequence[Row]]
+    rows: StoredRows
     tries: int
     counted: int
 
@@ -98,7 +125,7 @@ class Question:
 
 
 def _look(asked: Question, rest: Callable[[], object]) -> Why:
-    plan, rows = asked.plan, asked.rows
+    plan, rows = asked.plan, asked.rows.read(rest)
     trace = Trace(rest)
     standing = Standing(plan, asked.registered, asked.tries, trace=trace)
     found: int | None = None
@@ -140,12 +167,6 @@ def _look(asked: Question, rest: Callable[[], object]) -> Why:
 def _shown(block: ast.Block) -> str:
     """A block as text; the stream of a query in FROM has no name."""
     return re.sub("^~[^/]*", "(a query)", format_pattern(block))
-
-
-def time_of(due: int, lateness: int) -> int:
-    """The highest time at which the watermark is that far; `due` is twice the watermark. UNBOUNDED
-    for never."""
-    return min(UNBOUNDED, (due + 1) // 2 + lateness)
 
 
 def _known(time: int) -> int | None:

@@ -13,11 +13,12 @@ All times are in microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from broker.state.statements import Statements
 from broker.state.store import Store
 
 
@@ -47,6 +48,9 @@ class TapRow(NamedTuple):
     texts: tuple[tuple[str, ...], ...]
 
 
+_PART = 1_000
+"""Rows that are read at a time."""
+
 _ROWS = pa.schema(
     [
         ("tap", pa.string()),
@@ -67,6 +71,24 @@ _COLUMNS = ", ".join([f'r."{name}"' for name in TapRow._fields])
 def _row(values: Sequence[Any]) -> TapRow:
     found: Any = (*values[:-2], tuple(values[-2]), tuple(map(tuple, values[-1])))
     return TapRow._make(found)
+
+
+def tap_rows(
+    statements: Statements, taps: Collection[str] | None, first_doc: int
+) -> Iterator[list[tuple[TapRow, int | None]]]:
+    """The rows of taps, or of all for None, of documents made of none before `first_doc`, in order
+    of arrival, some at a time; each with the highest time when its document came, None if that was
+    not older."""
+    chosen = "" if taps is None else " AND r.tap IN (SELECT unnest(?::VARCHAR[]))"
+    parts = statements.chunks(
+        f"SELECT {_COLUMNS}, l.seen FROM pattern_rows r"
+        f" LEFT JOIN pattern_late l ON l.doc = r.doc WHERE r.base >= ?{chosen}"
+        " ORDER BY r.doc, r.node, r.nodes",
+        _PART,
+        [first_doc] if taps is None else [first_doc, [*taps]],
+    )
+    for part in parts:
+        yield [(_row(values), seen) for *values, seen in part]
 
 
 class PatternTables:
@@ -131,17 +153,8 @@ class PatternTables:
         return {*map(_row, found)}
 
     def rows(self, taps: Collection[str] | None, first_doc: int) -> list[tuple[TapRow, int | None]]:
-        """The rows of taps, or of all for None, of documents made of none before `first_doc`, in
-        order of arrival, each with the highest time when its document came, None if that was not
-        older."""
-        chosen = "" if taps is None else " AND r.tap IN (SELECT unnest(?::VARCHAR[]))"
-        found = self._store.rows(
-            f"SELECT {_COLUMNS}, l.seen FROM pattern_rows r"
-            f" LEFT JOIN pattern_late l ON l.doc = r.doc WHERE r.base >= ?{chosen}"
-            " ORDER BY r.doc, r.node, r.nodes",
-            [first_doc] if taps is None else [first_doc, [*taps]],
-        )
-        return [(_row(values), seen) for *values, seen in found]
+        """What `tap_rows` gives, at once."""
+        return [row for part in tap_rows(self._store, taps, first_doc) for row in part]
 
     def replace_rows(self, first_doc: int, rows: Sequence[TapRow], taps: Collection[str]) -> None:
         """Replace what is stored of taps from a document on."""

@@ -79,9 +79,11 @@ class Statements:
         """All rows of an answer. Parameters are by place, or by name."""
         return self.connection.execute(self._statement(sql), parameters).fetchall()
 
-    def chunks(self, sql: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
+    def chunks(
+        self, sql: str, size: int, parameters: Sequence[Any] = ()
+    ) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of an answer, `size` at a time; no other statement may run meanwhile."""
-        found = self.connection.execute(sql)
+        found = self.connection.execute(self._statement(sql), parameters)
         while rows := found.fetchmany(size):
             yield rows
 
