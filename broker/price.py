@@ -15,7 +15,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from broker.model import UNBOUNDED
-from broker.query.prepared import Compiled, Shape
+from broker.query.prepared import Compiled
+from broker.query.shape import Shape
 from broker.statistics.model import PathSeen, StreamSeen
 from xscl.errors import Diagnostic
 from xscl.normal.operators import FollowedBy, operators_of

@@ -14,9 +14,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from broker.query.blueprint import Delivery
 from broker.query.edges import Edges, Tie
 from broker.query.patterns import TAP, PatternQuery
-from broker.query.prepared import Compiled, Delivery, Shape
+from broker.query.prepared import Compiled, nested_in
+from broker.query.shape import Shape
 from broker.query.variables import Variables
 from broker.shared_match import MOST
 from xscl.compact import OneOrMany
@@ -205,7 +207,7 @@ class Subscription:
     @property
     def nested(self) -> tuple[Compiled, ...]:
         """The queries in its FROM; of an event pattern then its taps."""
-        return self.shape.nested(self.literals)
+        return tuple(nested_in(self.shape, self.literals))
 
     @property
     def reads(self) -> set[str]:

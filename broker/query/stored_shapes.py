@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from broker.model import compact_json
-from broker.query.prepared import Blueprint, Delivery, Inner
+from broker.query.blueprint import Blueprint, Delivery, Inner
 from xscl import ast
 from xscl.normal import ir
 from xscl.normal.lower import NOWHERE

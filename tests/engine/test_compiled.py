@@ -10,12 +10,13 @@ import pytest
 import xscl
 from broker import Broker, Document
 from broker.query import prepared
+from broker.query.blueprint import COMPILER
 from broker.query.stored_shapes import dumps, loads
 from broker.state.migrations import in_order
 from broker.subscriptions import forms
 from xscl.check.program import ResolvedQuery
 
-GOLDEN = Path(__file__).parent / "shapes" / f"compiler_{prepared.COMPILER}.txt"
+GOLDEN = Path(__file__).parent / "shapes" / f"compiler_{COMPILER}.txt"
 
 QUERIES = [
     *(
