@@ -218,8 +218,8 @@ def pipe(
     """Run the pipeline until it is done or stopped; returns the number of documents processed.
 
     `pipeline`: "spark" or "local". `decide`: at the end of what is read `once`, decide what event
-    patterns wait for. `keep`: the directory stays, so that messages may refer to it; `brief`: no
-    summary is printed. `ask` is the command that tells why nothing matched.
+    patterns wait for. `keep`: the directory stays, so that messages may refer to it; `brief`: its
+    beginning is not told, nor a summary. `ask` is the command that tells why nothing matched.
     """
     from feeds.requested import Requested
 
@@ -238,7 +238,7 @@ def pipe(
     ):
         if poll is not None and not once:
             poll.start()
-        _announce(once)
+        _announce(once, brief)
 
         def on_matches(matches: list[Match]) -> None:
             with work.aside():
@@ -301,6 +301,6 @@ def _fetch(poll: Polling) -> None:
         poll.once()
 
 
-def _announce(once: bool) -> None:
-    if not (once and interactive()):  # then the line of progress suffices
+def _announce(once: bool, brief: bool) -> None:
+    if not (brief or (once and interactive())):  # then the line of progress suffices
         console.print("running" if once else "running; stop with Ctrl-C")

@@ -62,8 +62,8 @@ def _of_step(step: ast.Step, text: str, at: Sequence[tuple[Tree, int]]) -> str |
     here: Counter[str] = Counter()
     below: Counter[str] = Counter()
     for tree, node in at:
-        here.update({*_names(tree, _children(tree, node))})
-        below.update({*_names(tree, range(node + 1, tree.ends[node]))})
+        here.update([*dict.fromkeys(_names(tree, _children(tree, node)))])
+        below.update([*dict.fromkeys(_names(tree, range(node + 1, tree.ends[node])))])
     there = below if step.axis == "//" else here
     wanted = f"@{test.name}" if test.kind == "attribute" else test.name
     other = test.name if test.kind == "attribute" else f"@{test.name}"

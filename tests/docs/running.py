@@ -7,14 +7,18 @@ whose child is the document. `at` (UTC) and `stream` (several, parted by blanks)
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 from lxml import etree
 
 import xscl
 from broker import Broker, Document, Match
 from broker.query.prepared import compile_query
+from tests.docs.markdown import Fence, parts
 from xscl.stage1.document import ELEMENT_BITS, TEXT_NODE, attribute_name, node_element, node_text
 
 START = datetime(2026, 10, 5, 9)
@@ -50,6 +54,31 @@ def read_documents(text: str) -> list[Document]:
         )
         assert set(doc.attrib) <= {"id", "at", "stream", "revision"}, doc.attrib
     return found
+
+
+def files_of(page: Path) -> dict[str, str]:
+    """The files that a page has its readers make, by name: queries that begin with their name as
+    `-- NAME.xscl`, and the documents behind them as `NAME.jsonl`."""
+    found: dict[str, str] = {}
+    name = ""
+    for part in parts(page):
+        if not isinstance(part, Fence):
+            continue
+        if part.language == "xscl":
+            named = re.match(r"-- (\w+)\.xscl\b", part.text)
+            name = named[1] if named else ""
+            if name:
+                found[f"{name}.xscl"] = part.text
+        elif part.language == "xml" and name:
+            found[f"{name}.jsonl"] = "".join(map(_line, read_documents(part.text)))
+    return found
+
+
+def _line(document: Document) -> str:
+    time = document.timestamp
+    assert isinstance(time, datetime)
+    fields = {"id": document.id, "timestamp": f"{time.isoformat()}Z", "xml": str(document.xml)}
+    return json.dumps(fields) + "\n"
 
 
 def run(query: str, documents: Sequence[Document]) -> tuple[list[Match], list[str]]:

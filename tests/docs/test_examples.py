@@ -7,8 +7,9 @@ xml                     documents (see `running`), for the queries before and be
 text                    behind `xscl` and documents: the matches
 python                  runs
 json                    has the keys of a match
-console                 `broker` commands: `check`, `explain` and `fmt` run, on files that an
-                        `xscl` block begins with as `-- NAME.xscl`; options of others exist
+console                 `broker` commands: `check`, `explain`, `fmt`, and what is shown of those
+                        with `--documents` run, on the files of `running.files_of`; options of
+                        others exist
 sh                      `broker` commands and requirements files in it exist
 ebnf                    the grammar; see test_reference
 """
@@ -30,7 +31,7 @@ from broker.cli.commands import cli
 from broker.model import DocumentRef
 from tests.command import run as run_command
 from tests.docs.markdown import PAGES, ROOT, Fence, Heading, Table, parts
-from tests.docs.running import compile_all, read_documents, run, told
+from tests.docs.running import compile_all, files_of, read_documents, run, told
 from tests.waiting import PATIENCE
 from xscl import XsclError
 
@@ -119,7 +120,10 @@ def test_every_block_of_documents_is_used(page: Path) -> None:
         if isinstance(part, Fence) and part.language == "xml":
             assert waiting is None, f"{page.name}:{waiting.line} is not used"
             waiting = part
-        elif isinstance(part, Table) or (isinstance(part, Fence) and part.language == "text"):
+        elif isinstance(part, Table) or (
+            isinstance(part, Fence)
+            and (part.language == "text" or ".jsonl\n" in part.text or ".jsonl " in part.text)
+        ):
             waiting = None
     assert waiting is None, f"{page.name}:{waiting.line} is not used"
 
@@ -165,18 +169,15 @@ def check_options(words: list[str]) -> None:
 
 @pytest.mark.parametrize(("fence", "page"), blocks("console"))
 def test_commands(fence: Fence, page: Path, tmp_path: Path) -> None:
-    for part in parts(page):
-        if isinstance(part, Fence) and part.language == "xscl":
-            named = re.match(r"-- (\w+\.xscl)\b", part.text)
-            if named:
-                (tmp_path / named[1]).write_text(part.text, encoding="utf-8")
+    for name, text in files_of(page).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
     for said in re.split(r"(?m)^\$ ", fence.text)[1:]:
         line, _, output = said.partition("\n")
         echoed, _, line = line.rpartition(" | ")
         program, *command = shlex.split(line)
         assert program == ".venv/bin/broker", line
         check_options(command)
-        if command[0] in ("check", "explain", "fmt"):
+        if command[0] in ("check", "explain", "fmt") or (output and "--documents" in command):
             text = "".join(f"{text}\n" for text in shlex.split(echoed)[1:])
             result = broker(*command, cwd=tmp_path, text=text)
             assert result.stdout + result.stderr == output

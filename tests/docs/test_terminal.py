@@ -23,7 +23,7 @@ from tests.cli.serving import answering, environment
 from tests.cli.terminal import CTRL_C, Terminal, terminal
 from tests.command import run
 from tests.docs.markdown import PAGES, ROOT, Fence, parts
-from tests.docs.running import read_documents
+from tests.docs.running import files_of, read_documents
 from tests.feeds.data import atom, rss
 from tests.feeds.site import Site
 from tests.waiting import PATIENCE
@@ -37,6 +37,11 @@ ENDS: dict[str, tuple[int, str]] = {
     "check alarm.xscl": (0, "1 query, no errors"),
     'new same-link --set within="1 day" --yes': (0, r" +S//item\[./item_url->link2\].*"),
     "subscribe alarm.xscl": (0, "alarm: (counts from document .* on|was there already, and goes on)"),
+    "why reviewed.xscl --documents reviewed.jsonl": (0, r"       near: b1 and g1, 9 days apart .*"),
+    "why reviewed.xscl --documents reviewed.jsonl --document b1 --document g1": (
+        0,
+        r"    NO   within 2 days  \(9 days apart\)",
+    ),
     "why alarm": (0, "  It answers as soon as time is beyond its last document.*"),
     "subscribe followed.xscl --webhook https://example.org/hook": (
         0,
@@ -174,11 +179,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(SAMPLES, path, dirs_exist_ok=True)
     (path / ".venv").symlink_to(sys.prefix)
     for page in PAGES:
+        for name, text in files_of(page).items():
+            (path / name).write_text(text, encoding="utf-8")
         for part in parts(page):
-            if isinstance(part, Fence) and part.language == "xscl":
-                named = re.match(r"-- (\w+\.xscl)\b", part.text)
-                if named:
-                    (path / named[1]).write_text(part.text, encoding="utf-8")
             if isinstance(part, Fence) and part.language == "xml":
                 for document in read_documents(part.text):
                     if document.id.endswith(".xml"):
