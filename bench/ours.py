@@ -16,7 +16,7 @@ from broker.join.records import Reader, Record, bounds_of, packed
 from broker.join.signatures import Signatures, Verdict
 from broker.join.time_lists import Hits, span
 from broker.model import UNBOUNDED
-from broker.query.catalog import Canonical
+from broker.query.canonical import Canonical
 from xscl.normal.operators import FollowedBy
 from xscl.normal.template import Template
 

@@ -16,7 +16,7 @@ from broker.join.budget import Budget
 from broker.join.joiner import MEMORY, Joiner
 from broker.join.work import Work
 from broker.model import Budgets, Limit, Revisions
-from broker.query.catalog import Subscription
+from broker.query.canonical import Subscription
 from broker.results.contents import Contents
 from broker.results.publisher import Plans
 from broker.standing.deciding import Deciding

@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import le
 from typing import NamedTuple, Protocol
 
-from broker.query.catalog import Canonical, Subscription
+from broker.query.canonical import Canonical, Subscription
 from xscl.normal.operators import Tree, blocks_of, operators_of
 from xscl.normal.template import Template
 

@@ -25,7 +25,8 @@ from broker.join.signatures import Signatures
 from broker.join.template_runner import Needed, Templates
 from broker.join.time_lists import flatten, within
 from broker.model import UNBOUNDED
-from broker.query.catalog import Canonical, Catalog
+from broker.query.canonical import Canonical
+from broker.query.catalog import Catalog
 from xscl.growth import growing
 from xscl.interruption import PENDING, check
 

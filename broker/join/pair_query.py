@@ -15,7 +15,7 @@ from typing import Literal
 
 from broker.join.candidates import Candidate
 from broker.join.records import Layout, Record
-from broker.query.catalog import Canonical
+from broker.query.canonical import Canonical
 from xscl.normal.operators import FollowedBy
 from xscl.normal.template import Template
 

@@ -16,7 +16,8 @@ from broker.join.candidates import Candidate
 from broker.join.pair_query import decider
 from broker.join.records import Record
 from broker.join.relations import PART, Relations
-from broker.query.catalog import Canonical, Catalog
+from broker.query.canonical import Canonical
+from broker.query.catalog import Catalog
 from broker.query.conjunctive import (
     conjunctive_query,
     create_parameter_table,

@@ -10,7 +10,7 @@ from broker.join.budget import Budget, Pair
 from broker.join.candidates import Found, admitted, lengths
 from broker.join.work import Work
 from broker.model import Match
-from broker.query.catalog import Canonical
+from broker.query.canonical import Canonical
 from broker.results.contents import Contents
 from broker.results.publisher import Plans, Publisher, confirmed
 from broker.shared_match import SharedMatch

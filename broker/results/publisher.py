@@ -13,7 +13,7 @@ from typing import NamedTuple
 from broker.join.budget import Budget
 from broker.join.candidates import Candidate
 from broker.query.blueprint import Delivery
-from broker.query.catalog import Canonical, Subscription
+from broker.query.canonical import Canonical, Subscription
 from broker.results.construct import construct, evaluator, item_texts, item_xml, renamed
 from broker.results.contents import Content, Matched
 from broker.results.joined import joined

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from broker.join.budget import Budget
 from broker.pattern.setting import HELD
 from broker.pattern.standing import Published
-from broker.query.catalog import Catalog, Subscription
+from broker.query.canonical import Subscription
+from broker.query.catalog import Catalog
 from broker.results.contents import Contents
 from broker.results.matches import Result
 from broker.shared_match import MOST

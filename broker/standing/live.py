@@ -13,7 +13,8 @@ from functools import cached_property
 from broker.model import UNBOUNDED
 from broker.pattern.instances import Row
 from broker.pattern.standing import Standing
-from broker.query.catalog import Catalog, Subscription
+from broker.query.canonical import Subscription
+from broker.query.catalog import Catalog
 from broker.query.patterns import TAP, PatternQuery, TapQuery
 from broker.standing.results import Maker
 from broker.standing.taps import TapReader

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from broker.query.catalog import Catalog, Subscription
+from broker.query.canonical import Subscription
+from broker.query.catalog import Catalog
 from broker.standing.live import Live, TapIndex, kind
 from broker.state.pattern_tables import Entry
 

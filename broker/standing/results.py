@@ -10,7 +10,7 @@ from broker.pattern.instances import Part, Row
 from broker.pattern.reading import named_in
 from broker.pattern.standing import Published
 from broker.pattern.values import NotAsked, compile_value
-from broker.query.catalog import Subscription
+from broker.query.canonical import Subscription
 from broker.query.patterns import PatternQuery, shown_id
 from broker.results.construct import Evaluate, construct, item_texts, item_xml
 from broker.results.contents import Matched

@@ -18,7 +18,8 @@ from broker.model import COUNTED, UNBOUNDED, Waiting
 from broker.pattern.instances import Row
 from broker.pattern.setting import TooMuch
 from broker.pattern.standing import Marks, Published, Standing
-from broker.query.catalog import Catalog, Subscription
+from broker.query.canonical import Subscription
+from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
 from broker.results.contents import Contents
 from broker.standing.agenda import Agenda

@@ -11,7 +11,7 @@ from itertools import product
 
 from broker.join.candidates import Candidate
 from broker.pattern.instances import Row, Tuples
-from broker.query.catalog import Subscription
+from broker.query.canonical import Subscription
 from broker.query.patterns import TapQuery
 from broker.results.contents import Matched
 from broker.state.pattern_tables import TapRow

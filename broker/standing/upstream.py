@@ -8,7 +8,8 @@ from collections.abc import Collection
 
 from broker.documents.watermark import Watermark
 from broker.model import UNBOUNDED
-from broker.query.catalog import Catalog, Subscription
+from broker.query.canonical import Subscription
+from broker.query.catalog import Catalog
 
 
 class Upstream:

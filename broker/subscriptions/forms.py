@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from broker.query.blueprint import COMPILER
-from broker.query.catalog import Subscription
+from broker.query.canonical import Subscription
 from broker.query.prepared import Compiled, compile_text
 from broker.query.shape import Shape, shape_of
 from broker.query.stored_shapes import dumps, loads

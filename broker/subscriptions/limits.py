@@ -17,7 +17,8 @@ from typing import TypeVar
 from broker.join.budget import HOPELESS
 from broker.join.candidates import Candidate, Found, admits, lengths
 from broker.model import UNBOUNDED, Limit
-from broker.query.catalog import Canonical, Catalog, Subscription
+from broker.query.canonical import Canonical, Subscription
+from broker.query.catalog import Catalog
 from broker.state.relations import Interval
 from broker.state.store import Store
 from xscl.normal.template import Template

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from broker.documents.witnessing import compile_changes, compile_spec
 from broker.model import Status, Subscribed, Suspension
-from broker.query.catalog import Catalog, Subscription
+from broker.query.canonical import Subscription
+from broker.query.catalog import Catalog
 from broker.query.prepared import Compiled
 from broker.state.store import Store
 from broker.subscriptions.forms import Forms

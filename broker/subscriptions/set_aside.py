@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from broker.join.budget import Aside
-from broker.query.catalog import Canonical, Catalog, Subscription
+from broker.query.canonical import Canonical, Subscription
+from broker.query.catalog import Catalog
 from broker.state.relations import StoredDocument
 from broker.subscriptions.limits import Limits
 from feeds.rows import DocumentRow

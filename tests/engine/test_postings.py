@@ -17,7 +17,7 @@ from broker.join.postings import Postings
 from broker.join.records import Layout, Record
 from broker.join.signatures import Signatures
 from broker.join.time_lists import flatten, within
-from broker.query.catalog import Canonical
+from broker.query.canonical import Canonical
 from xscl.normal.operators import FollowedBy, Join
 from xscl.normal.template import Template
 

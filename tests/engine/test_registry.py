@@ -14,7 +14,7 @@ from broker import Broker, Document, Match, XsclError
 from broker.documents.witnessing import matcher_for
 from broker.model import UNBOUNDED
 from broker.query import prepared
-from broker.query.catalog import Canonical
+from broker.query.canonical import Canonical
 from broker.query.prepared import Compiled, compile_query, compile_text
 from broker.subscriptions import registry as registry_module
 from tests.oracle.generate import Subscribe, case

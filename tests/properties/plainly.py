@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from broker.join.candidates import Candidate
 from broker.model import UNBOUNDED, DocumentRef, Match, compact_json, iso_time
-from broker.query.catalog import Subscription
+from broker.query.canonical import Subscription
 from broker.results.construct import construct, evaluator, item_texts, item_xml, node_xml, renamed
 from broker.results.headline import headline
 from broker.results.joined import joined
