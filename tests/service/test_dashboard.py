@@ -9,21 +9,18 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import promql_parser
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.cli.commands import SECTIONS
 from tests.service.api_harness import serving
+from tests.waiting import until
 
 DEPLOY = Path(__file__).parents[2] / "docs" / "deploy"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
 ALERTS: dict[str, Any] = json.loads((DEPLOY / "alerts.json").read_text())
 
-# The functions and words of PromQL that the expressions use.
-WORDS = {
-    *("absent", "by", "delta", "histogram_quantile", "increase", "max", "min", "on"),
-    *("predict_linear", "rate", "sum"),
-}
 OF_SCRAPES = {"job", "instance"}
 """Labels that Prometheus adds itself."""
 
@@ -34,19 +31,25 @@ Series = Mapping[str, Mapping[str, set[str]]]
 @pytest.fixture(scope="module")
 def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
     with serving(tmp_path_factory.mktemp("dashboard")) as running:
+        running.subscribe()
+        running.match("The Tide Clerk")
+        until(running.matches)
         running.http.get("/v1/status")
         text = running.http.get("/metrics").text
     found: dict[str, dict[str, set[str]]] = {}
     for family in text_string_to_metric_families(text):
         # A histogram or a counter has no sample before the first observation of its labels.
-        names = [family.name, *(f"{family.name}_{part}" for part in ("bucket", "sum", "total"))]
-        for name in names:
-            found.setdefault(name, {})
+        for part in PARTS.get(family.type, [""]):
+            found.setdefault(f"{family.name}{part}", {})
         for sample in family.samples:
             labels = found.setdefault(sample.name, {})
             for label, value in sample.labels.items():
                 labels.setdefault(label, set()).add(value)
     return found
+
+
+PARTS = {"histogram": ["_bucket", "_sum", "_count"], "counter": ["_total"]}
+"""What the series of a family are called, by its type."""
 
 
 def expressions() -> Iterator[str]:
@@ -56,23 +59,54 @@ def expressions() -> Iterator[str]:
         yield from (rule["expr"] for rule in group["rules"])
 
 
+def parsed(expression: str) -> promql_parser.Expr:
+    """An expression as Prometheus reads it, with types; Grafana puts a duration for its variable.
+    Raises ValueError."""
+    return promql_parser.parse(expression.replace("$__rate_interval", "5m"))
+
+
+def selectors(expression: str) -> list[promql_parser.VectorSelector]:
+    """The series for which an expression asks."""
+    found: list[promql_parser.VectorSelector] = []
+
+    def visit(node: promql_parser.Expr) -> bool:
+        if isinstance(node, promql_parser.MatrixSelector):
+            found.append(node.vector_selector)
+        elif isinstance(node, promql_parser.VectorSelector):
+            found.append(node)
+        return True
+
+    promql_parser.walk(parsed(expression), visit)
+    return found
+
+
 @pytest.mark.parametrize("expression", [*expressions()])
 def test_each_expression_asks_for_what_is_exported(expression: str, series: Series) -> None:
-    names = [n for n in re.findall(r"[a-z_]{4,}(?=[{\[ )]|$)", expression) if "_" in n]
-    exported = [name for name in names if name in series]
-    assert exported, expression
-    for name, inside in re.findall(r"([a-z_]+)\{([^}]*)\}", expression):
-        assert name in series
-        for label, value in re.findall(r'(\w+)=~?"([^"]*)"', inside):
-            if label not in OF_SCRAPES:
-                assert value in series[name][label], f"{name} has no {label} {value}"
-    for opening, closing in ("()", "[]", "{}"):
-        assert expression.count(opening) == expression.count(closing)
-    bare = re.sub(
-        r'\{[^}]*\}|\[[^]]*\]|\((?:job|instance|[a-z]+)(?:, \w+)*\)|"[^"]*"', " ", expression
-    )
-    words = {word for word in re.findall(r"[a-z_]+", bare) if word not in series} - {"e"}
-    assert words <= WORDS, words - WORDS
+    asked = selectors(expression)
+    assert asked
+    for each in asked:
+        assert each.name in series
+        for matcher in each.matchers.matchers:
+            if matcher.name not in OF_SCRAPES:
+                assert matcher.value in series[each.name][matcher.name], str(each)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["rate(broker_running)", "sum(broker_running", "x{a=b}", "histogram_quantile(0.9)", "x +"],
+)
+def test_the_parser_knows_what_is_no_expression(expression: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        parsed(expression)
+
+
+def test_what_alerts_quote_is_there(series: Series) -> None:
+    """A label that their series do not have would be shown as nothing."""
+    for group in ALERTS["groups"]:
+        for rule in group["rules"]:
+            known = {label for each in selectors(rule["expr"]) for label in series[each.name]}
+            for text in rule["annotations"].values():
+                assert {*re.findall(r"\$labels\.(\w+)", text)} <= known | OF_SCRAPES, rule
 
 
 def test_the_dashboard_can_be_imported() -> None:
