@@ -267,7 +267,9 @@ class PatternParser(ConstructorParser):
         place = self.span(begins)
         if most is not None and most < max(least, 1):
             reason = "nothing could be taken" if most == 0 else f"{most} is less than {least}"
-            self.report("bad-quantifier", f"this quantifier allows no group: {reason}", place)
+            hint = f"the smaller number first: {{{most},{least}}}" if most else _QUANTIFIERS
+            message = f"this quantifier allows no group: {reason}"
+            self.report("bad-quantifier", message, place, hint)
             most = max(least, 1)
         return ast.Group(inner, least, most, span=self.span(start), quantifier_span=place)
 
