@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -350,3 +351,42 @@ def test_no_file_of_feeds_has_the_name_of_one_of_the_broker() -> None:
         for package in ("feeds", "broker")
     }
     assert names["feeds"] & names["broker"] <= {"__init__.py"}
+
+
+def test_every_room_is_in_the_table_of_the_architecture_page() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:xscl|feeds|broker)/?[a-z0-9_/]*)(?:\.py)?`", _table(page)))
+    assert {name.rstrip("/").replace("/", ".") for name in named} >= MAY_IMPORT.keys() - {"broker"}
+
+
+def _table(page: str) -> str:
+    _, _, rest = page.partition("| place | owns |")
+    return rest.partition("\n\n")[0]
+
+
+@pytest.mark.parametrize("package", ["broker", "xscl"])
+def test_the_names_on_a_door_are_those_of_today(package: str) -> None:
+    """The docstrings of both packages are maps; each dotted name on them is a place."""
+    module = import_module(package)
+    names = set(re.findall(r"\b[a-z][a-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)+", module.__doc__ or ""))
+    assert len(names) > 10
+    of_example = {"broker.process", "broker.subscribe"}  # where `broker` is an object
+    wrong = [name for name in sorted(names - of_example) if not _is_there(package, name)]
+    assert not wrong
+
+
+def _is_there(package: str, name: str) -> bool:
+    """Whether it is a module of the package, of any, or something in one."""
+    for full in (f"{package}.{name}", name):
+        module, rest = full, ""
+        while module:
+            if module in MODULES:
+                found: object = import_module(module)
+                for part in filter(None, rest.split(".")):
+                    found = getattr(found, part, None)
+                if found is not None:
+                    return True
+                break
+            module, _, last = module.rpartition(".")
+            rest = f"{last}.{rest}" if rest else last
+    return False
