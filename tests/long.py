@@ -44,6 +44,7 @@ _SAXON = "tests.saxon.deep"
 _CRASH = "tests.crash.long"
 RUNS = {
     "texts": Run("random texts and the parser", "tests.language.deep", "--cases", 100_000),
+    "seeds": Run("the tests with all their random cases", "tests.seeds", "--percent", 100),
     "damages": Run("damaged files of a state", "tests.crash.damages", "--count", 500),
     "disk": Run("power cuts, and a disk that fails", "tests.disk.long", "--count", 500),
     "engine-core": Run("the engine and the oracle", _ORACLE, "--cases", 20_000),

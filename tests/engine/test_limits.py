@@ -19,6 +19,7 @@ from broker.shared_match import SharedMatch
 from tests.engine.test_state import PAIR, item
 from tests.oracle.generate import Batch, Subscribe, steady
 from tests.properties.harness import _document
+from tests.seeds import seeds
 
 HOUR = 3_600_000_000
 NOON = 1_800_000_000_000_000
@@ -229,7 +230,7 @@ def test_a_batch_that_fails_suspends_nobody(tmp_path: Path) -> None:
         assert broker.engine.registered_one("every").gaps[0].first_doc == 6
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(8, 20))
 def test_limits_change_nothing_for_those_below_them(seed: int) -> None:
     """What comes before the gap is what comes without a limit, whatever the batches."""
     r = Random(seed)

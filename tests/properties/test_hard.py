@@ -17,6 +17,7 @@ from tests.oracle.generate import recut
 from tests.oracle.generate_hard import hard_case
 from tests.properties.harness import disagreement, flat, observed, reduced
 from tests.properties.paths import counted
+from tests.seeds import seeds
 
 OFTEN = {
     "memory: a block": 40,
@@ -63,7 +64,7 @@ def eight(start: int) -> tuple[str | None, Counter[str]]:
     return None, counts
 
 
-@pytest.mark.parametrize("start", range(0, 80, 8))
+@pytest.mark.parametrize("start", [8 * n for n in seeds(5, 10)])
 def test_engine_equals_oracle_where_nearly_everything_joins(start: int) -> None:
     found, _ = eight(start)
     if found is not None:
@@ -76,7 +77,7 @@ def test_the_cases_take_every_way_often() -> None:
     assert counts.keys() == OFTEN.keys()
 
 
-@pytest.mark.parametrize("seed", range(200, 206))
+@pytest.mark.parametrize("seed", seeds(3, 6, start=200))
 def test_batch_boundaries_change_nothing(seed: int) -> None:
     one = hard_case(Random(seed))
     other = recut(Random(seed), one)

@@ -10,7 +10,7 @@ from lxml import etree
 from tests.stage1.test_matcher import edge, random_document
 from xscl.stage1.document import parse_document
 from xscl.stage1.matcher import Matcher
-from xscl.stage1.outlines import DEEPEST, LONGEST, MOST, REST, Outlines
+from xscl.stage1.outlines import BLOCK, DEEPEST, LONGEST, MOST, REST, Outlines
 
 
 def paths_of(root: etree._Element) -> set[str]:
@@ -38,6 +38,22 @@ def test_an_outline_has_the_label_paths_that_lxml_finds_whatever_is_read_of_the_
         assert outline is not None
         assert set(outline.paths) == paths_of(root)
         assert list(outline.paths) == sorted(outline.paths)
+
+
+def test_wide_documents_have_the_same_outline_whether_or_not_they_are_read_below() -> None:
+    rng = random.Random(2)
+    inner = ("<b/>", "<c><d/><!-- x --></c>", "<?p q?>", "<e><f><g/></f></e>", "text")
+    for width in (1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK):
+        below = "".join(rng.choice(inner) for _ in range(width))
+        xml = f"<a><w>{below}</w><v>{'<u/>' * width}<t><s/></t></v></a>".encode()
+        root = parse_document(xml)
+        found = {
+            Matcher(edges).match(parse_document(xml), ("S",)).outline
+            for edges in ([edge(1, "/a")], [edge(1, "//x")], [edge(1, "/a/v")], [edge(1, "/z")], [])
+        }
+        (outline,) = found
+        assert outline is not None
+        assert set(outline.paths) == paths_of(root)
 
 
 def test_equal_paths_have_one_outline_in_every_process() -> None:

@@ -12,8 +12,9 @@ deeper or longer ones, has the path `REST` for all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_intdigest
@@ -41,7 +42,11 @@ _HELD = 500_000
 
 Tags = list[object]
 """The tags of all elements in document order, each followed by the number of its children if it has
-any; comments and processing instructions count, as the functions that lxml gives for their tags."""
+any; comments and processing instructions count, as the functions that lxml gives for their tags.
+`BLOCK_OF_TAGS` is followed by `BLOCK` tags, and then by as many numbers of children."""
+
+BLOCK = 64
+BLOCK_OF_TAGS = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,7 @@ class Outlines:
         seen: dict[_Path, None] = {}
         waiting: list[tuple[_Path, int]] = []
         above, left, last = self._top, 1, self._top
-        for each in tags:
+        for each in _singly(tags):
             if each.__class__ is int:
                 waiting.append((above, left))
                 above, left = last, each
@@ -130,6 +135,20 @@ class Outlines:
         made = above.below[tag] = _Path(name, above.depth + 1)
         self._nodes += 1
         return made
+
+
+def _singly(tags: Tags) -> Iterator[object]:
+    """The same tags without blocks."""
+    every = iter(tags)
+    for each in every:
+        if each is not BLOCK_OF_TAGS:
+            yield each
+            continue
+        some = [*islice(every, BLOCK)]
+        for tag, inner in zip(some, islice(every, BLOCK), strict=True):
+            yield tag
+            if inner:
+                yield inner
 
 
 def make(paths: Iterable[str]) -> Outline:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from lxml import etree
@@ -24,7 +26,7 @@ from xscl.stage1.document import (
 from xscl.stage1.filters import Value, as_text, text_of
 from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
-from xscl.stage1.outlines import Tags
+from xscl.stage1.outlines import BLOCK, BLOCK_OF_TAGS, Tags
 from xscl.stage1.positions import positions
 from xscl.stage1.states import StateSet
 from xscl.stage1.tree import Node, tree_of
@@ -46,9 +48,21 @@ Standing = dict[tuple[Group, tuple[str, ...]], tuple[int, ...]]
 """The positions of var1 among the open nodes, by its group and the labels of the nodes."""
 
 
+_ELEMENT, _TAG = itemgetter(1), attrgetter("tag")
+
+
 def _pass(every: Iterator[tuple[int, Any]], left: int, tags: Tags) -> None:
     """Pass over the children that are `left` of an element, and all below them."""
     while left:
+        if left >= BLOCK:
+            # So many come in any case, and their tags are read without a line of Python for each.
+            some = [*map(_ELEMENT, islice(every, BLOCK))]
+            counts = [*map(len, some)]
+            tags.append(BLOCK_OF_TAGS)
+            tags += map(_TAG, some)
+            tags += counts
+            left += sum(counts) - BLOCK
+            continue
         _, element = next(every)
         tags.append(element.tag)
         inner = len(element)
