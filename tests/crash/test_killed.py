@@ -36,7 +36,7 @@ LOCAL = (
 )
 """A point on each arrow, and in each change of what is kept."""
 
-SPARK = ("batch found", "taken", "batch done")
+SPARK = ("batch found", "batch done")
 
 
 def test_killed_in_this_process(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from broker.query.prepared import Compiled, compile_query, compile_text
 from broker.subscriptions import registry as registry_module
 from tests.oracle.generate import Subscribe, case
 from tests.oracle.generate_documents import Level
+from tests.seeds import seeds
 from xscl import ast
 from xscl.check.program import ResolvedQuery
 from xscl.errors import Source
@@ -159,7 +160,7 @@ def format_literal(literal: ast.String | ast.Number | ast.Duration) -> str:
     return format_expression(literal)
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", seeds(5, 12))
 def test_queries_that_differ_in_literals_share(number: int) -> None:
     text = QUERIES.replace("[./b-2 = 3]->v", "->v[./b-2 = 3]").split(";")[number]
     r = Random(number)
