@@ -235,10 +235,13 @@ class Spool(AbstractContextManager["Spool"]):
 
     def skip_to(self, seq: int) -> None:
         """Make the numbers to come greater than `seq`, so that none is used twice after the file
-        was lost."""
-        with self._transaction():
-            row_log.skip_numbers(self._db, seq)
-            self._next = max(self._end, (seq, 0))
+        was lost. Raises SpoolError."""
+        try:
+            with self._transaction():
+                row_log.skip_numbers(self._db, seq)
+                self._next = max(self._end, (seq, 0))
+        except sqlite3.Error as error:
+            raise row_log.problem(self.path, error) from error
 
     def backlog(self, applied: int) -> int:
         """How many rows were stored after number `applied`; takes no lock."""
@@ -262,6 +265,14 @@ class Spool(AbstractContextManager["Spool"]):
             with self._transaction():
                 wrong, missing = row_log.damaged(self._db, after)
                 return [row_log.spoil(self._db, seq, _SPOILED) for seq in wrong], missing
+        except sqlite3.Error as error:
+            raise row_log.problem(self.path, error) from error
+
+    def check_writing(self) -> None:
+        """Write something and have it synced. Raises SpoolError."""
+        try:
+            with self._transaction():
+                self._db.execute(f"PRAGMA user_version = {row_log.VERSION}")
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error
 

@@ -121,8 +121,8 @@ MAY_IMPORT = {
         *("broker.shared_match", "broker.text"),
     ),
     "broker.service.pipeline": (
-        *("broker.service.core", "broker.spark", "broker.delivery", "broker.documents"),
-        *("broker.state", "broker.shared_match", "broker.runs", "broker.join", "feeds"),
+        *("broker.service.core", "broker.spark", "broker.documents"),
+        *("broker.shared_match", "broker.runs", "broker.join", "feeds"),
     ),
     "broker.service.access": (
         *("broker.service.core", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),

@@ -48,6 +48,8 @@ def reasons(figures: ServiceFigures, min_free: int) -> list[Reason]:
         result.append(Reason(figures.state, _STATES[figures.state]))
     if figures.pipeline.failure is not None:
         result.append(Reason("pipeline-failing", figures.pipeline.failure))
+    if figures.unstored is not None:
+        result.append(Reason("intake-failing", f"documents cannot be stored: {figures.unstored}"))
     backlog, still = figures.spool.backlog, stalled(figures)
     if figures.state == "running" and still > STALLED:
         waited = format_microseconds(still // MICROSECONDS * MICROSECONDS)

@@ -13,12 +13,12 @@ from collections.abc import Callable, Container, Sequence
 from broker.model import RESERVED
 from broker.service.core.answers import Accepted, Posted
 from broker.service.core.core import Core
-from broker.service.core.errors import Busy, DiskFull, Draining, Invalid, TooLarge
+from broker.service.core.errors import Busy, DiskFailed, DiskFull, Draining, Invalid, TooLarge
 from broker.sources.documents import json_object, microseconds
 from broker.state.disk import free
 from broker.state.relations import MatchRelations
 from feeds.rows import DocumentRow
-from feeds.spool import SpoolFull
+from feeds.spool import SpoolError, SpoolFull
 from xscl.stage1.document import encode_text
 
 MAX_DOCUMENT_BYTES = 128 << 20
@@ -51,7 +51,7 @@ class Intake:
         """Accept documents of a stream, all or none; they are on disk when it returns. `owner` is
         the token whose they are, and whose sources theirs must be.
 
-        Raises Draining, Busy, DiskFull, TooLarge, Invalid; SpoolError if the file fails.
+        Raises Draining, Busy, DiskFull, DiskFailed, TooLarge, Invalid.
         """
         if not stream or not documents:
             raise Invalid("a stream has a name, and there is at least one document", "stream")
@@ -74,8 +74,15 @@ class Intake:
             numbers = self.core.spool.publish(rows)
         except UnicodeEncodeError:
             raise Invalid("an id, a source or a stream holds half of a surrogate pair") from None
-        except SpoolFull:
+        except SpoolFull as error:
+            self.core.failed_to_store(error)
             raise DiskFull("the disk is full; nothing was accepted") from None
+        except SpoolError as error:
+            self.core.failed_to_store(error)
+            raise DiskFailed(
+                f"the disk failed ({error.__cause__ or 'of its own accord'}): what was sent may be"
+                " stored or not; send it again with the same ids"
+            ) from error
         return Accepted(len(rows), numbers[0], numbers[-1], tuple(row.id for row in rows))
 
     def stored_of(self, token: str) -> int:

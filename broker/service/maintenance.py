@@ -46,6 +46,7 @@ class Maintenance(Background):
         now = time.monotonic()
         self._tasks = [
             _Task("clock", 2.0, self.tick, now),
+            _Task("intake", 2.0, core.try_to_store, now + 2),
             _Task("trim", 5.0, core.trim, now + 5),
             # Often, so that each run is short: nothing is matched meanwhile.
             _Task("retention", 15.0, self.retain, now + 10),

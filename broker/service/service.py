@@ -336,6 +336,7 @@ class Service:
             maintenance=self._maintenance.problems,
             sizes=_sizes(self.state),
             disk_free=free(self.state),
+            unstored=core.unstored,
         )
 
     def _glance(self, now: int) -> tuple[EngineFigures | None, tuple[str, ...], int]:

@@ -16,12 +16,13 @@ import signal
 import sys
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from tests.crash.notes import take_notes
 from tests.crash.points import Aim, aim
 
-_UPKEEP = {"clock": 0.4, "trim": 0.3, "retention": 0.5, "compaction": 0.7}
+_UPKEEP = {"clock": 0.4, "intake": 0.3, "trim": 0.3, "retention": 0.5, "compaction": 0.7}
 """Seconds between two turns of each task."""
 _FETCH = 0.05
 """Seconds between two fetches of a feed."""
@@ -31,7 +32,8 @@ _FETCH = 0.05
 class Orders:
     """The instructions for a process. `told`: a file created when it dies, `notes`: a file to which
     it appends facts that cannot be requested. `slow`: the factor by which feeds are fetched and
-    maintenance runs less often."""
+    maintenance runs less often. `disk`: while this file is there, writes and syncs of the state fail as
+    it says, see `tests/disk/failing.py`."""
 
     aim: Aim | None = None
     told: str = ""
@@ -40,6 +42,7 @@ class Orders:
     jump: float = 0.0
     upkeep: bool = True
     slow: float = 1.0
+    disk: str = ""
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
@@ -57,6 +60,10 @@ def serve(arguments: list[str], orders: Orders) -> None:
     _hurry(orders.upkeep, orders.slow)
     if orders.notes:
         take_notes(orders.notes)
+    if orders.disk:
+        from tests.disk.failing import fail_while
+
+        fail_while(Path(orders.disk), Path(arguments[arguments.index("--config") + 1]))
     if orders.aim is not None:
         aim(orders.aim, orders.told)
     sys.argv = ["broker", *arguments]

@@ -45,6 +45,10 @@ Sees = Callable[[Call], int]
 """Told of each call before it is done: 0, or the number of the error that it is to fail with."""
 
 
+_CALLED: list[dict[str, Any]] = []
+"""What C calls must never be deleted."""
+
+
 class Watched:
     """The calls of this process, and of those that it forks, from now on and for good; those for
     the files of a directory are seen once there is one."""
@@ -53,7 +57,7 @@ class Watched:
         self._itself, self._directory = "", "/nowhere/"
         self._sees: Sees = lambda call: 0
         self._kept: dict[str, Any] = {}
-        """What C calls must not be deleted."""
+        _CALLED.append(self._kept)
         self._descriptors()
         self._names()
         self.found = replace(self._kept)

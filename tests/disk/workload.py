@@ -6,6 +6,7 @@ keeps house. Facts are what somebody outside was told: they hold whatever comes 
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +25,15 @@ from broker.state.store import DatabaseError
 from feeds.spool import SpoolError, read_rows
 from tests.service.data import ORDERS, order, settings
 
-HONEST = (BrokerError, ServiceError, SpoolError, MailboxError, DatabaseError, OSError)
+HONEST = (
+    BrokerError,
+    ServiceError,
+    SpoolError,
+    MailboxError,
+    DatabaseError,
+    OSError,
+    sqlite3.Error,
+)
 """What may be raised where the disk fails."""
 
 _TRIES = 3

@@ -94,7 +94,13 @@ _BODY: dict[str, Any] = {
     summary="Publish documents",
     status_code=202,
     responses=problems(
-        "too-large", "unsupported-media-type", "backlog-full", "over-quota", "draining", "disk-full"
+        "too-large",
+        "unsupported-media-type",
+        "backlog-full",
+        "over-quota",
+        "draining",
+        "disk-failed",
+        "disk-full",
     ),
     response_model=AcceptedReply,
     response_description="The documents are stored durably.",

@@ -50,6 +50,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "starting": (503, "The service is starting"),
     "draining": (503, "The service is stopping"),
     "too-many-connections": (503, "There are too many connections"),
+    "disk-failed": (503, "The disk has failed"),
     "disk-full": (507, "The disk is nearly full"),
 }
 """Code of each kind of problem (its `type` is PREFIX and the code), its status and title."""
@@ -63,6 +64,7 @@ _BY_KIND: dict[type[errors.ServiceError], str] = {
 _WAITS: dict[type[errors.ServiceError], str] = {
     errors.Busy: "backlog-full",
     errors.Starting: "starting",
+    errors.DiskFailed: "disk-failed",
     OverQuota: "over-quota",
 }
 """Problems that pass with time."""
@@ -164,7 +166,7 @@ def of_service(error: errors.ServiceError | XsclError) -> Problem:
             findings = [finding(diagnostic) for diagnostic in error.diagnostics]
             first = error.diagnostics[0]
             return Problem("xscl", f"line {first.span.line}: {first.message}", findings)
-        case errors.Busy() | errors.Starting() | OverQuota():
+        case errors.Busy() | errors.Starting() | errors.DiskFailed() | OverQuota():
             wait = str(max(1, math.ceil(error.retry_after)))
             return Problem(_WAITS[type(error)], str(error), headers={"Retry-After": wait})
         case Forbidden():
@@ -245,6 +247,12 @@ async def handle(request: Request, error: Exception) -> Response:
         case XsclError() | errors.ServiceError():
             return response(of_service(error))
     _log.error("api.failed", method=request.method, exc_info=error)
+    if isinstance(error, errors.STORAGE):
+        failed = errors.DiskFailed(
+            "a file of the state failed, the log of the service tells more; what was asked for may"
+            " be done or not: ask again"
+        )
+        return response(of_service(failed))
     return response(Problem("internal", "an unexpected error; the log of the service tells more"))
 
 
@@ -320,5 +328,6 @@ _EXAMPLES = {
     "starting": "subscriptions are being loaded",
     "draining": "the service is stopping",
     "too-many-connections": "there are 4,000 connections already (server.connections)",
+    "disk-failed": "the disk failed (disk I/O error): what was sent may be stored or not",
     "disk-full": "90 MB are free, 100 MB must be",
 }

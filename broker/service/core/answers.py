@@ -189,7 +189,7 @@ class ServiceFigures:
 
     `engine` are the engine's figures of `engine_age` microseconds ago: while the engine is busy for
     long (history, a backup) older figures are returned at once. `maintenance` maps failing tasks to
-    the reason. `sizes` are those of the files in bytes.
+    the reason. `sizes` are those of the files in bytes. `unstored`: why documents cannot be stored.
     """
 
     at: int
@@ -205,3 +205,4 @@ class ServiceFigures:
     maintenance: dict[str, str]
     sizes: dict[str, int]
     disk_free: int
+    unstored: str | None = None

@@ -93,6 +93,8 @@ class Core:
         self.news = threading.Event()
         self.position = 0
         """The number of the last row of the spool that the engine has committed."""
+        self.unstored: str | None = None
+        """Why documents cannot be stored, since that was tried."""
         self.on_suspension: Callable[[str, str], None] = lambda id, reason: None
         self._keep = threading.Lock()
         self._memory = most(settings.limits.memory)
@@ -184,6 +186,21 @@ class Core:
     def _prove_documents(self, last: int, chain: int) -> None:
         self.proof.note_documents(last, chain)
         self.proof.sync()
+
+    def failed_to_store(self, error: Exception) -> None:
+        """Note that documents could not be stored."""
+        if self.unstored is None:
+            _log.error("intake.failed", reason=str(error), exc_info=error)
+        self.unstored = str(error)
+
+    def try_to_store(self) -> None:
+        """Find out whether documents can be stored again, if they could not. Raises SpoolError,
+        OSError."""
+        if self.unstored is not None:
+            self.spool.check_writing()
+            self.proof.sync()
+            _log.info("intake.well")
+            self.unstored = None
 
     def _read_marks(self) -> Marks:
         marks = Marks(self.state / "working.json", self.position)

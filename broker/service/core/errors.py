@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+
+from broker.delivery import MailboxError
+from broker.state.store import FILE_ERRORS
+from feeds.spool import SpoolError
+
+STORAGE = (sqlite3.Error, SpoolError, MailboxError, *FILE_ERRORS)
+"""Errors of the state's files."""
+
 
 class ServiceError(RuntimeError):
     """An operation failed; the message has the reason and what to do."""
@@ -13,6 +22,13 @@ class Busy(ServiceError):
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class DiskFailed(ServiceError):
+    """The disk has failed. Whether it is done is not known; try again after `retry_after` seconds,
+    as it may be well again."""
+
+    retry_after = 2.0
 
 
 class DiskFull(ServiceError):

@@ -14,13 +14,11 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from broker.delivery import MailboxError
 from broker.documents.ahead import WORTH, Ahead
 from broker.join.work import Cancelled, Overdue
 from broker.service.core.core import Batch, Core
-from broker.service.core.errors import ServiceError
+from broker.service.core.errors import STORAGE, ServiceError
 from broker.service.pipeline.driver import Watch
-from broker.state.store import FILE_ERRORS
 from feeds.rows import DocumentRow
 from feeds.spool import SpoolError, read_rows, stored_at
 
@@ -37,15 +35,7 @@ meanwhile: a batch costs as much by itself as twenty documents."""
 _POISONS = 20
 """If the engine fails at this many documents in a row, it is the engine that is at fault."""
 
-ENVIRONMENT = (
-    OSError,
-    MemoryError,
-    sqlite3.Error,
-    SpoolError,
-    MailboxError,
-    ServiceError,
-    *FILE_ERRORS,
-)
+ENVIRONMENT = (OSError, MemoryError, ServiceError, *STORAGE)
 """Errors of the environment, which no document causes."""
 
 
