@@ -83,6 +83,8 @@ class Batches:
             parts.outbox.post(matches, {a.document.doc for a in admitted if a.revision})
             self._passing.advance()
             parts.clock.lap("store")
+            if parts.work.care is not None:
+                parts.work.care.end()
         return matches
 
     def _pieces(self, run: list[Admitted], again: bool) -> Iterable[list[Admitted]]:

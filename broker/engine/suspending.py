@@ -10,7 +10,7 @@ from broker.subscriptions.set_aside import set_aside
 def refuse_known(parts: Parts, admitted: list[Admitted]) -> None:
     """Set the queries aside that are known not to get past these documents."""
     care = parts.work.care
-    for id, why in () if care is None else care.aside.items():
+    for id, why in () if care is None else care.without().items():
         known = parts.catalog.subscriptions.get(id)
         if known is not None:
             for each in admitted:
@@ -20,7 +20,7 @@ def refuse_known(parts: Parts, admitted: list[Admitted]) -> None:
 def stop_known(parts: Parts, doc: int) -> None:
     """Stop the queries that are known not to get past document number `doc`."""
     care = parts.work.care
-    for id, why in () if care is None else care.aside.items():
+    for id, why in () if care is None else care.without().items():
         known = parts.catalog.subscriptions.get(id)
         if known is not None:
             parts.limits.stop(known, doc, why)

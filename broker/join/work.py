@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from xscl.interruption import PENDING
 
@@ -40,19 +40,84 @@ class Overdue(Stopped):
     """It took more time or memory than it may; the message says which, as the end of a sentence."""
 
 
+class Tried(Overdue):
+    """A search with some of the queries came to its end, and is undone."""
+
+
+class _Range(NamedTuple):
+    """Of a document's `count` queries the first `passes` end, and the first `fails` do not; -1: not
+    known. `tried` are searched next."""
+
+    passes: int
+    fails: int
+    count: int
+
+    @property
+    def tried(self) -> int:
+        return (self.passes + self.fails) // 2
+
+
 class Care:
     """What is known about the search of one document that did not end.
 
     `name` gives the id by which a canonical query, given by its number, is known also after a
     restart. `aside` are the queries that are set aside at the document, with the reason; `suspects`
     those that were at others, and are searched by themselves.
+
+    A search may need too much where it works for all queries: what they need together is too much.
+    Then trials with the first half of them, and so on, find the one with which it becomes too much.
+    `hopeless` says why a document does not get through without any query either.
     """
 
     def __init__(self, suspects: Collection[str] = ()) -> None:
         self.aside: dict[str, str] = {}
+        self.hopeless: str | None = None
+        self._names: list[str] = []
+        self._range: _Range | None = None
+        self._why: str | None = None
+        """Why trials are to begin, or have begun."""
+        self._beyond: frozenset[str] = frozenset()
+        """The queries that are left out in a trial."""
         self._suspects = suspects
         self._divided: set[Group] = set()
         self._deaths: Counter[Group] = Counter()
+
+    def know(self, names: Iterable[str]) -> None:
+        """Learn which queries there are, before they are searched."""
+        self._names = [name for name in names if name not in self.aside]
+        count = len(self._names)
+        if self._why is not None and (self._range is None or self._range.count != count):
+            self._range = _Range(-1, count, count) if count else None
+        first = count if self._range is None else self._range.tried
+        self._beyond = frozenset(self._names[first:])
+
+    def without(self) -> dict[str, str]:
+        """The queries that are not searched, with the reason."""
+        return dict.fromkeys(self._beyond, "it is tried without it") | self.aside
+
+    def end(self) -> None:
+        """Raises Tried at the end of a trial."""
+        if self._range is not None:
+            raise Tried("it was a trial")
+
+    def _narrowed(self, passes: bool) -> bool:
+        """Learn how a trial came out; whether the next search will be another."""
+        assert self._range is not None
+        assert self._why is not None
+        tried = self._range.tried
+        now = self._range._replace(**{"passes" if passes else "fails": tried})
+        if not now.fails:
+            self._give_up()
+            return False
+        self._range = now
+        if now.fails - now.passes == 1:
+            self.aside[self._names[now.fails - 1]] = self._why
+            self._range = self._why = None
+        return True
+
+    def _give_up(self) -> None:
+        self.hopeless = f"without any query, {self._why}"
+        self._range = self._why = None
 
     def parts(
         self, numbers: Iterable[int], name: Callable[[int], str]
@@ -61,7 +126,7 @@ class Care:
         left: list[int] = []
         pending: list[list[int]] = []
         for number in numbers:
-            if name(number) in self.aside:
+            if name(number) in self.aside or name(number) in self._beyond:
                 continue
             if name(number) in self._suspects:
                 pending.append([number])
@@ -82,7 +147,10 @@ class Care:
         """Learn that a search was stopped; whether the next one will be another."""
         group = why.group
         if group is None:
-            return False
+            if self._range is not None:
+                return self._narrowed(isinstance(why, Tried))
+            self._why = str(why)
+            return bool(self._names)
         if group[0] == group[1]:
             self.aside[group[0]] = str(why)
         else:
@@ -90,8 +158,14 @@ class Care:
         return True
 
     def died(self, group: Group | None) -> None:
-        """Learn that the process died in the search of a group."""
+        """Learn that the process died in the search of a group, or (None) of all."""
         if group is None:
+            if self._range is None:
+                self._why = self._why or f"the service died {DEATHS} times while it searched"
+            elif not self._range.tried:
+                self._give_up()
+            else:
+                self._range = self._range._replace(fails=self._range.tried)
             return
         if group[0] != group[1]:
             self._divided.add(group)
@@ -106,6 +180,8 @@ class Care:
             "aside": self.aside,
             "divided": sorted(self._divided),
             "deaths": [[*group, count] for group, count in self._deaths.items()],
+            "range": self._range,
+            "why": self._why,
         }
 
     @classmethod
@@ -115,6 +191,9 @@ class Care:
         care.aside = dict(data["aside"])
         care._divided = {(first, last) for first, last in data["divided"]}
         care._deaths.update({(first, last): count for first, last, count in data["deaths"]})
+        care._why = data.get("why")
+        found = data.get("range")
+        care._range = _Range(*found) if found and care._why else None
         return care
 
 

@@ -25,6 +25,8 @@ def with_care(
     def name(number: int) -> str:
         return canonical[number].name
 
+    assert work.care is not None
+    work.care.know(map(name, numbers))
     parts = [*work.parts(numbers, name)]
     left = [number for _, part in parts for number in part]
     if len(left) == len(numbers) and len(parts) == 1:

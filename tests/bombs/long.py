@@ -224,7 +224,7 @@ class Rounds:
             after = reply.headers["next-cursor"]
 
 
-def run(state: Path, seconds: float, seed: int, *, each: int = 4, limit: str = "2 s") -> str:
+def run(state: Path, seconds: float, seed: int, *, each: int = 6, limit: str = "700 ms") -> str:
     """Rounds of `each` bombs until the time is over; says what came of them."""
     served = Served(state, limit)
     rounds = Rounds(served, seed)

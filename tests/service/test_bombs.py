@@ -18,9 +18,11 @@ from broker.join.work import Care, Overdue
 from broker.service.core.answers import Posted
 from broker.service.core.marks import Marks
 from broker.service.service import Service
+from broker.state.relations import MatchRelations
 from feeds.rows import DocumentRow
 from tests.service.data import settings
 from tests.waiting import PATIENCE, until
+from xscl.interruption import check
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -92,6 +94,45 @@ def test_a_search_that_takes_too_long_is_stopped_and_its_pair_set_aside(
         why = "the query slow had no match here: its search took longer than 300 ms"
         assert ("3", why) in reasons(service)
         assert service.watch.figures.failure is None
+
+
+@pytest.mark.parametrize("bad", ["q0", "q3", "q6", None])
+def test_what_all_queries_need_together_is_too_much_for_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str | None
+) -> None:
+    """Memory may run out where no query is worked for by itself: trials with some of them find the
+    one with which it does; without it, or with no query at all, the document is the reason."""
+    with serving(tmp_path / "state", limits={"time": "1 hour"}) as service:
+        texts = [f"q{n}: SELECT k FROM S//r[./k->k][./b/n{n}];\n" for n in range(7)]
+        service.subscriptions.subscribe(HONEST + "".join(texts))
+        work = service.engine.work
+        insert = MatchRelations.insert
+
+        def inserted(self: MatchRelations, documents: Any, rows: Any, *more: Any) -> Any:
+            done = insert(self, documents, rows, *more)
+            name = bad and service.engine.catalog.subscriptions[bad].canonical.name
+            care = work.care
+            if any(b"<b>" in each.xml for each in documents) and (
+                bad is None or care is None or name not in care.without()
+            ):
+                work.stop(Overdue("its search took the service beyond 1 GB of memory"))
+                check()
+            return done
+
+        monkeypatch.setattr(MatchRelations, "insert", inserted)
+        inside = "".join(f"<n{n}/>" for n in range(7))
+        documents = [document(n, inside if n == 3 else "") for n in range(6)]
+        matched(service, service.intake.publish("S", documents).last)
+        every = found(service)
+        [(id, reason)] = reasons(service)
+        assert id == "3"
+        assert "beyond 1 GB of memory" in reason
+        if bad is None:
+            assert "without any query" in reason
+            assert every == {"honest": 2}
+        else:
+            assert f"the query {bad} had no match here" in reason
+            assert every == {"honest": 3} | {f"q{n}": 1 for n in range(7) if f"q{n}" != bad}
 
 
 def test_nobody_waits_for_a_search(tmp_path: Path) -> None:

@@ -295,6 +295,11 @@ class Core:
         self._suspects |= self._careful[1].aside.keys()
         return learnt
 
+    def hopeless(self, row: DocumentRow) -> str | None:
+        """Why a document does not get through, with whatever queries; None if that is not known."""
+        careful = self._careful
+        return careful[1].hopeless if careful is not None and careful[0] == row.seq else None
+
     def with_care(self, row: DocumentRow) -> None:
         """Match a row with care when its turn comes."""
         self._careful = (row.seq or 0, Care(self._suspects))

@@ -36,9 +36,11 @@ class Marks:
                 self.last = int(found["last"])
                 if found["first"] == found["last"]:
                     care = found.get("care")
-                    self.care = Care() if care is None else Care.of(care)
                     group = found.get("group")
-                    self.care.died(None if group is None else (group[0], group[1]))
+                    self.care = Care()
+                    if care is not None:  # it was searched with care
+                        self.care = Care.of(care)
+                        self.care.died(None if group is None else (group[0], group[1]))
         except (OSError, ValueError, LookupError, TypeError):
             self.last = 0  # half a mark is none
         if not self.last:

@@ -126,6 +126,8 @@ class LocalPipeline:
 
     def apply(self, rows: list[DocumentRow], watch: Watch) -> Batch:
         """Match all rows, whatever they contain. Raises errors of the environment, Cancelled."""
+        if len(rows) == 1 and (why := self._core.hopeless(rows[0])) is not None:
+            return self._dead(rows[0], Overdue(why), watch)  # a process before this one found out
         while True:
             try:
                 batch = self._core.apply(rows, self.ahead)
@@ -141,7 +143,8 @@ class LocalPipeline:
             if not self._core.learn(rows[0], failure):
                 break
         if len(rows) == 1:
-            return self._dead(rows[0], failure, watch)
+            why = self._core.hopeless(rows[0])
+            return self._dead(rows[0], failure if why is None else Overdue(why), watch)
         if isinstance(failure, Overdue):
             return self._one_by_one(rows, watch)
         half = len(rows) // 2
@@ -153,7 +156,8 @@ class LocalPipeline:
             raise error
         self._poisons += 1
         watch.poison(row.place, error)
-        reason = f"the engine failed at it: {type(error).__name__}: {error}"
+        kind = "" if isinstance(error, Overdue) else f"{type(error).__name__}: "
+        reason = f"the engine failed at it: {kind}{error}"
         return self._core.apply([row._replace(error=reason)])
 
     def _one_by_one(self, rows: list[DocumentRow], watch: Watch) -> Batch:
