@@ -15,7 +15,8 @@ from broker.pattern.values import Scope
 @dataclass(slots=True, eq=False)
 class Candidate:
     """A choice of single items of a variant. `rest` are the conjuncts that its matches are still
-    asked, `decided` the fillings of its groups that were decided."""
+    asked, `decided` the fillings of its groups that were decided, `begun` the first elements of
+    those where there is one group with a greatest number."""
 
     variant: Variant
     rest: Sequence[Conjunct]
@@ -23,6 +24,14 @@ class Candidate:
     keys: frozenset[int]
     tuples: Tuples
     decided: set[tuple[int, ...]] = field(default_factory=set)
+    begun: set[int] = field(default_factory=set)
+
+    def decide(self, elements: tuple[int, ...]) -> None:
+        """Note that a filling is decided: a run of so many elements does not change any more."""
+        self.decided.add(elements)
+        groups = self.variant.groups
+        if elements and len(groups) == 1 and groups[0].most == len(elements):
+            self.begun.add(elements[0])
 
     @property
     def unfilled(self) -> Filling:

@@ -68,7 +68,7 @@ class Deferred:
                 if instance.due > 2 * watermark:
                     again = min(again, instance.due)
                 continue
-            candidate.decided.add(elements)
+            candidate.decide(elements)
             if self._stands(candidate, filling, instance):
                 found.append(instance)
         if not variant.groups:
@@ -89,6 +89,7 @@ class Deferred:
             candidate.chosen,
             self._pools,
             candidate.unfilled,
+            decided=candidate.begun,
         )
 
     def _stands(self, candidate: Candidate, filling: Filling, instance: Instance) -> bool:

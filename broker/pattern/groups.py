@@ -6,13 +6,14 @@ MATCH they are filled with all combinations of elements. Groups are filled from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from broker.pattern.absences import sides
 from broker.pattern.instances import Instance, Row, Tuples, common
-from broker.pattern.plan import Group, Item, Unit, Variant
+from broker.pattern.plan import Group, Item, Ordered, Unit, Variant
 from broker.pattern.pool import PARTITION, Pool, Wanted
 from broker.pattern.setting import Setting
 from broker.pattern.timing import Span, Timing, hull_of
@@ -29,6 +30,7 @@ class Filling(NamedTuple):
     keys: frozenset[int]
 
 
+_order = attrgetter("order")
 Chosen = Mapping[Item, Instance]
 Pools = Mapping[Group, Pool]
 
@@ -41,14 +43,16 @@ def longest(
     pools: Pools,
     start: Filling,
     at: int = 0,
+    decided: Collection[int] = (),
 ) -> Iterator[Filling]:
-    """All groups of a variant, filled as far as possible."""
+    """All groups of a variant, filled as far as possible. Of a group that is the only one, runs are
+    left out whose first elements are `decided`, by identity."""
     if at == len(variant.groups):
         yield start
         return
     group = variant.groups[at]
     filler = _Filler(unit, setting, variant, chosen, group, pools[group], start)
-    for each in filler.longest():
+    for each in filler.longest(decided):
         yield from longest(unit, setting, variant, chosen, pools, each, at + 1)
 
 
@@ -165,14 +169,29 @@ class _Filler:
         if extent is not None and self._chosen:
             after = max([each.last for each in self._chosen.values()]) - extent - 1
             before = min([each.first for each in self._chosen.values()]) + extent + 1
+        after, before = self._between(after, before)
         found = [
             each
             for each in pool.find(self._wanted(after, before))
             if self._start.keys.isdisjoint(each.keys)
         ]
-        found.sort(key=lambda each: (each.order, rank(each)))
-        grouped = groupby(found, key=lambda each: [row.key for row in each.rows])
-        return [list(same) for _, same in grouped]
+        return [*_arranged(found)]
+
+    def _between(self, after: int | None, before: int | None) -> tuple[int | None, int | None]:
+        """The bounds, and those of what stands beside the group in its list."""
+        tree = self._variant.tree
+        if not isinstance(tree, Ordered) or self.group not in tree.items:
+            return after, before
+        place = {id(item): number for number, item in enumerate(tree.items)}
+        own = place[id(self.group)]
+        ends = [] if after is None else [after]
+        starts = [] if before is None else [before]
+        for item, instance in self._chosen.items():
+            if place.get(id(item), own) < own:
+                ends.append(instance.end)
+            elif place.get(id(item), own) > own:
+                starts.append(instance.start)
+        return max(ends, default=None), min(starts, default=None)
 
     def _wanted(self, after: int | None, before: int | None) -> Wanted:
         for path, other in ties(self.group):
@@ -263,10 +282,13 @@ class _Filler:
                 return None
         return run
 
-    def longest(self) -> Iterator[Filling]:
+    def longest(self, decided: Collection[int] = ()) -> Iterator[Filling]:
         group = self.group
         begun = False
-        for first in range(len(self.candidates)):
+        for first, same in enumerate(self.candidates):
+            if decided and any(id(each) in decided for each in same):
+                begun = True
+                continue
             run = self.run(first)
             if run is None:
                 continue
@@ -295,6 +317,19 @@ class _Filler:
             longer = self._taken(run, self.candidates[number])
             if longer is not None:
                 yield from self._combined(number + 1, longer)
+
+
+def _arranged(found: list[Instance]) -> Iterator[list[Instance]]:
+    """Matches in order, those of the same documents together."""
+    found.sort(key=_order)
+    for _, simultaneous in groupby(found, key=_order):
+        same = list(simultaneous)
+        if len(same) == 1:
+            yield same
+            continue
+        same.sort(key=rank)
+        for _, together in groupby(same, key=lambda each: [row.key for row in each.rows]):
+            yield list(together)
 
 
 def _of(elements: Sequence[Instance], name: str) -> list[Row | None]:

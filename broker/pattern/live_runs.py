@@ -19,7 +19,8 @@ class Run:
     """`at` is the item that it awaits or is in; `chosen` are the documents of single items,
     `elements` those of groups, `partial` those of an element that is not complete. `last` is the
     document that it took last, `closed` the end of what it may not skip: nothing that ends later
-    can be taken. `left` are groups that were left or passed over. It starts at `start`."""
+    can be taken. `left` are groups that were left or passed over, `asked` the variables of which
+    conjuncts were asked when it took its last document. It starts at `start`."""
 
     partition: tuple[str, ...] | None
     at: int = 0
@@ -29,6 +30,7 @@ class Run:
     last: Row | None = None
     keys: frozenset[int] = frozenset()
     left: frozenset[int] = frozenset()
+    asked: frozenset[str] = frozenset()
     closed: int | None = None
     start: int = 0
 

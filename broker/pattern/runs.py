@@ -276,23 +276,36 @@ class RunsRunner:
         for group in self._groups:
             if ended or group.slot in run.left:
                 known |= group.variables
-        scope = self._scope(run)
-        for each in self.unit.conjuncts:
-            if each.names <= known and not each.holds(scope):
+        asked = [each for each in self.unit.conjuncts if each.names <= known]
+        if asked:
+            scope = self._scope(run)
+            if not all(each.holds(scope) for each in asked):
                 return False
-        return all(self._group_holds(run, group, known) for group in self._groups)
+        if not all(self._group_holds(run, group, known) for group in self._groups):
+            return False
+        if not ended:  # a group that is taken for complete may grow all the same
+            run.asked = frozenset(known)
+        return True
 
     def _group_holds(self, run: Run, group: Group, known: set[str]) -> bool:
+        """Whether the elements pass. What was asked of a run without its last document is not asked
+        again: then only one element can be new."""
         elements = run.elements.get(group, ())
         for each in group.first:
-            asked = bool(elements) and each.names - group.variables <= known
-            if asked and not each.holds(self._scope(run, group, elements[:1])):
+            others = each.names - group.variables
+            again = len(elements) > 1 and others <= run.asked
+            if not elements or again or not others <= known:
+                continue
+            if not each.holds(self._scope(run, group, elements[:1])):
                 return False
         for each in group.conjuncts:
-            if not each.names - group.variables <= known:
+            others = each.names - group.variables
+            if not others <= known:
                 continue
-            for number, element in enumerate(elements):
-                if not each.holds(self._scope(run, group, elements[:number], element)):
+            new = max(0, len(elements) - 1) if others <= run.asked else 0
+            for number in range(new, len(elements)):
+                scope = self._scope(run, group, elements[:number], elements[number])
+                if not each.holds(scope):
                     return False
         return True
 
