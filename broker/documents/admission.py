@@ -16,8 +16,8 @@ from broker.state.relations import Identity, MatchRelations, Newest
 from broker.state.store import Store
 from feeds.rows import DocumentRow
 
-_SPARE = 50_000
-"""KnownKeys of deleted documents that memory may hold before they are dropped."""
+SPARE = 50_000
+"""Keys of deleted documents that memory may hold before they are dropped, by default."""
 
 
 class Requested(Protocol):
@@ -40,7 +40,8 @@ class Admission:
 
     A transaction that fails undoes its changes of these and of `watermark`. Where revisions `flow`,
     each is a document of its own and may be late like any other; else it replaces the stored
-    document and is never late. `requested` history is admitted however late it is.
+    document and is never late. `requested` history is admitted however late it is. Memory may hold
+    the keys of `spare` deleted documents.
     """
 
     requested: Requested | None = None
@@ -54,8 +55,10 @@ class Admission:
         letters: DeadLetters,
         *,
         flow: bool = False,
+        spare: int = SPARE,
     ) -> None:
         self.flow = flow
+        self.spare = spare
         self.store = store
         self.relations = relations
         self.progress = progress
@@ -219,9 +222,9 @@ class Admission:
         return dict(self._applied)
 
     def rebuild_keys(self) -> None:
-        """Drop the keys of deleted documents from memory, if there are more than `_SPARE`."""
+        """Drop the keys of deleted documents from memory, if there are more than `spare`."""
         documents = self.relations.count()
-        if len(self.keys) > documents + documents // 4 + _SPARE:
+        if len(self.keys) > documents + documents // 4 + self.spare:
             self.keys = KnownKeys(self.relations.keys())
 
 

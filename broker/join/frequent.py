@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, product
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.join.frequent_lookup import (
     Hot,
@@ -40,12 +40,6 @@ from broker.join.records import Record
 from broker.join.signatures import Signatures, Verdict
 from broker.join.time_lists import discard, insert
 
-MOST_TOGETHER = 64
-"""Sets of variables for which intersections are kept; with more, `_LONGER` applies."""
-
-_LONGER = 8
-"""The factor by which the length from which on a list is long is then raised."""
-
 _KNOWN = 100_000
 """Recipes, and kinds of values, that are cached; beyond it the cache is cleared."""
 
@@ -53,10 +47,24 @@ _MEETINGS = 50_000
 """Meetings that are cached, each with lists of its own; beyond it the cache is cleared."""
 
 
+class Sizes(NamedTuple):
+    """A value is hot from so many documents on (`hot`). Intersections are kept for so many sets of
+    variables (`together`); with more, the length from which on a list is long is raised by a factor
+    (`longer`)."""
+
+    hot: int = 8
+    together: int = 64
+    longer: int = 8
+
+
+SIZES = Sizes()
+
+
 class HotLists:
     """The lists of all hot values, by code."""
 
-    def __init__(self, signatures: Signatures) -> None:
+    def __init__(self, signatures: Signatures, sizes: Sizes = SIZES) -> None:
+        self._sizes = sizes
         self.signatures = signatures
         self._hots: dict[int, Hot] = {}
         self._lists: dict[int, Lists] = {}
@@ -181,7 +189,7 @@ class HotLists:
         """Raise the length from which on a list is long. Intersections pay off for very long lists;
         if very many are used, maintaining them would cost more than it saves."""
         self._crowded = False
-        self._long_at *= _LONGER
+        self._long_at *= self._sizes.longer
         for code, entry in self._hots.items():
             entry.long = {v for v in entry.variables if len(self._lists[v][code]) >= self._long_at}
             self._classify(entry)
@@ -344,7 +352,7 @@ class HotLists:
         """Keep the intersections of long lists of these variables from now on."""
         self._together[variables] = {}
         self._containing.setdefault(variables[0], []).append(variables)
-        self._crowded |= len(self._together) > MOST_TOGETHER
+        self._crowded |= len(self._together) > self._sizes.together
         self._forget()
         lists = [
             [own for code, own in self._lists[v].items() if v in self._hots[code].long]

@@ -17,6 +17,7 @@ import pyarrow as pa
 from broker.join.budget import Budget
 from broker.join.candidates import Found
 from broker.join.evicted import History
+from broker.join.frequent import SIZES, Sizes
 from broker.join.pair_query import Plan, decider
 from broker.join.postings import Postings
 from broker.join.records import Layout, Reader, Record
@@ -44,11 +45,17 @@ class Joiner:
     """
 
     def __init__(
-        self, relations: Relations, catalog: Catalog, budget: Budget, memory: int = MEMORY
+        self,
+        relations: Relations,
+        catalog: Catalog,
+        budget: Budget,
+        memory: int = MEMORY,
+        sizes: Sizes = SIZES,
     ) -> None:
         self.relations = relations
         self._budget = budget
         self.memory = memory
+        self.sizes = sizes
         self.catalog = catalog
         self.signatures = Signatures()
         self.templates = Templates(relations, catalog, budget)
@@ -125,7 +132,7 @@ class Joiner:
         self._postings = None
 
     def _load(self) -> Postings:
-        postings = Postings(self.signatures)
+        postings = Postings(self.signatures, self.sizes)
         self._history = History(self.relations, self._reader)
         for record in self._history.newest(self.memory):
             postings.insert(record)

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from broker.join.frequent import HotLists
+from broker.join.frequent import SIZES, HotLists, Sizes
 from broker.join.frequent_lookup import Hot, HotValues, Side
 from broker.join.records import Record
 from broker.join.signatures import Part, Signatures, Verdict
 from broker.join.time_lists import Hits, discard, insert
-
-HOT = 8
-"""The number of documents from which on a value is hot."""
 
 _NOTHING: Part = frozenset()
 _NO_SIDE = Side()
@@ -35,13 +32,14 @@ the hot ones."""
 class Postings:
     """The records of live documents, by the codes of their values."""
 
-    def __init__(self, signatures: Signatures) -> None:
+    def __init__(self, signatures: Signatures, sizes: Sizes = SIZES) -> None:
+        self._hot_from = sizes.hot
         self.signatures = signatures
         self.records: dict[int, Record] = {}
         self.latest = -(2**63)
         """The highest end of any document that was ever inserted."""
         self._of: dict[int, Entry] = {}
-        self._hot = HotLists(signatures)
+        self._hot = HotLists(signatures, sizes)
         self._looked_up: tuple[Record, LookedUp] | None = None
         self._look_at = 1_000
 
@@ -57,7 +55,7 @@ class Postings:
             if isinstance(entry, list):
                 if record not in entry:
                     insert(entry, record)
-                    if len(entry) >= HOT:
+                    if len(entry) >= self._hot_from:
                         heated.append(code)
             elif entry is not record:
                 old = olds[0]

@@ -12,19 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from xscl.compact import Uses
 
-_SPARE = 1_000
-"""Unused definitions are deleted when there are more of them than this."""
+SPARE = 1_000
+"""Unused definitions are deleted when there are more of them than this, by default."""
 
 
 class Variables(Mapping[str, int]):
     """The ids of variables, by the texts of their definitions.
 
-    `new` are those that are not in the store yet: id and text.
+    `new` are those that are not in the store yet: id and text. `spare` are so many unused ones that
+    none is deleted.
     """
 
-    __slots__ = ("_idle", "_ids", "_last", "_uses", "new")
+    __slots__ = ("_idle", "_ids", "_last", "_uses", "new", "spare")
 
-    def __init__(self) -> None:
+    def __init__(self, spare: int = SPARE) -> None:
+        self.spare = spare
         self.new: list[tuple[int, str]] = []
         self._ids: dict[str, int] = {}
         self._last = 0
@@ -57,7 +59,7 @@ class Variables(Mapping[str, int]):
     def forget(self) -> dict[int, str]:
         """Delete unused definitions if there are many, and return them by id: the caller deletes
         them from the store. The highest id stays, so that the store shows which ids were used."""
-        if len(self._idle) <= _SPARE:
+        if len(self._idle) <= self.spare:
             return {}
         kept = {number for number, _ in self.new} | {self._last}
         gone = {number: text for number, text in self._idle.items() if number not in kept}

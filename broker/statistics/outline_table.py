@@ -25,17 +25,19 @@ UNKNOWN = 0
 
 _MOST = 10_000
 """Outlines in the table."""
-_OF_SOURCE = 1_000
-"""Outlines that one source may add."""
+OF_SOURCE = 1_000
+"""Outlines that one source may add, by default."""
 _PATHS = 300_000
 """Label paths of all outlines in the table."""
 
 
 class OutlineTable:
-    """The outlines of the stored documents, in memory their numbers only."""
+    """The outlines of the stored documents, in memory their numbers only. One source may add
+    `of_source` of them."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, of_source: int = OF_SOURCE) -> None:
         self._store = store
+        self.of_source = of_source
         self._load()
 
     def _load(self) -> None:
@@ -68,7 +70,7 @@ class OutlineTable:
         size = len(outline.paths)
         if (
             len(self._known) >= _MOST
-            or self._of_source[source] >= _OF_SOURCE
+            or self._of_source[source] >= self.of_source
             or self._held + size > _PATHS
         ):
             self._full = True

@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 from random import Random
-from unittest.mock import patch
 
 import pytest
 
-from broker.join import frequent as hot_module
-from broker.join import postings as module
+from broker.join.frequent import Sizes
 from broker.join.pair_query import Plan
 from broker.join.postings import Postings
 from broker.join.records import Layout, Record
@@ -89,44 +87,39 @@ def test_a_probe_tells_what_comparing_all_pairs_would(seed: int, repeats: bool, 
     r = Random(f"{seed} {repeats} {hot}")
     variables = r.randint(2, 5)
     signatures = Signatures()
-    lists = Postings(signatures)
-    plans: dict[int, Plan] = {}
-    live: dict[int, Record] = {}
     # With these, lists become long, are shortened, and become long again, within a few documents.
     crowd, longer = r.choice((1, 2, 64)), r.choice((2, 3))
-    with (
-        patch.object(module, "HOT", hot),
-        patch.object(hot_module, "MOST_TOGETHER", crowd),
-        patch.object(hot_module, "_LONGER", longer),
-    ):
-        for doc in range(1, 60):
-            if r.random() < 0.25:
-                number = len(plans) + doc * 100
-                plans[number] = plan(r, number, variables)
-                signatures.add(plans[number])
-            if plans and r.random() < 0.08:
-                signatures.remove(plans.pop(r.choice(list(plans))))
-            if live and r.random() < 0.15:
-                gone = r.sample(list(live), r.randint(1, min(4, len(live))))
-                lists.remove([*gone, 10_000])
-                for each in gone:
-                    del live[each]
-            start = doc // 2 if r.random() < 0.7 else r.randint(0, 40)
-            length = 0 if r.random() < 0.8 else r.randint(0, 4)
-            new = record(r, doc, start, start + length, variables, repeats)
-            expected = Counter(
-                (number, old.doc, right)
-                for number, each in plans.items()
-                for old in live.values()
-                for right in (True, False)
-                if satisfied(each, *((old, new) if right else (new, old)))
-            )
-            found = told(lists, new)
-            assert found.keys() == expected.keys(), (doc, found - expected, expected - found)
-            assert repeats or found == expected
-            lists.insert(new)
-            live[doc] = new
-            assert len(lists._hot._together) <= crowd, "too many lists in common are kept"
+    lists = Postings(signatures, Sizes(hot, crowd, longer))
+    plans: dict[int, Plan] = {}
+    live: dict[int, Record] = {}
+    for doc in range(1, 60):
+        if r.random() < 0.25:
+            number = len(plans) + doc * 100
+            plans[number] = plan(r, number, variables)
+            signatures.add(plans[number])
+        if plans and r.random() < 0.08:
+            signatures.remove(plans.pop(r.choice(list(plans))))
+        if live and r.random() < 0.15:
+            gone = r.sample(list(live), r.randint(1, min(4, len(live))))
+            lists.remove([*gone, 10_000])
+            for each in gone:
+                del live[each]
+        start = doc // 2 if r.random() < 0.7 else r.randint(0, 40)
+        length = 0 if r.random() < 0.8 else r.randint(0, 4)
+        new = record(r, doc, start, start + length, variables, repeats)
+        expected = Counter(
+            (number, old.doc, right)
+            for number, each in plans.items()
+            for old in live.values()
+            for right in (True, False)
+            if satisfied(each, *((old, new) if right else (new, old)))
+        )
+        found = told(lists, new)
+        assert found.keys() == expected.keys(), (doc, found - expected, expected - found)
+        assert repeats or found == expected
+        lists.insert(new)
+        live[doc] = new
+        assert len(lists._hot._together) <= crowd, "too many lists in common are kept"
     assert len(lists.records) == len(live)
 
 
@@ -136,32 +129,31 @@ def test_the_same_values_meet_the_same_lists_as_lists_come_and_go(seed: int) -> 
     them; what goes are mostly all documents of a value."""
     r = Random(seed)
     signatures = Signatures()
-    lists = Postings(signatures)
+    lists = Postings(signatures, Sizes(hot=2))
     plans = [plan(r, number, 3) for number in range(1, r.choice((2, 2, 6)))]
     for each in plans:
         each.window = 2**62
         signatures.add(each)
     live: dict[int, Record] = {}
     rows = layout(tuple((TOP, variable, 0, variable) for variable in (1, 2, 3)))
-    with patch.object(module, "HOT", 2):
-        for doc in range(1, 160):
-            if live and r.random() < 0.06:
-                value = r.choice((11, 12, 13, 14))
-                gone = [d for d, old in live.items() if value in old.codes] or [*live]
-                lists.remove(gone[: r.randint(1, len(gone))])
-                live = {d: old for d, old in live.items() if d in lists.records}
-            codes = tuple(r.choices((11, 12, 13, 14), (9, 5, 2, 1), k=3))
-            new = Record(doc, doc, doc, doc, rows, codes)
-            expected = Counter(
-                (each.canonical.number, old.doc, right)
-                for each in plans
-                for old in live.values()
-                for right in (True, False)
-                if satisfied(each, *((old, new) if right else (new, old)))
-            )
-            assert told(lists, new) == expected, doc
-            lists.insert(new)
-            live[doc] = new
+    for doc in range(1, 160):
+        if live and r.random() < 0.06:
+            value = r.choice((11, 12, 13, 14))
+            gone = [d for d, old in live.items() if value in old.codes] or [*live]
+            lists.remove(gone[: r.randint(1, len(gone))])
+            live = {d: old for d, old in live.items() if d in lists.records}
+        codes = tuple(r.choices((11, 12, 13, 14), (9, 5, 2, 1), k=3))
+        new = Record(doc, doc, doc, doc, rows, codes)
+        expected = Counter(
+            (each.canonical.number, old.doc, right)
+            for each in plans
+            for old in live.values()
+            for right in (True, False)
+            if satisfied(each, *((old, new) if right else (new, old)))
+        )
+        assert told(lists, new) == expected, doc
+        lists.insert(new)
+        live[doc] = new
 
 
 def test_what_values_in_common_satisfy_is_worked_out_once() -> None:

@@ -60,9 +60,9 @@ def test_identities_go_after_their_documents_and_never_within_the_lateness() -> 
     assert count(broker)[2] == 13
 
 
-def test_what_memory_knows_of_documents_shrinks_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.documents.admission._SPARE", 100)
+def test_what_memory_knows_of_documents_shrinks_with_them() -> None:
     broker = Broker(lateness=0)
+    broker.engine.admission.spare = 100
     broker.subscribe(PAIR)
     for start in range(0, 40_000, 2_000):
         broker.process([item(n, f"t{n}", at=n * 10.0) for n in range(start, start + 2_000)])

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from broker import Broker, Document
-from broker.query import variables
 from tests.seeds import seeds
 
 
@@ -32,12 +31,12 @@ def used(broker: Broker) -> set[int]:
     return {number for c in queries for number in (*c.variables, *c.quantified)}
 
 
-def test_what_comes_and_goes_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variables, "_SPARE", 6)
+def test_what_comes_and_goes_is_bounded(tmp_path: Path) -> None:
     given: set[int] = set()
     for run in range(3):
         with Broker(tmp_path) as broker:
             known = broker.engine.catalog.variables
+            known.spare = 6
             for number in range(run * 40, run * 40 + 40):
                 new = author(f"q{number}", number)
                 before = {*known.values()}
@@ -52,12 +51,10 @@ def test_what_comes_and_goes_is_bounded(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(given) > 100
 
 
-def test_shared_definitions_stay_until_the_last_query_goes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(variables, "_SPARE", 0)
+def test_shared_definitions_stay_until_the_last_query_goes() -> None:
     broker = Broker()
     known = broker.engine.catalog.variables
+    known.spare = 0
     broker.subscribe(author("one", 1))
     broker.subscribe(author("two", 1).replace("1 h", "2 h"))
     broker.subscribe("three: S//i->x[./a = 'A1'][./l->l] JOIN {l = m, 1 h} T//j->y[./l->m];")
@@ -79,11 +76,9 @@ def change_and_fail(broker: Broker) -> None:
         raise ZeroDivisionError
 
 
-def test_a_change_that_fails_forgets_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(variables, "_SPARE", 0)
+def test_a_change_that_fails_forgets_nothing(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
+        broker.engine.catalog.variables.spare = 0
         broker.subscribe(author("one", 1))
         broker.subscribe(author("two", 2))
         broker.process([item(1, 0.0)])
@@ -95,9 +90,7 @@ def test_a_change_that_fails_forgets_nothing(
 
 
 @pytest.mark.parametrize("seed", seeds(2, 6))
-def test_forgetting_changes_no_match(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forgetting_changes_no_match(seed: int, tmp_path: Path) -> None:
     """A broker that forgets at once against one that never does, with restarts on the way."""
     r = Random(seed)
     spares = {"at once": 0, "never": 1_000_000}
@@ -108,12 +101,12 @@ def test_forgetting_changes_no_match(
         action, name, number = r.choice("+++-~=.........r"), r.choice(names), r.randrange(3)
         found = []
         for kind, spare in spares.items():
-            monkeypatch.setattr(variables, "_SPARE", spare)
             if action == "r" and kind in brokers:
                 brokers.pop(kind).close()
             broker = brokers.get(kind)
             if broker is None:
                 broker = brokers[kind] = Broker(tmp_path / kind)
+                broker.engine.catalog.variables.spare = spare
             there = name in broker.subscriptions
             if action == "+":
                 broker.subscribe(author(name, number))

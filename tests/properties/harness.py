@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from lxml import etree
 
 import xscl
 from broker import Broker, Document
-from broker.join import frequent as hot
-from broker.join import postings
+from broker.join.frequent import Sizes
 from broker.model import Match
 from broker.shared_match import each_match
 from tests.oracle.generate import Batch, Case, Event, Subscribe
@@ -78,14 +76,10 @@ def observed(case: Case, restart_before: Callable[[int], bool] | None = None) ->
             restart_before is not None and restart_before(number)
         )
 
-    with (
-        patch.object(postings, "HOT", case.hot),
-        patch.object(hot, "MOST_TOGETHER", {2: 64, 3: 2}.get(case.hot, 1)),
-    ):
-        if restart_before is None and not any(isinstance(e, Restart) for e in case.events):
-            return _observed(case, None, restarts)
-        with tempfile.TemporaryDirectory() as state:
-            return _observed(case, Path(state) / "state", restarts)
+    if restart_before is None and not any(isinstance(e, Restart) for e in case.events):
+        return _observed(case, None, restarts)
+    with tempfile.TemporaryDirectory() as state:
+        return _observed(case, Path(state) / "state", restarts)
 
 
 def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bool]) -> Answer:
@@ -113,6 +107,8 @@ def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bo
 def _opened(case: Case, state: Path | None, names: Names) -> Broker:
     broker = Broker(state, lateness=case.lateness / 10**6, memory=case.memory)
     broker.engine.expiry_every = case.hot
+    broker.engine.joiner.sizes = Sizes(case.hot, {2: 64, 3: 2}.get(case.hot, 1))
+    broker.engine.joiner.reset()
     names.listen(broker)
     return broker
 

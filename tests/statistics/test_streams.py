@@ -129,11 +129,9 @@ def test_executors_find_the_same_as_this_process() -> None:
     agree(broker)
 
 
-def test_a_source_that_invents_names_uses_up_its_own_share(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("broker.statistics.outline_table._OF_SOURCE", 5)
+def test_a_source_that_invents_names_uses_up_its_own_share(tmp_path: Path) -> None:
     with Broker(tmp_path, lateness=0) as broker:
+        broker.engine.outlines.of_source = 5
         broker.process(Document(str(n), "evil", n, f"<a><b{n}/></a>") for n in range(20))
         broker.process([Document("1", "S", 19, "<item><title/></item>")])
         seen = broker.engine.streams.stream("evil")
