@@ -74,6 +74,7 @@ RUNS = {
         "the service over Spark, killed", _CRASH, "--kills", 20, ("--pipeline", "spark")
     ),
     "bombs": Run("bombs beside honest subscriptions", "tests.bombs.long", "--seconds", 600),
+    "sase": Run("the SASE engine's workloads", "tests.witnesses.sase", "--events", 100_000),
     "delivery-kills": Run("delivery, killed", "tests.delivery.long", "--kills", 200),
 }
 
