@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import marshal
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -81,11 +82,17 @@ def machine_is_busy() -> bool:
 
 class Ahead:
     """Stage 1 for the engine `patterns`. Used by one thread, with the engine's lock held if there
-    is one. Unless it is `enabled`, and while the machine `is_busy`, all is done in this process."""
+    is one. Unless it is `enabled`, and while the machine `is_busy`, all is done in this process.
+    The other one may take `memory` bytes, None for as much as it wants: beyond that it ends."""
 
     def __init__(
-        self, patterns: Patterns, enabled: bool, is_busy: Callable[[], bool] | None = None
+        self,
+        patterns: Patterns,
+        enabled: bool,
+        is_busy: Callable[[], bool] | None = None,
+        memory: int | None = None,
     ) -> None:
+        self._memory = memory
         self._is_busy = is_busy or machine_is_busy
         self._patterns = patterns
         self.enabled = enabled
@@ -140,7 +147,7 @@ class Ahead:
             path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
             self._memories = memories = (_memory(), _memory())
             self.process = subprocess.Popen(
-                [sys.executable, "-m", __name__, *map(str, memories)],
+                [sys.executable, "-m", __name__, *map(str, (*memories, self._memory or 0))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=memories,
@@ -279,7 +286,10 @@ def main() -> None:
     # Whoever started this process is told to stop too, may go on for a while, and then ends it.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
-    asked, answered = map(int, sys.argv[1:])
+    asked, answered, memory = map(int, sys.argv[1:])
+    if memory:
+        with suppress(ValueError, OSError):  # beyond a limit that it has already
+            resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     given, taken = _Channel(sys.stdin.buffer, asked), _Channel(sys.stdout.buffer, answered)
     spec, matcher = b"", Matcher()
     try:
@@ -291,6 +301,9 @@ def main() -> None:
                 matcher = matcher_for(spec)
                 gc.freeze()
             taken.send(_answer(matcher, documents))
+    except MemoryError:
+        # The one who asks does it himself, and finds the query that needs so much.
+        os._exit(1)
     except (EOFError, BrokenPipeError):
         # Not to fail at what Python would write at its end.
         os._exit(0)

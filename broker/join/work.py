@@ -45,12 +45,12 @@ class Tried(Overdue):
 
 
 class _Range(NamedTuple):
-    """Of a document's `count` queries the first `passes` end, and the first `fails` do not; -1: not
+    """Of a document's `among` queries the first `passes` end, and the first `fails` do not; -1: not
     known. `tried` are searched next."""
 
     passes: int
     fails: int
-    count: int
+    among: int
 
     @property
     def tried(self) -> int:
@@ -86,7 +86,7 @@ class Care:
         """Learn which queries there are, before they are searched."""
         self._names = [name for name in names if name not in self.aside]
         count = len(self._names)
-        if self._why is not None and (self._range is None or self._range.count != count):
+        if self._why is not None and (self._range is None or self._range.among != count):
             self._range = _Range(-1, count, count) if count else None
         first = count if self._range is None else self._range.tried
         self._beyond = frozenset(self._names[first:])

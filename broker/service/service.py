@@ -163,7 +163,7 @@ class Service:
 
     def _pipeline(self, core: Core) -> Pipeline:
         settings = self.settings.pipeline
-        ahead = Ahead(core.engine, min(settings.processes, cores()) > 1)
+        ahead = Ahead(core.engine, min(settings.processes, cores()) > 1, memory=core.memory // 2)
         local = LocalPipeline(core, settings.batch, ahead=ahead)
         if settings.kind == "local":
             return local

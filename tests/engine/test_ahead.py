@@ -136,6 +136,32 @@ def kill(ahead: Ahead) -> None:
     process.wait(PATIENCE)
 
 
+def test_one_that_needs_too_much_memory_ends_and_all_is_done_here() -> None:
+    """And it is tried again with the next batches."""
+    with Broker() as broker:
+        broker.subscribe("q: SELECT x FROM S//r[.//n->x];")
+        ahead = Ahead(broker.engine, True, lambda: False, memory=300 << 20)
+        try:
+            assert ahead.ready(PATIENCE)
+            small = [_row(n, "<n/>") for n in range(WORTH)]
+            assert ahead.begin(small)
+            assert len(ahead.arrivals(small).documents) == WORTH
+            assert ahead.taken == 1
+            large = [_row(n, "<n>1</n>" * 5_000) for n in range(WORTH)]
+            assert ahead.begin(large)
+            assert ahead.arrivals(large).rows.num_rows >= 5_000 * WORTH
+            assert ahead.taken == 1
+            assert ahead.process is None
+            assert ahead.enabled
+        finally:
+            ahead.close()
+
+
+def _row(number: int, inside: str) -> DocumentRow:
+    xml = f"<r>{inside}</r>".encode()
+    return DocumentRow("post:S", str(number), ("S",), number, True, None, False, xml)
+
+
 OWNER = """
 import sys, time
 from broker import Broker

@@ -97,7 +97,8 @@ class Core:
         """Why documents cannot be stored, since that was tried."""
         self.on_suspension: Callable[[str, str], None] = lambda id, reason: None
         self._keep = threading.Lock()
-        self._memory = most(settings.limits.memory)
+        self.memory = most(settings.limits.memory)
+        """Bytes that this process may take."""
         self._careful: tuple[int, Care] | None = None
         """The row of the spool that is matched with care."""
         self._suspects: set[str] = set()
@@ -128,7 +129,7 @@ class Core:
             undo.callback(self.mailbox.close)
             self._agree()
             self.marks = self._read_marks()
-            self.watchdog = Watchdog(settings.limits.time, self._memory)
+            self.watchdog = Watchdog(settings.limits.time, self.memory)
             self.watchdog.watch(self.engine.work)
             self.watchdog.start()
             undo.pop_all()
@@ -144,7 +145,7 @@ class Core:
                 "directory and restore again"
             )
         refuse_without_engine(self.state)
-        store = Store(self.state, self._memory // 3)
+        store = Store(self.state, self.memory // 3)
         try:
             engine = Engine(
                 store,
