@@ -148,7 +148,7 @@ class Broker:
         since: int,
         on_documents: Callable[[int, int], object] = lambda count, total: None,
     ) -> Backfilled:
-        """The same for query files; `since` in microseconds. `on_documents` hears how many
+        """The same for query files; `since` in microseconds. `on_documents` is called with how many
         documents more were looked at, and of how many."""
         compiled = self._compile(files)
         return backfill(self.engine, compiled, since, on_documents=on_documents)

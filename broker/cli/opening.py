@@ -61,7 +61,7 @@ def open_broker(
         # First out, then in: a query under a new label may publish the stream of the old one.
         gone = before.keys() - {query.id for query in program.queries}
         broker.engine.unsubscribe(*gone)
-        _tell([f"unsubscribed {id}: it is in none of the query files" for id in gone])
+        _print_first([f"unsubscribed {id}: it is in none of the query files" for id in gone])
         if backfill is not None:
             _backfill(broker, files, backfill)
         else:
@@ -71,9 +71,9 @@ def open_broker(
         broker.close()
         raise
     changed = [id for id, text in broker.subscriptions.items() if before.get(id, text) != text]
-    _tell([f"{id} has changed: it starts anew" for id in changed])
+    _print_first([f"{id} has changed: it starts anew" for id in changed])
     halted = broker.engine.registered(status="suspended", limit=_SINGLY + 1)
-    _tell([suspended(each.id, each.reason) for each in halted])
+    _print_first([suspended(each.id, each.reason) for each in halted])
     broker.engine.take_suspensions()  # these were among them
     return broker
 
@@ -147,7 +147,7 @@ def _parts(program: xscl.Program, published: Collection[str]) -> Iterator[list[x
         yield part
 
 
-def _tell(lines: list[str]) -> None:
+def _print_first(lines: list[str]) -> None:
     for line in lines[:_SINGLY]:
         console.print(line)
     if len(lines) > _SINGLY:

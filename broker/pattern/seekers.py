@@ -27,7 +27,7 @@ from xscl import ast
 @dataclass(slots=True, eq=False)
 class Seeker:
     """`left` and the `taken` of its iteration; it ends at `end`. `soonest` are those that end
-    at `soonest_end`, `told` those of them that were given. `own` finds its successors if they
+    at `soonest_end`, `given` those of them that were. `own` finds its successors if they
     depend on where they may begin."""
 
     left: Instance
@@ -38,7 +38,7 @@ class Seeker:
     computed: Mapping[str, Any]
     soonest_end: int | None = None
     soonest: list[Successor] = field(default_factory=list)
-    told: set[int] = field(default_factory=set)
+    given: set[int] = field(default_factory=set)
     own: Source | None = None
 
 

@@ -143,9 +143,9 @@ class _Soonest:
         if watermark is None or seeker.soonest_end is None:
             return following
         for each in seeker.soonest:
-            if id(each) in seeker.told or each.due(seeker) > 2 * watermark:
+            if id(each) in seeker.given or each.due(seeker) > 2 * watermark:
                 continue
-            seeker.told.add(id(each))
+            seeker.given.add(id(each))
             if each.goes:
                 instance, after = self._made(seeker, each)
                 found.append(instance)
@@ -163,7 +163,7 @@ class _Soonest:
         if seeker.soonest_end is None:
             last = self._last(seeker)
             return last is not None and watermark > last
-        return watermark > seeker.soonest_end and len(seeker.told) == len(seeker.soonest)
+        return watermark > seeker.soonest_end and len(seeker.given) == len(seeker.soonest)
 
     def due(self) -> int:
         sources = [self._left]
@@ -191,7 +191,7 @@ class _Soonest:
     def waiting(self) -> Iterator[tuple[int, Instance]]:
         for seeker in self._seekers:
             for each in seeker.soonest:
-                if id(each) not in seeker.told and each.goes:
+                if id(each) not in seeker.given and each.goes:
                     yield each.due(seeker), self._made(seeker, each)[0]
 
 

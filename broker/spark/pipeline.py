@@ -269,13 +269,13 @@ class _Run:
         for update in query.recentProgress:
             done = self._done.pop(update.batchId, None)
             if done is not None:
-                self._tell(done, update.durationMs)
+                self._finish(done, update.durationMs)
 
     def _flush(self) -> None:
         for number in sorted(self._done):
-            self._tell(self._done.pop(number), {})
+            self._finish(self._done.pop(number), {})
 
-    def _tell(self, done: Progress, spark: dict[str, int]) -> None:
+    def _finish(self, done: Progress, spark: dict[str, int]) -> None:
         seconds = {**dict.fromkeys(STAGES, 0.0), **done.seconds}
         for name, stage in _SPARK_STAGES.items():
             seconds[stage] += spark.get(name, 0) / 1000

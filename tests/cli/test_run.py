@@ -53,7 +53,7 @@ def running(*args: object) -> Iterator[subprocess.Popen[str]]:
                 os.killpg(started.pid, signal.SIGKILL)
 
 
-def heard(started: subprocess.Popen[str], words: str) -> str:
+def wait_for_words(started: subprocess.Popen[str], words: str) -> str:
     """What the process said up to the line with these words."""
     assert started.stderr is not None
     message = ""
@@ -92,7 +92,7 @@ def test_a_directory_of_both_kinds_is_read_and_what_is_odd_is_said(
 def test_ctrl_c_while_spark_starts(moment: float, temporary: Path, queries: Path) -> None:
     (temporary / "in").mkdir()
     with running("run", queries, "--documents", temporary / "in") as started:
-        output = heard(started, "starting Spark")
+        output = wait_for_words(started, "starting Spark")
         pause(moment)
         os.killpg(started.pid, signal.SIGINT)
         out, rest = started.communicate(timeout=PATIENCE)

@@ -10,7 +10,7 @@ from tests.waiting import PATIENCE, pause, until
 
 
 def test_jobs_of_a_host_run_in_order_and_one_at_a_time() -> None:
-    crew: HostPool[tuple[str, int]] = HostPool(4, "test")
+    pool: HostPool[tuple[str, int]] = HostPool(4, "test")
     running: defaultdict[str, int] = defaultdict(int)
     lock = threading.Lock()
 
@@ -29,38 +29,38 @@ def test_jobs_of_a_host_run_in_order_and_one_at_a_time() -> None:
 
     for number in range(50):
         for host in "abcdefgh":
-            crew.submit(host, job(host, number))
+            pool.submit(host, job(host, number))
     done: defaultdict[str, list[int]] = defaultdict(list)
     for _ in range(400):
-        result = crew.next(PATIENCE)
+        result = pool.next(PATIENCE)
         assert result is not None
         done[result[0]].append(result[1])
     assert dict(done) == {host: list(range(50)) for host in "abcdefgh"}
-    assert crew.next(0) is None
-    crew.close()
+    assert pool.next(0) is None
+    pool.close()
 
 
 def test_threads_start_when_needed_and_no_more_than_allowed() -> None:
-    crew: HostPool[int] = HostPool(3, "counted")
+    pool: HostPool[int] = HostPool(3, "counted")
 
     def threads() -> int:
         return sum(thread.name.startswith("counted-") for thread in threading.enumerate())
 
     assert threads() == 0
-    crew.submit("a", lambda: 1)
-    assert crew.next(PATIENCE) == 1
+    pool.submit("a", lambda: 1)
+    assert pool.next(PATIENCE) == 1
     assert threads() == 1
     gate = threading.Event()
     for host in range(1000):
-        crew.submit(str(host), lambda: int(gate.wait(PATIENCE)))
+        pool.submit(str(host), lambda: int(gate.wait(PATIENCE)))
     assert threads() == 3
     gate.set()
-    assert sum(crew.next(PATIENCE) or 0 for _ in range(1000)) == 1000
-    crew.close()
+    assert sum(pool.next(PATIENCE) or 0 for _ in range(1000)) == 1000
+    pool.close()
 
 
 def test_results_that_nobody_takes_stop_the_work() -> None:
-    crew: HostPool[int] = HostPool(2, "test")
+    pool: HostPool[int] = HostPool(2, "test")
     done: list[int] = []
 
     def job(number: int) -> Callable[[], int]:
@@ -71,21 +71,21 @@ def test_results_that_nobody_takes_stop_the_work() -> None:
         return run
 
     for number in range(100):
-        crew.submit(str(number), job(number))
+        pool.submit(str(number), job(number))
     until(lambda: len(done) >= 6)
     pause(0.3)  # more would come now
     assert len(done) <= 6  # four results wait, and two are at hand
-    taken = [crew.next(PATIENCE) for _ in range(100)]
+    taken = [pool.next(PATIENCE) for _ in range(100)]
     assert {*taken} == {*range(100)}
-    crew.close()
+    pool.close()
 
 
 def test_closing_ends_the_threads_and_drops_what_waits() -> None:
-    crew: HostPool[None] = HostPool(2, "closing")
+    pool: HostPool[None] = HostPool(2, "closing")
     gate, done = threading.Event(), list[bool]()
     for _ in range(10):
-        crew.submit("a", lambda: done.append(gate.wait(PATIENCE)))
-    crew.close()
+        pool.submit("a", lambda: done.append(gate.wait(PATIENCE)))
+    pool.close()
     gate.set()
     until(lambda: not [t for t in threading.enumerate() if t.name.startswith("closing-")])
     assert len(done) <= 1
@@ -96,15 +96,15 @@ def test_a_signal_that_ends_no_wait_is_handled_while_a_result_is_awaited() -> No
     gets."""
     handled = threading.Event()
     before = signal.signal(signal.SIGUSR1, lambda *_: handled.set())
-    crew: HostPool[bool] = HostPool(1, "signalled")
+    pool: HostPool[bool] = HostPool(1, "signalled")
 
     def job() -> bool:
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
         return handled.wait(PATIENCE)
 
     try:
-        crew.submit("a", job)
-        assert crew.next() is True
+        pool.submit("a", job)
+        assert pool.next() is True
     finally:
-        crew.close()
+        pool.close()
         signal.signal(signal.SIGUSR1, before)

@@ -46,8 +46,8 @@ def test_what_is_published_is_a_row_as_it_was(spool: Spool) -> None:
 
 
 def test_calls_that_meet_are_one_transaction_and_each_has_its_numbers(tmp_path: Path) -> None:
-    heard: list[str] = []
-    spool = Spool(tmp_path / "spool.sqlite", on_rows=lambda: heard.append("rows"))
+    calls: list[str] = []
+    spool = Spool(tmp_path / "spool.sqlite", on_rows=lambda: calls.append("rows"))
     commits: list[str] = []
     spool._db.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
     got: dict[int, range] = {}
@@ -57,7 +57,7 @@ def test_calls_that_meet_are_one_transaction_and_each_has_its_numbers(tmp_path: 
 
     meet(spool, 9, work)
     assert len(commits) == 1
-    assert heard == ["rows"]
+    assert calls == ["rows"]
     by_number = {row.seq: row.id for row in rows(spool)}
     assert len(by_number) == 27
     for number, numbers in got.items():

@@ -128,7 +128,7 @@ class Names:
     def listen(self, broker: Broker) -> None:
         engine = broker.engine
 
-        def heard(make: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(make: Callable[..., Any]) -> Callable[..., Any]:
             def listening(*args: Any) -> Any:
                 found = make(*args)
                 for match in each_match(each.match for each in found):
@@ -137,8 +137,8 @@ class Names:
 
             return listening
 
-        engine.search.process = heard(engine.search.process)  # type: ignore[method-assign]
-        engine.deciding._of_pattern = heard(engine.deciding._of_pattern)  # type: ignore[method-assign]
+        engine.search.process = recorded(engine.search.process)  # type: ignore[method-assign]
+        engine.deciding._of_pattern = recorded(engine.deciding._of_pattern)  # type: ignore[method-assign]
 
     def name(self, match: Match) -> str:
         return derived_id(match.query, (self.of(d.id) for d in match.documents), match.nodes)

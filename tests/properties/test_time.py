@@ -143,7 +143,7 @@ def test_what_is_later_is_kept_aside_with_the_reason(r: Random) -> None:
     running = Running(text, lateness=lateness[""], lateness_of=of)
     sequence = [document for _, document in delayed(r, stream, lateness)]
     found: list[Match] = []
-    buried: list[str] = []
+    dead: list[str] = []
     highest = None
     for number, document in enumerate(sequence):
         found += running.put([document])
@@ -153,10 +153,10 @@ def test_what_is_later_is_kept_aside_with_the_reason(r: Random) -> None:
             at = highest - allowed - r.choice((1, SECOND))
             id = f"late{number}"
             found += running.put([replace(late[number], source="late", id=id, timestamp=at)])
-            buried.append(id)
+            dead.append(id)
     assert told(found) == expected
     letters = running.engine.letters()
-    assert [each.id for each in letters] == buried
+    assert [each.id for each in letters] == dead
     assert all(each.reason.startswith("late: ") for each in letters)
 
 

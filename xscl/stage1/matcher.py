@@ -74,7 +74,7 @@ class Matcher:
         group.entries[edge.id] = entry
         if group.simple:
             row = group.row(entry)
-            self.automaton.tell(state, lambda here: here.simple.update({entry.id: row}))
+            self.automaton.change_actions(state, lambda here: here.simple.update({entry.id: row}))
 
     def change(self, edges: Iterable[tuple[int, Edge | None]]) -> None:
         """Add or replace these edges from the next document on; those that are None are removed."""
@@ -96,7 +96,9 @@ class Matcher:
         else:
             del group.entries[edge_id]
             if group.simple:
-                self.automaton.tell(group.state, lambda here: here.simple.pop(edge_id, None))
+                self.automaton.change_actions(
+                    group.state, lambda here: here.simple.pop(edge_id, None)
+                )
         if not (group.entries or group.by_constant):
             self.automaton.refuse(group.state, group.key)
             if not group.fixed:

@@ -91,13 +91,13 @@ class Automaton:
         if state.accepts is None:
             state.accepts = {}
         state.accepts[key] = accept
-        self.tell(state, accept.enter)
+        self.change_actions(state, accept.enter)
 
     def refuse(self, state: State, key: Hashable) -> None:
         """Undo `accept`, and remove states that nothing else needs."""
         assert state.accepts is not None
         accept = state.accepts.pop(key)
-        self.tell(state, accept.leave)
+        self.change_actions(state, accept.leave)
         while state.empty():
             origin = state.origin
             if origin is None:
@@ -112,7 +112,7 @@ class Automaton:
             self._change(state)
             state = origin
 
-    def tell(self, state: State, change: Callable[[StateSet], object]) -> None:
+    def change_actions(self, state: State, change: Callable[[StateSet], object]) -> None:
         """Change the actions of a state, in all state sets that hold it."""
         if len(self._sets) > _PATCHED:
             self.forget()

@@ -118,7 +118,7 @@ def add(
     quota = _quota(subscriptions=subscriptions, documents=documents, bytes=bytes, state=state_bytes)
     body = {"name": name, "scopes": scopes, "quota": quota}
     reply = object_of(service.ask("POST", "/v1/tokens", json=body))
-    _tell(reply)
+    _print_token(reply)
     console.print("  clients send this; it is shown this once, and only a hash of it is stored:")
     click.echo(reply["secret"])
 
@@ -169,7 +169,7 @@ def change(
     if quota or unlimited:
         body["quota"] = (dict.fromkeys(_QUOTA) if unlimited else {}) | quota
     reply = object_of(service.ask("PATCH", f"/v1/tokens/{part(name)}", json=body))
-    _tell(reply)
+    _print_token(reply)
     for id in reply["paused"]:
         console.print(f"  paused: {id}, which does what the token may not any more")
 
@@ -186,7 +186,10 @@ def list_tokens(service: Service, form: str) -> None:
     elif form == "csv":
         csv_table(
             ("name", "scopes", "quota", "subscriptions", "made", "rotated", "former_until"),
-            [{**t, "scopes": " ".join(t["scopes"]), "quota": _said(t["quota"])} for t in found],
+            [
+                {**t, "scopes": " ".join(t["scopes"]), "quota": _quota_in_words(t["quota"])}
+                for t in found
+            ],
         )
     elif found:
         table(
@@ -197,7 +200,7 @@ def list_tokens(service: Service, form: str) -> None:
                     t["subscriptions"],
                     moment(t["rotated"]),
                     " ".join(t["scopes"]),
-                    _said(t["quota"]),
+                    _quota_in_words(t["quota"]),
                 )
                 for t in found
             ],
@@ -259,8 +262,8 @@ def whoami(service: Service) -> None:
     reply = service.get("/v1/identity")
     name = reply["name"] or "the service's own token"
     click.echo(f"{name}: {' '.join(sorted(reply['scopes']))}")
-    if _said(reply["quota"]):
-        click.echo(f"  quota: {_said(reply['quota'])}")
+    if _quota_in_words(reply["quota"]):
+        click.echo(f"  quota: {_quota_in_words(reply['quota'])}")
 
 
 @tokens.command()
@@ -305,13 +308,13 @@ def _changes(service: Service, after: int, token: str | None) -> Iterator[dict[s
         yield from page
 
 
-def _tell(token: dict[str, Any]) -> None:
-    quota = _said(token["quota"])
+def _print_token(token: dict[str, Any]) -> None:
+    quota = _quota_in_words(token["quota"])
     scopes = " ".join(sorted(token["scopes"]))
     console.print(f"{token['name']}: {scopes}" + (f"; quota: {quota}" if quota else ""))
 
 
-def _said(quota: dict[str, Any]) -> str:
+def _quota_in_words(quota: dict[str, Any]) -> str:
     """A quota in words."""
     parts = {
         "subscriptions": "{:,} subscriptions".format,

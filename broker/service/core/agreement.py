@@ -42,7 +42,7 @@ class Agreement:
     gap: range = range(0)
     events: list[tuple[str, str]] = field(default_factory=list)
 
-    def tell(self, kind: str, text: str) -> None:
+    def report(self, kind: str, text: str) -> None:
         _log.warning(kind, text=text)
         self.events.append((kind, text))
 
@@ -73,7 +73,7 @@ def agree(engine: Engine, spool: Spool, mailbox: Mailbox, proof: Proof, now: int
     proven = proof.found or Proven()
     if proof.found is None and engine.store.number(_PROVEN, 0):
         what = "damaged" if proof.damaged else "missing"
-        found.tell(
+        found.report(
             LOST,
             f"{proof.path.name} is {what}: nobody can say whether the other files are complete",
         )
@@ -143,18 +143,18 @@ def _agree_mailbox(
     again = _hand_over_again(engine, mailbox, everything=bool(missing or new or not proof.found))
     name = mailbox.path.name
     if again:
-        found.tell(REPAIRED, f"{name} has {again:,} matches again that it had lost")
+        found.report(REPAIRED, f"{name} has {again:,} matches again that it had lost")
     lost = max(0, proven.matches - (0 if new else last) - again)
     if new:
         _log.warning("mailbox.new", numbers_above=mailbox.last())
-        found.tell(
+        found.report(
             LOST,
             f"{name} was missing: the channels are gone, and all matches but the {again:,} that "
             f"the engine had kept. Numbers of matches begin above {begin:,}",
         )
     elif missing and (lost or not again):
         which = f"{lost:,} matches, up to number {proven.matches:,}, and " if lost else ""
-        found.tell(
+        found.report(
             LOST,
             f"{name} is older than it was: {which}its last {missing:,} changes are gone. Channels "
             "may have changed since, and deliveries are repeated",
@@ -184,7 +184,7 @@ def _agree_engine(
     found.position = applied
     changes = 0 if proven is None else proven.changes - engine.registry.changes
     if changes > 0:
-        found.tell(
+        found.report(
             OLDER,
             f"the state is older than it was: the last {changes:,} changes of subscriptions are "
             "not in it. Compare broker list with what you expect, or restore a backup",
@@ -197,14 +197,14 @@ def _agree_engine(
     if proven is not None:
         upto = min(upto, proven.position)
     if upto > applied and engine.position:
-        found.tell(
+        found.report(
             OLDER,
             f"the state is older than its spool: documents {applied + 1:,} to {upto:,} had been "
             "matched and are not in it any more. Restore a backup, or publish them again",
         )
     found.position = max(applied, upto)
     if proven is not None and found.position < min(proven.position, last):
-        found.tell(
+        found.report(
             REPAIRED,
             f"the state is older than it was: documents {found.position + 1:,} to "
             f"{proven.position:,} are matched again",
@@ -219,17 +219,17 @@ def _agree_spool(found: Agreement, spool: Spool, proven: Proven) -> None:
     name, last = spool.path.name, spool.last_seq()
     wrong, missing = spool.verify(found.position)
     for place in wrong:
-        found.tell(LOST, f"{name}: {place} is damaged: it is a dead letter now; publish it again")
+        found.report(LOST, f"{name}: {place} is damaged: it is a dead letter now; publish it again")
     for numbers in missing:
-        found.tell(LOST, _lost(name, numbers[0], numbers[-1]))
+        found.report(LOST, _lost(name, numbers[0], numbers[-1]))
     end = max(proven.documents, proven.position, found.position)
     if last < end:
         _log.warning("spool.behind", last=last, proven=end)
         first = max(last, proven.position, found.position) + 1
         if first <= end:
-            found.tell(LOST, _lost(name, first, end))
+            found.report(LOST, _lost(name, first, end))
         else:
-            found.tell(
+            found.report(
                 REPAIRED,
                 f"{name} is older than it was: its documents {last + 1:,} to {end:,} were all "
                 "matched. Look whether broker feeds list is complete: items of feeds that come "
