@@ -37,6 +37,10 @@ class Shared(Protocol):
 
     @property
     def wrapped(self) -> bool: ...
+    def xml(self) -> tuple[bytes, ...]:
+        """The bytes of these documents as the match was found with them."""
+        ...
+
     def derive_documents(self) -> tuple[DocumentRef, ...]: ...
     def derive_values(self) -> dict[str, list[str]]: ...
     def derive_content(self) -> str: ...
@@ -73,6 +77,9 @@ class Whole:
         self.values = values
         self.content = content
         self.wrapped = wrapped
+
+    def xml(self) -> tuple[bytes, ...]:
+        return ()
 
     def derive_documents(self) -> tuple[DocumentRef, ...]:
         return self.documents

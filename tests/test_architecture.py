@@ -52,6 +52,7 @@ MAY_IMPORT = {
     "broker.runs": ("broker.model",),
     "broker.text": ("broker.model", "xscl"),
     "broker.settings": ("broker.text", "broker.model", "xscl"),
+    "broker.rendering": ("broker.shared_match", "broker.text", "broker.model", "xscl"),
     "broker.state": ("broker.shared_match", "broker.errors", "broker.model"),
     "broker.price": ("broker.query", "broker.statistics", "broker.model", "xscl"),
     "broker.suggest": (
@@ -70,12 +71,20 @@ MAY_IMPORT = {
         *("feeds", "xscl"),
     ),
     "broker.standing": (
-        *("broker.results", "broker.pattern", "broker.join", "broker.query", "broker.documents"),
+        *(
+            "broker.rendering",
+            "broker.results",
+            "broker.pattern",
+            "broker.join",
+            "broker.query",
+            "broker.documents",
+        ),
         *("broker.state", "broker.shared_match", "broker.text", "broker.model", "xscl"),
         "broker.subscriptions",
     ),
     "broker.results": (
-        *("broker.subscriptions", "broker.join", "broker.query", "broker.state"),
+        *("broker.rendering", "broker.subscriptions", "broker.join", "broker.query"),
+        "broker.state",
         *("broker.shared_match", "broker.text", "broker.model", "feeds", "xscl"),
     ),
     "broker.engine": (
@@ -112,7 +121,8 @@ MAY_IMPORT = {
         *("broker.stopwatch", "broker.runs", "broker.model", "feeds"),
     ),
     "broker.delivery": (
-        *("broker.state", "broker.shared_match", "broker.text", "broker.model", "feeds"),
+        *("broker.rendering", "broker.state", "broker.shared_match", "broker.text"),
+        *("broker.model", "feeds"),
     ),
     "broker.service.core": (
         *("broker.delivery", "broker.figures", "broker.engine", "broker.join"),

@@ -9,32 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
-
-from broker.delivery.tables import Database
 
 _REMEMBERED = 100_000
 
 
 class Audiences:
-    """Numbers of audiences. To be called in a transaction of `changing`."""
+    """Numbers of audiences. To be called in a transaction; after one that failed `forget_all`."""
 
     def __init__(self) -> None:
         self._known: dict[int | bytes, int] = {}
-
-    @contextmanager
-    def changing(self, db: Database) -> Iterator[sqlite3.Connection]:
-        """A transaction that may make audiences."""
-        with db.lock:
-            try:
-                with db.transaction() as tx:
-                    yield tx
-            except BaseException:
-                self._known.clear()
-                raise
 
     def of(self, db: sqlite3.Connection, subscriptions: Sequence[int]) -> int:
         """The audience of subscriptions whose matches have consecutive numbers in this order."""
@@ -73,6 +59,10 @@ class Audiences:
             self._known.clear()
         self._known[key] = number
         return number
+
+    def forget_all(self) -> None:
+        """Look for all audiences in the file again."""
+        self._known.clear()
 
     def forget_unused(self, db: sqlite3.Connection, limit: int) -> bool:
         """Delete audiences without matches, at most so many; returns whether there may be more."""

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from broker.delivery import ids, places
 from broker.delivery.audiences import Audiences
+from broker.delivery.caches import Caches
 from broker.delivery.channels import subscription_numbers
+from broker.delivery.documents import LARGEST, REACH, Documents
 from broker.delivery.model import Delivered
 from broker.delivery.tables import Database, count
 from broker.delivery.throttle import MOST, Throttles
@@ -28,13 +30,17 @@ _Piece = tuple[SharedMatch, Sequence[int], bytes, int]
 """A row to be: the match, the numbers of its subscriptions, its entries (see `ids`), and how many
 matches were left out before it."""
 
+_AT_ONCE = 500
+"""Rows that are made before they are stored: very many matches are never in memory as text."""
+
 
 class Log:
     """The log in the file at `path`, made if it is not there. `clock` gives seconds since 1970.
 
     It recognises repetitions of the newest `remembered` matches, and remembers the newest
-    `throttled` values of each throttle. Raises MailboxError, here and later, for a file that is
-    damaged or not a mailbox, and if the disk is full.
+    `throttled` values of each throttle; matches share a stored document within `reach` numbers.
+    Raises MailboxError, here and later, for a file that is damaged or not a mailbox, and if the
+    disk is full.
     """
 
     def __init__(
@@ -44,6 +50,7 @@ class Log:
         clock: Callable[[], float] = time.time,
         remembered: int = ids.REMEMBERED,
         throttled: int = MOST,
+        reach: int = REACH,
     ) -> None:
         self.path = Path(path)
         self.clock = clock
@@ -52,7 +59,7 @@ class Log:
         with self.db.transaction() as db:
             self._ids = ids.Ids(db, remembered)
             self._throttles = Throttles(db, throttled)
-            self._audiences = Audiences()
+            self._caches = Caches(Audiences(), Documents(db, reach))
             self._numbers: dict[str, int] = dict(
                 db.execute("SELECT name, max(number) FROM subscription GROUP BY name")
             )
@@ -79,7 +86,7 @@ class Log:
         now = self.now() if now is None else now
         given = [m if isinstance(m, SharedMatch) else SharedMatch.of(m) for m in matches]
         names = set[str]().union(*[match.queries for match in given])
-        with self._audiences.changing(self.db) as db:
+        with self._caches.changing(self.db) as db:
             new = self._number(db, names)
             numbers = ChainMap(new, self._numbers) if new else self._numbers
             logged, left_out = self._append(db, given, numbers, now)
@@ -103,7 +110,7 @@ class Log:
         subscriptions = [[numbers[name] for name in match.queries] for match in matches]
         entries = [*map(ids.entries, matches, subscriptions)]
         known = self._ids.known(db, b"".join(entries))
-        rows: list[tuple[int, int, int, int, str | bytes, bytes, bytes | None]] = []
+        rows: list[tuple[int, SharedMatch, int, int]] = []
         logged: list[bytes] = []
         left_out: list[bytes] = []
         n = self._last
@@ -113,16 +120,12 @@ class Log:
                 pieces = self._admitted(db, match, own, blob, known, left_out)
             for piece, members, taken, before in pieces:
                 n += len(members)
-                head, result = piece.dumps()
-                audience = self._audiences.of(db, members)
-                encoded = head.encode("utf-8", "surrogatepass")
-                rows.append((n, audience, now, before, encoded, result, piece.ids or None))
+                rows.append((n, piece, self._caches.audiences.of(db, members), before))
                 logged.append(taken)
-        db.executemany(
-            "INSERT INTO match (n, audience, taken, left_out, head, result, ids) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
+            if len(rows) >= _AT_ONCE:
+                self._insert(db, rows, now)
+                rows.clear()
+        self._insert(db, rows, now)
         inside, outside = b"".join(logged), b"".join(left_out)
         ids.store(db, now, self._last + 1, inside, outside)
         new, left = ids.count(inside), ids.count(outside)
@@ -130,6 +133,26 @@ class Log:
         count(db, "left_out", "", left)
         count(db, "repeated", "", sum(map(len, matches)) - new - left)
         return inside, outside
+
+    def _insert(
+        self, db: sqlite3.Connection, rows: Sequence[tuple[int, SharedMatch, int, int]], now: int
+    ) -> None:
+        """Store matches with their number, audience, and how many were left out before them."""
+        documents = [_referred(match) for _, match, _, _ in rows]
+        numbers = zip((n for n, *_ in rows), documents, strict=True)
+        values = []
+        for (n, match, audience, before), xml, docs in zip(
+            rows, documents, self._caches.documents.store(db, numbers), strict=True
+        ):
+            head, result = (match.shared.dumps(match), b"") if xml else match.dumps()
+            encoded = head.encode("utf-8", "surrogatepass")
+            ids_of_all = match.ids or None
+            values.append((n, audience, now, before, encoded, result, ids_of_all, docs or None))
+        db.executemany(
+            "INSERT INTO match (n, audience, taken, left_out, head, result, ids, docs) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            values,
+        )
 
     def _admitted(
         self,
@@ -265,3 +288,9 @@ class Log:
     def _notify(self, names: Collection[str] | None) -> None:
         for listener in list(self._listeners):
             listener(names)
+
+
+def _referred(match: SharedMatch) -> tuple[bytes, ...]:
+    """The documents that a match refers to in the log; none if it is stored whole."""
+    xml = match.shared.xml()
+    return xml if sum(map(len, xml)) <= LARGEST else ()

@@ -373,7 +373,7 @@ class Mailbox(Log):
         """
         with self.db.lock:
             numbers = {id: self._numbers[id] for id in subscriptions if id in self._numbers}
-            with self.db.transaction() as db:
+            with self._caches.changing(self.db) as db:
                 for id in subscriptions:
                     if id in self._throttles:
                         self._throttles.put(db, id, None)
@@ -385,14 +385,19 @@ class Mailbox(Log):
                     channels.drain(db, channel, upto)
                 gone = [*numbers.values()] if pending == "drop" else []
                 left = [empty for number in gone for empty in upkeep.remove_member(db, number)]
-                left = [audience for audience in left if upkeep.remove_some_of(db, audience)]
+                left = self._remove_some_of(db, left)
                 renewed = {id: self._new_number(db, id) for id in numbers}
             self._numbers.update(renewed)
         self._changed()
         while left:
-            with self.db.transaction() as db:
-                left = [audience for audience in left if upkeep.remove_some_of(db, audience)]
+            with self._caches.changing(self.db) as db:
+                left = self._remove_some_of(db, left)
         self._finish_draining()
+
+    def _remove_some_of(self, db: sqlite3.Connection, audiences: Sequence[int]) -> list[int]:
+        """Remove some of the rows of each of these audiences; returns those that have more."""
+        documents = self._caches.documents
+        return [each for each in audiences if upkeep.remove_some_of(db, documents, each)]
 
     def left_of(self, prefix: str) -> set[str]:
         """The ids that begin so of which there is something that `drop` takes away."""
@@ -427,7 +432,7 @@ class Mailbox(Log):
         removed = upkeep.retain(
             self.db,
             self._ids,
-            self._audiences,
+            self._caches,
             upkeep.Keep(delivered, undelivered, max_bytes, dead),
             self.now() if now is None else now,
         )

@@ -13,14 +13,20 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 
+from broker.delivery.documents import unpacked
 from broker.delivery.model import Delivered
-from broker.delivery.tables import marked
+from broker.delivery.tables import MailboxError, marked
+from broker.rendering.content import Content
+from broker.rendering.rendering import whole
 from broker.shared_match import ID, SharedMatch
 
 Place = tuple[int, int]
 
 LAST = 2**62
 """Above all numbers of the log."""
+
+_PARSED = 100
+"""Documents that are held parsed."""
 
 OF_ALL = (
     "FROM match g CROSS JOIN member m ON m.audience = g.audience AND m.back < g.n - ?1"
@@ -98,12 +104,15 @@ def at(db: sqlite3.Connection, numbers: Iterable[int]) -> list[Place]:
 
 
 def load(db: sqlite3.Connection, places: Iterable[Place]) -> list[Delivered]:
-    """The matches at places, in the given order; what those of one row share is read once."""
+    """The matches at places, in the given order; what those of one row share is read once, and what
+    they publish is made of their documents here. Raises MailboxError for one that is damaged."""
     found: list[Delivered] = []
+    contents: dict[int, Content] = {}
     for row, group in groupby(places, key=itemgetter(0)):
         backs = [back for _, back in group]
-        taken, left_out, ids, head, result, audience = db.execute(
-            "SELECT taken, left_out, ids, head, result, audience FROM match WHERE n = ?", (row,)
+        taken, left_out, ids, head, result, audience, docs = db.execute(
+            "SELECT taken, left_out, ids, head, result, audience, docs FROM match WHERE n = ?",
+            (row,),
         ).fetchone()
         names: dict[int, str] = dict(
             db.execute(
@@ -114,12 +123,32 @@ def load(db: sqlite3.Connection, places: Iterable[Place]) -> list[Delivered]:
         )
         own = b"" if ids is None else _own(ids, backs)
         queries = [names[back] for back in backs]
-        shared = SharedMatch.loads(own, queries, head.decode("utf-8", "surrogatepass"), result)
+        try:
+            text = head.decode("utf-8", "surrogatepass")
+            if docs is None:
+                shared = SharedMatch.loads(own, queries, text, result)
+            else:
+                shared = whole(own, queries, text, _contents(db, docs, contents))
+        except (ValueError, LookupError, TypeError, SyntaxError) as error:
+            raise MailboxError(f"match {row} of the mailbox is damaged: {error}") from error
         found += [
             Delivered(row - back, taken, match, left_out)
             for back, match in zip(backs, shared, strict=True)
         ]
     return found
+
+
+def _contents(db: sqlite3.Connection, docs: bytes, known: dict[int, Content]) -> list[Content]:
+    """The documents of a match. LookupError if one is missing."""
+    if len(known) > _PARSED:
+        known.clear()
+    for number in unpacked(docs):
+        if number not in known:
+            found = db.execute("SELECT xml FROM document WHERE number = ?", (number,)).fetchone()
+            if found is None:
+                raise LookupError(f"document {number} is missing")
+            known[number] = Content(found[0], {})
+    return [known[number] for number in unpacked(docs)]
 
 
 def _own(ids: bytes, backs: Sequence[int]) -> bytes:

@@ -20,7 +20,7 @@ from feeds.write_ahead import write_ahead
 _MARKS = 500
 """Parameters of one statement."""
 
-VERSION = 3
+VERSION = 4
 APPLICATION = 0x58424D42
 """The application id in the file's header ("XBMB"), by which `file` and this program recognise a
 mailbox."""
@@ -101,6 +101,12 @@ CREATE INDEX match_audience ON match (audience)
     3: """
 ALTER TABLE channel ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
 UPDATE channel SET failures = attempts WHERE failing_since IS NOT NULL
+""",
+    # Until then each match had its result as text.
+    4: """
+CREATE TABLE document (number INTEGER PRIMARY KEY, first INTEGER NOT NULL, xml BLOB NOT NULL);
+CREATE INDEX document_first ON document (first);
+ALTER TABLE match ADD COLUMN docs BLOB
 """,
 }
 """The migration to each version from the one before; version 0 is an empty file."""

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker.delivery import channels, places
-from broker.delivery.audiences import Audiences
+from broker.delivery.caches import Caches
+from broker.delivery.documents import Documents
 from broker.delivery.ids import Ids
 from broker.delivery.model import Channel, Event, Figures
 from broker.delivery.tables import Database, MailboxError
@@ -122,7 +123,7 @@ def forget_dead(
 def retain(
     db: Database,
     known: Ids,
-    audiences: Audiences,
+    caches: Caches,
     keep: Keep,
     now: int,
 ) -> int:
@@ -140,13 +141,13 @@ def retain(
         _give_up(db, late, now, "not delivered within the time for it")
     removed = 0
     if keep.delivered is not None:
-        removed += _remove(db, audiences, _place(db, now - keep.delivered, now))
+        removed += _remove(db, caches, _place(db, now - keep.delivered, now))
     if keep.max_bytes is not None:
-        removed += _shrink(db, audiences, keep.max_bytes, now)
+        removed += _shrink(db, caches, keep.max_bytes, now)
     more = True
     while more:
-        with audiences.changing(db) as tx:
-            more = audiences.forget_unused(tx, _CHUNK)
+        with caches.changing(db) as tx:
+            more = caches.audiences.forget_unused(tx, _CHUNK)
     with db.transaction() as tx:
         (oldest,) = tx.execute("SELECT coalesce(min(n), 9223372036854775807) FROM match").fetchone()
         known.trim(tx, oldest)
@@ -178,16 +179,16 @@ def _place(db: Database, time: int, now: int) -> int:
     return int(found[0][0]) - 1 if found else 2**62
 
 
-def _remove(db: Database, audiences: Audiences, upto: int, needed: bool = True) -> int:
+def _remove(db: Database, caches: Caches, upto: int, needed: bool = True) -> int:
     """Delete matches up to a number; those that are `needed` only if this is not set."""
     removed = last = 0
     while True:
-        with audiences.changing(db) as tx:
+        with caches.changing(db) as tx:
             rows = _chunk(tx, last, upto)
             if not rows:
                 return removed
             last = rows[-1].n
-            removed += _remove_rows(tx, audiences, rows, needed)
+            removed += _remove_rows(tx, caches, rows, needed)
 
 
 class _Row(NamedTuple):
@@ -214,22 +215,20 @@ def _chunk(db: sqlite3.Connection, after: int, upto: int) -> list[_Row]:
     return rows
 
 
-def _remove_rows(
-    db: sqlite3.Connection, audiences: Audiences, rows: Sequence[_Row], needed: bool
-) -> int:
+def _remove_rows(db: sqlite3.Connection, caches: Caches, rows: Sequence[_Row], needed: bool) -> int:
     """Delete the matches of some rows, of each row for those members that do not need theirs."""
     some = _needed(db, rows) if needed else {}
     removed = 0
-    gone: list[tuple[int]] = []
+    gone: list[int] = []
     for row in rows:
         members = some.get(row.n, [])
         removed += row.members - len(members)
         if not members:
-            gone.append((row.n,))
+            gone.append(row.n)
         elif len(members) < row.members:
-            audience = audiences.among(db, members)
+            audience = caches.audiences.among(db, members)
             db.execute("UPDATE match SET audience = ? WHERE n = ?", (audience, row.n))
-    db.executemany("DELETE FROM match WHERE n = ?", gone)
+    caches.documents.delete_rows(db, gone)
     return removed
 
 
@@ -306,14 +305,14 @@ def _give_up_some(db: Database, stale: Channel, upto: int, now: int, reason: str
         return len(chosen) == _CHUNK
 
 
-def _shrink(db: Database, audiences: Audiences, max_bytes: int, now: int) -> int:
+def _shrink(db: Database, caches: Caches, max_bytes: int, now: int) -> int:
     """Delete the oldest matches until the file's contents fit, delivered ones first."""
     removed = 0
     for delivered in (True, False):
         for start in _oldest(db, max_bytes):
             if not delivered:
                 _give_up(db, start, now, "the mailbox has reached its size limit: not kept")
-            removed += _remove(db, audiences, start, needed=delivered)
+            removed += _remove(db, caches, start, needed=delivered)
     return removed
 
 
@@ -367,13 +366,12 @@ def remove_member(db: sqlite3.Connection, number: int) -> list[int]:
     return [audience for audience in own if not db.execute(empty, (audience,)).fetchone()]
 
 
-def remove_some_of(db: sqlite3.Connection, audience: int) -> bool:
+def remove_some_of(db: sqlite3.Connection, documents: Documents, audience: int) -> bool:
     """Delete a chunk of the rows of an audience; returns whether there are more."""
-    gone = db.execute(
-        "DELETE FROM match WHERE n IN (SELECT n FROM match WHERE audience = ? LIMIT ?)",
-        (audience, _CHUNK),
-    ).rowcount
-    return gone == _CHUNK
+    rows = db.execute("SELECT n FROM match WHERE audience = ? LIMIT ?", (audience, _CHUNK))
+    gone = [n for (n,) in rows]
+    documents.delete_rows(db, gone)
+    return len(gone) == _CHUNK
 
 
 # -- the file ------------------------------------------------------------------------------------

@@ -1,16 +1,13 @@
 """Result documents: copies of nodes, computed items, and constructed elements (SELECT).
 
-Results are written as text, a copied node as it was serialised: grafting it into a tree would
-rename its prefixes.
+Results are written as text, a copied node as it was serialised (`broker/rendering/copies.py`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
-from lxml import etree
-
+from broker.rendering.copies import node_xml
 from broker.text.markup import element, text_xml
 from broker.text.meter import Meter
 from xscl.normal import ir
@@ -27,23 +24,6 @@ Evaluate = Callable[[ir.Expr], Value]
 def evaluator(env: Environment) -> Evaluate:
     """The values where each variable stands for one node."""
     return lambda expr: compile_value(expr)(env)
-
-
-_TAG_NAME = re.compile(r"<[^\s/>]+")
-
-
-def node_xml(node: Node, default_namespace: str = "") -> str:
-    """A copy of an element, or the text of another node.
-
-    `default_namespace` is the one in scope where the copy goes.
-    """
-    if isinstance(node, str):
-        return text_xml(node)
-    copy = etree.tostring(node, encoding="unicode", with_tail=False)
-    if default_namespace and isinstance(node.tag, str) and None not in node.nsmap:
-        # Names without a namespace stay without.
-        return _TAG_NAME.sub(lambda start: f'{start[0]} xmlns=""', copy, count=1)
-    return copy
 
 
 def item_xml(item: ir.Item, evaluate: Evaluate, meter: Meter) -> str:

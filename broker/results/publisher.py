@@ -1,7 +1,7 @@
 """From candidates to matches: each with its documents, the values that join, and its result.
 
 Most queries select nodes. Their matches refer to documents and nodes, and what they publish is
-derived when somebody reads it (`broker/results/rendering.py`). Where SELECT computes, names or
+derived when somebody reads it (`broker/rendering/rendering.py`). Where SELECT computes, names or
 constructs something, the text is made here.
 """
 
@@ -14,11 +14,12 @@ from broker.join.budget import Budget
 from broker.join.candidates import Candidate
 from broker.query.blueprint import Delivery
 from broker.query.canonical import Canonical, Subscription
+from broker.rendering.content import Content
+from broker.rendering.rendering import Places, Rendering, places
 from broker.results.construct import construct, evaluator, item_texts, item_xml, renamed
-from broker.results.contents import Content, Matched
+from broker.results.contents import Matched
 from broker.results.joined import joined
 from broker.results.match_ids import id_suffix, match_ids
-from broker.results.rendering import Places, Rendering, places
 from broker.shared_match import Shared, SharedMatch, Whole
 from broker.text.meter import Meter
 from xscl.normal import ir

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.results.contents import Content
-from broker.results.rendering import loads
+from broker.rendering.content import Content
+from broker.rendering.rendering import loads
 from broker.shared_match import SharedMatch
 from broker.state.outbox import Posted
 

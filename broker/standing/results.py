@@ -12,10 +12,10 @@ from broker.pattern.standing import Published
 from broker.pattern.values import NotAsked, compile_value
 from broker.query.canonical import Subscription
 from broker.query.patterns import PatternQuery, shown_id
+from broker.rendering.rendering import Piece, Rendering, Value, places
 from broker.results.construct import Evaluate, construct, item_texts, item_xml
 from broker.results.contents import Matched
 from broker.results.match_ids import id_suffix, match_ids
-from broker.results.rendering import Piece, Rendering, Value, places
 from broker.shared_match import Shared, SharedMatch, Whole
 from broker.text.meter import Meter
 from xscl import ast

@@ -10,9 +10,12 @@ from typing import Any, Literal
 
 import pytest
 
-from broker.delivery import Mailbox
+from broker.delivery import Mailbox, MailboxError
+from broker.delivery.documents import REACH, unpacked
 from broker.delivery.upkeep import EVENTS_KEPT
-from broker.model import Match
+from broker.model import Match, compact_json
+from broker.rendering.content import Content
+from broker.rendering.rendering import Rendering, places
 from broker.shared_match import SharedMatch, Whole, each_match
 from tests.delivery.support import DAY, HOUR, START, match
 
@@ -32,6 +35,41 @@ def shared(number: int, queries: list[str]) -> SharedMatch:
         (("title", "title2"),),
         Whole(of_first.documents, of_first.values, f"<item>{number}</item>", True),
     )
+
+
+def referring(number: int, queries: list[str]) -> SharedMatch:
+    """The same of documents that it refers to, one of which other matches refer to."""
+    of_first = match(number, queries[0])
+    each = (number // 3, number)
+    contents = [
+        Content(f"<item><title>Tide {n}</title><part>{n % 5}</part></item>".encode(), {})
+        for n in each
+    ]
+    found = places(
+        (1,),
+        (("title", 0, (1,)), ("title2", 1, (1,))),
+        ((0, 1, True), (1, 0, True)),
+        (("title", "title2"),),
+    )
+    said = [compact_json([f"https://courier.example/{n}", "S", START + n]) for n in each]
+    return SharedMatch(
+        b"".join(bytes.fromhex(match(number, query).id) for query in queries),
+        queries,
+        None,
+        of_first.start_us,
+        of_first.end_us,
+        found.nodes,
+        found.joined,
+        Rendering((2 * number, 2 * number + 1), contents, said, found, len(queries) > 1),
+    )
+
+
+def documents(mailbox: Mailbox) -> set[int]:
+    """The stored documents, which are those that matches refer to."""
+    stored = {number for (number,) in mailbox.db.rows("SELECT number FROM document")}
+    docs = mailbox.db.rows("SELECT docs FROM match WHERE docs IS NOT NULL")
+    assert stored == {number for (packed,) in docs for number in unpacked(packed)}
+    return stored
 
 
 def rows(mailbox: Mailbox) -> int:
@@ -128,23 +166,78 @@ def test_retention_leaves_it_to_those_who_wait(mailbox: Mailbox) -> None:
     assert [d.n for d in mailbox.matches("q5", 0, 9)] == [24]
 
 
+def test_documents_are_stored_once_and_go_with_their_matches(mailbox: Mailbox) -> None:
+    found = [referring(n, QUERIES) for n in (3, 4, 5, 6)]
+    read = each_match(found)
+    mailbox.take(found[:3], START)
+    assert len(documents(mailbox)) == 4, "1, and 3, 4, 5"
+    mailbox.take(found[3:], START + DAY)
+    assert len(documents(mailbox)) == 6, "with 2 and 6"
+    assert [d.match for d in mailbox.matches(None, 0, 100)] == read
+    assert read[0].result.endswith(
+        "><title>Tide 1</title><item><title>Tide 3</title><part>3</part></item></result>"
+    )
+    mailbox.retain(DAY // 2, now=START + DAY)
+    assert len(documents(mailbox)) == 2
+    mailbox.take([referring(7, QUERIES)], START + DAY)
+    assert len(documents(mailbox)) == 3, "2 is known"
+    mailbox.retain(0, now=START + 2 * DAY)
+    assert documents(mailbox) == set()
+    mailbox.take([referring(8, QUERIES)], START + 3 * DAY)
+    assert len(documents(mailbox)) == 2, "2 is not there any more"
+    assert [d.match for d in mailbox.matches("q1", 0, 9)] == [
+        each_match([referring(8, QUERIES)])[1]
+    ]
+
+
+def test_documents_are_known_no_longer_than_matches_reach(tmp_path: Path) -> None:
+    with Mailbox(tmp_path / "mailbox.sqlite", reach=12) as mailbox:
+        mailbox.take([referring(3, QUERIES), referring(4, QUERIES), referring(5, QUERIES)])
+        assert len(documents(mailbox)) == 4
+        mailbox.take([referring(3, ["q6"])])
+        assert len(documents(mailbox)) == 6, "1 and 3 once more"
+
+
+def test_a_large_document_is_not_stored_for_a_small_part(mailbox: Mailbox) -> None:
+    found = referring(3, QUERIES)
+    assert isinstance(found.shared, Rendering)
+    large = f"<item><title>Tide 1</title>{'<p/>' * 5_000}</item>".encode()
+    found.shared.contents = [Content(large, {}), found.shared.contents[1]]
+    mailbox.take([found])
+    assert documents(mailbox) == set()
+    assert [d.match for d in mailbox.matches(None, 0, 9)] == each_match([found])
+
+
+def test_a_damaged_match_is_told(mailbox: Mailbox) -> None:
+    mailbox.take([referring(3, QUERIES)])
+    for change in ("UPDATE document SET xml = substr(xml, 1, 20)", "DELETE FROM document"):
+        mailbox.db.maintain(change)
+        with pytest.raises(MailboxError, match="match 6 of the mailbox is damaged"):
+            mailbox.matches("q2", 0, 9)
+
+
 def test_what_fails_leaves_no_audience(mailbox: Mailbox) -> None:
     trigger = "CREATE TRIGGER full BEFORE INSERT ON taken BEGIN SELECT RAISE(ABORT, 'full'); END"
     mailbox.db.maintain(trigger)
     with pytest.raises(RuntimeError, match="full"):
-        mailbox.take([shared(0, QUERIES)])
+        mailbox.take([shared(0, QUERIES), referring(2, QUERIES)])
     mailbox.db.maintain("DROP TRIGGER full")
     mailbox.take([shared(1, ["q5", "q4"])])
     mailbox.take([shared(0, QUERIES)])
-    assert [d.match.query for d in mailbox.matches(None, 0, 9)] == ["q5", "q4", *QUERIES]
+    mailbox.take([referring(2, ["q6"])])
+    assert len(documents(mailbox)) == 2
+    assert [d.match.query for d in mailbox.matches(None, 0, 9)] == ["q5", "q4", *QUERIES, "q6"]
 
 
 # -- any number of operations, beside a mailbox that stores each alone -------------------------
 
 
 @contextmanager
-def both(directory: Path) -> Iterator[list[Mailbox]]:
-    with Mailbox(directory / "shared.sqlite") as one, Mailbox(directory / "alone.sqlite") as other:
+def both(directory: Path, reach: int) -> Iterator[list[Mailbox]]:
+    with (
+        Mailbox(directory / "shared.sqlite", reach=reach) as one,
+        Mailbox(directory / "alone.sqlite") as other,
+    ):
         yield [one, other]
 
 
@@ -169,7 +262,7 @@ def said(mailbox: Mailbox) -> dict[str, Any]:
 def test_it_is_as_if_each_had_its_own(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     now, number = START, 0
-    with both(tmp_path) as mailboxes:
+    with both(tmp_path, random.choice((0, 7, 40, REACH))) as mailboxes:
         one, other = mailboxes
         for name in ("q0", "q1", "q2", None):
             for mailbox in mailboxes:
@@ -186,7 +279,7 @@ def test_it_is_as_if_each_had_its_own(tmp_path: Path, seed: int) -> None:
                 for _ in range(random.randint(1, 3)):
                     number += random.random() < 0.8
                     some = [q for q in QUERIES if random.random() < 0.8] or QUERIES
-                    found.append(shared(number, some))
+                    found.append(random.choice((shared, referring))(number, some))
                 alone: list[Match] = each_match(found)
                 assert one.take(found, now) == other.take(alone, now)
             elif what < 0.75:
@@ -209,5 +302,6 @@ def test_it_is_as_if_each_had_its_own(tmp_path: Path, seed: int) -> None:
                 for mailbox in mailboxes:
                     mailbox.reset_channel("for-None", 0)
             assert said(one) == said(other)
+            documents(one)
         assert rows(one) < rows(other) or rows(other) < 20
         one.check()

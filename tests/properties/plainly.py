@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from broker.join.candidates import Candidate
 from broker.model import UNBOUNDED, DocumentRef, Match, compact_json, iso_time
 from broker.query.canonical import Subscription
-from broker.results.construct import construct, evaluator, item_texts, item_xml, node_xml, renamed
-from broker.results.headline import headline
+from broker.rendering.copies import node_xml
+from broker.rendering.headline import headline
+from broker.results.construct import construct, evaluator, item_texts, item_xml, renamed
 from broker.results.joined import joined
 from broker.results.match_ids import id_suffix, match_ids
 from broker.state.relations import StoredDocument

@@ -1,8 +1,9 @@
 """What is derived of a match when somebody reads it: its documents, its values and its result.
 
-A match refers to its documents and nodes. The outbox holds it so, and not as text, which would be
-longer than the documents themselves. So a document must be the one that the match was found with:
-whoever changes or removes its bytes keeps them first (`MatchRelations`).
+A match refers to its documents and nodes. The outbox and the mailbox hold it so, and not as text,
+which would be longer than the documents themselves. So a document must be the one that the match
+was found with: whoever changes or removes its bytes in the engine keeps them first
+(`MatchRelations`), and the mailbox has its own.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from json.encoder import encode_basestring
 from typing import NamedTuple
 
 from broker.model import Blocks, DocumentRef, Match, compact_json, nested_tuples
-from broker.results.contents import Content
-from broker.shared_match import SharedMatch, result_of
+from broker.rendering.content import Content
+from broker.shared_match import SharedMatch, Whole, result_of
 
 Piece = tuple[int, int, bool]
 """A copy in a result: the place of the document in the match, the node, and whether it is an item
@@ -79,6 +80,9 @@ class Rendering:
         self._documents: tuple[DocumentRef, ...] | None = None
         self._content: str | None = None
 
+    def xml(self) -> tuple[bytes, ...]:
+        return tuple([content.xml for content in self.contents])
+
     def derive_documents(self) -> tuple[DocumentRef, ...]:
         if self._documents is not None:
             return self._documents
@@ -127,7 +131,7 @@ class Rendering:
 def loads(
     ids: bytes, queries: Sequence[str], text: str, docs: Sequence[int], contents: Sequence[Content]
 ) -> SharedMatch:
-    """A match of the outbox, of these documents."""
+    """A match that is stored as `Rendering.dumps`, of these documents."""
     plain = json.loads(text)
     found = places(
         tuple(plain["nodes"]),
@@ -147,3 +151,19 @@ def loads(
         found.joined,
         Rendering(tuple(docs), contents, said, found, len(queries) > 1),
     )
+
+
+def whole(
+    ids: bytes, queries: Sequence[str], text: str, contents: Sequence[Content]
+) -> SharedMatch:
+    """The same with all that is derived, so that the documents are no longer needed."""
+    found = loads(ids, queries, text, (), contents)
+    shared = found.shared
+    found.shared = Whole(
+        shared.derive_documents(),
+        shared.derive_values(),
+        shared.derive_content(),
+        shared.wrapped,
+        shared.derive_blocks(),
+    )
+    return found
