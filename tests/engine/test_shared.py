@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
+from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import patch
 
 import broker.results.publisher as publisher
 from broker import Broker, Document, Match
 from broker.model import Limit
+from broker.results.match_ids import MatchIds, id_suffix, match_ids
 from broker.shared_match import MOST, SharedMatch, each_match
 
 _PAIR = "S//a[./k->k] FOLLOWED BY {k = l, 1 h} S//b[./k->l]"
@@ -35,6 +39,23 @@ def alone(query: str, *documents: Document) -> list[Match]:
     broker = Broker()
     broker.subscribe(query)
     return broker.process(documents)
+
+
+class Query(NamedTuple):
+    id: str
+    text: str
+
+
+def test_the_ids_of_many_are_those_of_each() -> None:
+    known = MatchIds()
+    suffix = id_suffix(['["S","1"]', '["S","2"]'], "[1]")
+    for texts_of in (["a", "a"], ["a", "b"], ["b", "b", 'c"'], ["a"], ["a", "a"]):
+        some = [Query(f"q{n}", text) for n, text in enumerate(texts_of)]
+        each = [json.dumps([q.id, q.text, [["S", "1"], ["S", "2"]], [1]]) for q in some]
+        plainly = [each_one.replace(", ", ",").encode() for each_one in each]
+        wanted = b"".join([blake2b(text, digest_size=16).digest() for text in plainly])
+        assert known.of(some, suffix) == known.of([*some], suffix) == wanted
+        assert match_ids(some, suffix) == wanted
 
 
 def test_a_match_is_one_piece_for_all_and_each_has_its_own(tmp_path: Path) -> None:
