@@ -31,7 +31,8 @@ class Documents:
 
     def __init__(self, db: sqlite3.Connection, reach: int = REACH) -> None:
         self._reach = reach
-        ((self._last,),) = db.execute("SELECT coalesce(max(number), 0) FROM document")
+        ((last,),) = db.execute("SELECT coalesce(max(number), 0) FROM document")
+        self._last = int(last)
         self._known: dict[bytes, tuple[int, int]] = {}
         """Number and first reference of documents, by their bytes."""
         self._order: deque[bytes] = deque()

@@ -33,6 +33,7 @@ from broker.service.core.answers import BackedUp
 from broker.service.core.core import RESTORING, Core
 from broker.service.core.errors import Conflict, DiskFull, Invalid
 from broker.state.disk import free, sync, write_private
+from broker.state.store import StateError
 
 MANIFEST = "backup.json"
 OTHERS = frozenset({PROOF, "token", "access.sqlite"})
@@ -74,7 +75,10 @@ def _copy(core: Core, access: Access, directory: Path) -> BackedUp:
         core.prove()
         shutil.copy(core.state / PROOF, directory / PROOF)
         sync(directory / PROOF)
-        core.engine.store.backup(directory)
+        try:
+            core.engine.store.backup(directory)
+        except StateError as error:
+            raise Conflict(str(error)) from None
         core.spool.backup(directory / "spool.sqlite")
         core.mailbox.backup(directory / "mailbox.sqlite")
     # Last: a subscription without an owner would be one of operators, an owner without one is none.

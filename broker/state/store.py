@@ -14,6 +14,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -46,6 +47,8 @@ _FILE = "broker.duckdb"
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1}
 """Batches are small: for them a second thread costs more than it helps."""
 
+_PATIENCE = 10.0
+"""Seconds for which a copy waits for those who read."""
 _SPILL = 4
 """What DuckDB may write to the disk that does not fit into its memory, as a multiple of that."""
 
@@ -240,13 +243,24 @@ class Store(Statements):
                 connection.execute("ROLLBACK")
             connection.close()
 
-    def checkpoint(self) -> None:
-        """Write the write-ahead log into the file. Raises DuckDB's error if that fails."""
-        try:
-            self.connection.execute("CHECKPOINT")
-        except duckdb.FatalException:
-            self.broken = True
-            raise
+    def checkpoint(self, patience: float = 1.0) -> None:
+        """Write the write-ahead log into the file. Raises DuckDB's error if that fails.
+
+        DuckDB does not do it while a snapshot is read that is older than a row that was changed
+        since; that is waited for, `patience` seconds at most.
+        """
+        until = time.monotonic() + patience
+        while True:
+            try:
+                self.connection.execute("CHECKPOINT")
+                return
+            except duckdb.FatalException:
+                self.broken = True
+                raise
+            except duckdb.TransactionException:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.01)
 
     def backup(self, directory: Path) -> Path:
         """Copy the file to another directory, and return the copy's path. The caller ensures that
@@ -254,8 +268,14 @@ class Store(Statements):
         fails."""
         if self.directory is None:
             raise ValueError("a broker in memory has no file to copy")
-        self.checkpoint()
         target = directory / _FILE
+        try:
+            self.checkpoint(_PATIENCE)
+        except duckdb.TransactionException:
+            raise StateError(
+                f"{target}: no copy now, as an older state of the documents is still being read, "
+                "by broker why or the like; try again"
+            ) from None
         # This process may not even open the file: closing it would take DuckDB's lock away.
         copying = [sys.executable, "-c", _COPY, str(self.directory / _FILE), str(target)]
         done = subprocess.run(copying, capture_output=True, text=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from broker.figures import figures
 from broker.model import Limit, Match
 from tests.engine.test_state import PAIR, item, pairs
 from tests.seeds import seeds
+from tests.waiting import PATIENCE, until
 
 HOUR = 3_600_000_000
 TEXTS = [
@@ -112,6 +114,24 @@ def test_a_failed_checkpoint_is_got_over(tmp_path: Path) -> None:
         assert pairs(broker.process([item(3_001, "t2")])) == {("2", "3001")}
     with Broker(tmp_path) as broker:
         assert len(broker.undelivered()) == 2
+
+
+def test_a_checkpoint_waits_for_those_who_read_what_was_changed(tmp_path: Path) -> None:
+    with Broker(tmp_path / "state") as broker:
+        broker.process([item(n, f"t{n}") for n in range(3)])
+        store = broker.engine.store
+        with store.snapshot() as statements:
+            before = statements.count("SELECT count(*) FROM documents")
+            with store.transaction():
+                store.set_numbers(version=store.number("version", 0))
+            with pytest.raises(duckdb.TransactionException):
+                store.checkpoint(patience=0)
+            with ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(store.checkpoint, PATIENCE)
+                until(waiting.running)
+                assert statements.count("SELECT count(*) FROM documents") == before
+                statements.run("ROLLBACK")  # as at the end of the block
+                waiting.result(PATIENCE)
 
 
 class Twin:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
 from unittest.mock import patch
 
 import broker.results.publisher as publisher
@@ -41,7 +41,8 @@ def alone(query: str, *documents: Document) -> list[Match]:
     return broker.process(documents)
 
 
-class Query(NamedTuple):
+@dataclass
+class Query:
     id: str
     text: str
 
