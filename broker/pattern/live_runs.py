@@ -65,6 +65,13 @@ class LiveRuns:
         for place in own:
             self._at.setdefault(place, {})[id(run)] = run
 
+    def copy(self) -> LiveRuns:
+        """The same runs, which may go on without a change to these."""
+        twin = LiveRuns()
+        for run, places in self._places.values():
+            twin.add(replace(run), places)
+        return twin
+
     def at(self, places: Iterable[Awaited]) -> list[Run]:
         found: dict[int, Run] = {}
         for place in dict.fromkeys(places):

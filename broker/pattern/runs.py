@@ -8,6 +8,7 @@ closes a run for all that end later.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
@@ -89,13 +90,7 @@ class RunsRunner:
         found: list[Instance] = []
         if watermark is None:
             return found
-        while self._ready and self._ready[0][0] <= watermark:
-            end = self._ready[0][0]
-            here: dict[int, list[Row]] = {}
-            while self._ready and self._ready[0][0] == end:
-                _, _, tap, row = heappop(self._ready)
-                here.setdefault(tap, []).append(row)
-            self._take(end, here)
+        self._take_until(watermark)
         self._runs.drop(watermark)
         while self._waiting and self._waiting[0][0] <= 2 * watermark:
             _, _, variant, chosen, instance = heappop(self._waiting)
@@ -103,6 +98,15 @@ class RunsRunner:
             if self._absences.unblocked(variant, chosen, filled, instance):
                 found.append(instance)
         return found
+
+    def _take_until(self, watermark: int) -> None:
+        while self._ready and self._ready[0][0] <= watermark:
+            end = self._ready[0][0]
+            here: dict[int, list[Row]] = {}
+            while self._ready and self._ready[0][0] == end:
+                _, _, tap, row = heappop(self._ready)
+                here.setdefault(tap, []).append(row)
+            self._take(end, here)
 
     def _take(self, end: int, here: Mapping[int, Sequence[Row]]) -> None:
         """All runs that these documents concern take what ends at a time."""
@@ -409,6 +413,15 @@ class RunsRunner:
         heappush(self._waiting, (due, next(self._number), variant, chosen, instance))
         self.setting.hold(len(self._waiting))
 
+    def _ahead(self) -> RunsRunner:
+        """This runner as it will be, if nothing else comes, when the watermark is beyond all."""
+        if not self._ready:
+            return self
+        twin = copy(self)
+        twin._runs, twin._ready, twin._waiting = self._runs.copy(), [*self._ready], [*self._waiting]
+        twin._take_until(NEVER)
+        return twin
+
     def _filled(self, instance: Instance) -> dict[Group, Sequence[Instance]]:
         filled: dict[Group, Sequence[Instance]] = {}
         for group in self._groups:
@@ -427,7 +440,7 @@ class RunsRunner:
         self._runs.expire(horizon)
 
     def waiting(self) -> Iterator[tuple[int, Instance]]:
-        for due, _, variant, chosen, instance in self._waiting:
+        for due, _, variant, chosen, instance in self._ahead()._waiting:
             filled = self._filled(instance)
             if self._absences.unblocked(variant, chosen, filled, instance):
                 yield due, instance

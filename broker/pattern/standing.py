@@ -260,6 +260,7 @@ class Standing:
 
     def waiting(self) -> Iterator[tuple[int, Instance]]:
         """What is not decided, with twice the watermark that decides it; see `due_from`."""
+        self._setting.left = UNCOUNTED
         seen: set[object] = set()
         for due, instance in self._source.waiting():
             identity = (_documents(instance.parts), self._nodes(instance))

@@ -146,8 +146,11 @@ class UnitRunner:
 
     def waiting(self) -> Iterator[tuple[int, Instance]]:
         """What is not decided, with its `due`."""
+        within = self.unit.within
         for source in self._sources.values():
-            yield from source.waiting()
+            for due, instance in source.waiting():
+                if within is None or instance.span <= within:
+                    yield due, instance
         yield from self._deferred.waiting()
         yield from self._free.waiting()
         for alone in self._alone:

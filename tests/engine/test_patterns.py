@@ -65,6 +65,50 @@ def test_what_waits_survives_a_restart_and_is_delivered_once(tmp_path: Path) -> 
         ]
 
 
+ANSWERS = {
+    "S/a FOLLOWED BY {10} NOT S/b": 110.000001,
+    "S/a FOLLOWED BY {20 AFTER} NOT S/b": 120.000001,
+    "S/a JOIN {10} NOT S/b": 110.000001,
+    "S/a FOLLOWED BY NOT S/b FOLLOWED BY {30} S/c": 104,
+    "NOT S/b FOLLOWED BY {5} S/c": 104,
+    "S/a FOLLOWED BY {10} (S/d)+": 110.000001,
+    "S/a FOLLOWED BY {10} (S/d){2}": 103.000001,
+    "(S/d)+ WITHIN 4": 106.000001,
+    "S/a NEXT {30} S/c": 104,
+    "S/a FOLD {, } S/d WITHIN 2": 102,
+    "S/a FOLLOWED BY (S/d)+ FOLLOWED BY S/c USING SKIP TILL NEXT MATCH": 104,
+    "S/a FOLLOWED BY S/d USING STRICT CONTIGUITY": 102,
+    "S/a FOLLOWED BY S/c USING NON OVERLAPPING": 104.000001,
+}
+"""The watermark at which the match of a pattern is published, in seconds."""
+
+
+@pytest.mark.parametrize("pattern", ANSWERS)
+def test_a_pattern_answers_when_it_is_said_to(pattern: str) -> None:
+    with Broker(lateness=60) as broker:
+        broker.subscribe(f"q: {pattern} WAIT 5 s")
+        came = [document("a1", 100), document("d1", 102), document("d2", 103), document("c1", 104)]
+        assert broker.process(came) == []
+        (waiting,) = broker.waiting()
+        assert waiting.decides == round((ANSWERS[pattern] + 5) * SECOND)
+        last = came[-1].timestamp
+        assert isinstance(last, float | int)
+        before = (waiting.decides - 1) / SECOND
+        if before > last:
+            assert broker.process([document("z1", before)]) == []
+        assert broker.process([document("z2", waiting.decides / SECOND)])
+        assert broker.waiting() == []
+
+
+def test_to_ask_what_waits_costs_a_pattern_nothing_of_its_budget() -> None:
+    with Broker(lateness=60, budgets=Budgets(combinations=10)) as broker:
+        broker.subscribe("q: S/a FOLLOWED BY {30} (S/d)+")
+        broker.process([document("a1", 100), *(document(f"d{n}", 101 + n) for n in range(20))])
+        for _ in range(200):
+            assert [each.query for each in broker.waiting()] == ["q"]
+        assert len(broker.decide()) == 1
+
+
 def test_what_waits_is_told_and_decided_when_asked(tmp_path: Path) -> None:
     texts = """
         soon: S/a->x FOLLOWED BY {x = y, 5} NOT S/b->y;
