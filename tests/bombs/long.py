@@ -163,12 +163,15 @@ class Rounds:
         xml = f"<{name}><k>{n // 2}</k>{f'<b>{inside}</b>' if name != 'h' else ''}</{name}>"
         return {"id": str(n), "timestamp": 60.0 * n, "xml": xml}
 
+    def subscribe(self, text: str) -> None:
+        body = json.dumps({"text": text})
+        self.served.sent("POST", "/v1/subscriptions", body, "application/json")
+
     def run(self, bombs: list[Bomb]) -> None:
         """One round. Raises AssertionError."""
         served = self.served
         for each in bombs:
-            text = json.dumps({"text": each.query})
-            served.sent("POST", "/v1/subscriptions", text, "application/json")
+            self.subscribe(each.query)
         documents: list[dict[str, object]] = []
         insides = [(each.name, inside) for each in bombs for inside in each.inside]
         self.r.shuffle(insides)
@@ -228,7 +231,7 @@ def run(state: Path, seconds: float, seed: int, *, each: int = 6, limit: str = "
     """Rounds of `each` bombs until the time is over; says what came of them."""
     served = Served(state, limit)
     rounds = Rounds(served, seed)
-    served.sent("POST", "/v1/subscriptions", json.dumps({"text": HONEST}), "application/json")
+    rounds.subscribe(HONEST)
     end = time.monotonic() + seconds
     number = seed % 1_000 * 1_000
     while time.monotonic() < end:
