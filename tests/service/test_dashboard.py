@@ -85,10 +85,11 @@ def test_each_expression_asks_for_what_is_exported(expression: str, series: Seri
     asked = selectors(expression)
     assert asked
     for each in asked:
-        assert each.name in series
+        name = each.name or ""
+        assert name in series
         for matcher in each.matchers.matchers:
             if matcher.name not in OF_SCRAPES:
-                assert matcher.value in series[each.name][matcher.name], str(each)
+                assert matcher.value in series[name][matcher.name], str(each)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_what_alerts_quote_is_there(series: Series) -> None:
     """A label that their series do not have would be shown as nothing."""
     for group in ALERTS["groups"]:
         for rule in group["rules"]:
-            known = {label for each in selectors(rule["expr"]) for label in series[each.name]}
+            known = {label for each in selectors(rule["expr"]) for label in series[each.name or ""]}
             for text in rule["annotations"].values():
                 assert {*re.findall(r"\$labels\.(\w+)", text)} <= known | OF_SCRAPES, rule
 
