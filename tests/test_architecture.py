@@ -92,7 +92,9 @@ MAY_IMPORT = {
         *("broker.standing", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("broker.shared_match", "broker.stopwatch", "broker.statistics", "feeds"),
     ),
-    "broker.why": ("broker.pattern", "broker.state", "broker.text", "broker.model", "xscl"),
+    "broker.why": (
+        *("broker.pattern", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
+    ),
     "broker.asking": (
         *("broker.why", "broker.backfill", "broker.engine", "broker.standing", "broker.query"),
         *("broker.state", "broker.model", "xscl"),

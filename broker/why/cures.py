@@ -16,6 +16,7 @@ from broker.pattern.values import Scope, compile_condition
 from broker.text.people import shorten
 from broker.why.blocks import BlockReader, Condition, is_plain_path
 from broker.why.joins import RESTS, Side, ValueJoin, satisfied, value_join
+from feeds.vocabulary import INSTEAD
 from xscl import ast
 from xscl.functions.table import FUNCTIONS, to_number
 from xscl.kinds import positional
@@ -76,6 +77,9 @@ def _of_step(step: ast.Step, text: str, at: Sequence[tuple[Tree, int]]) -> str |
     if wanted in below:
         return f"it is further down: write {before}//{wanted}"
     names = [name for name, _ in there.most_common()]
+    meant = INSTEAD.get(test.name, "") if "channel_title" in there else ""
+    if meant.removeprefix("./") in there:
+        return f"in feed items it is called so: write {meant}"
     near = nearest(wanted, names)
     if near is not None:
         return f"write {before}{step.axis}{near}"

@@ -9,6 +9,8 @@ import pytest
 
 import xscl
 from broker import Broker, Document, advice
+from broker.asking import Asking
+from broker.why.model import Explanation
 from tests.passes.pairs import Pair, read, renewed
 
 FILE = Path(__file__).parent / "wrong.txt"
@@ -83,3 +85,13 @@ def test_the_answer_contains_the_cure_and_the_cure_helps(broker: Broker, pair: P
 
 def test_the_answers(broker: Broker, golden: Callable[[Path, str], None]) -> None:
     golden(FILE, renewed(read(FILE), lambda before: answer(broker, before.splitlines()[0])))
+
+
+def test_why_too_knows_what_a_name_of_feeds_is_called_in_an_item() -> None:
+    item = "<item><channel_title>A</channel_title><item_url>u</item_url></item>"
+    with Broker() as broker:
+        broker.process([Document("1", xml=item), Document("2", xml="<item><url/></item>")])
+        queries = xscl.check([xscl.parse("q: S//item[./channel_title][./link]")]).queries
+        (told,) = Asking(broker.engine).of_queries(queries)
+    assert isinstance(told, Explanation)
+    assert told.sentence.endswith("has no ./link: in feed items it is called so: write ./item_url")

@@ -79,8 +79,8 @@ def _cost(name: str, query: Compiled, prices: Prices) -> str:
         return f"{name}: no documents of its streams are stored, so its cost is not known"
     rates = " and ".join(_about(rate) for rate in found.documents)
     return (
-        f"{name}: about {_about(found.candidates)} candidates a day, from {rates} documents of"
-        f" {format_size(round(found.bytes))}{_beyond(found)}"
+        f"{name}: about {_about(found.candidates)} candidates a day, from {rates} documents;"
+        f" {format_size(round(found.bytes))} of documents a day{_beyond(found)}"
     )
 
 
