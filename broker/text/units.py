@@ -61,6 +61,14 @@ def rough_duration(seconds: float) -> str:
     return format_duration(whole // size * size * 1_000_000)
 
 
+def duration_up(microseconds: int) -> str:
+    """Rounded up to the largest unit of which there are at least two, or just one, so that it
+    serves as a window: "9 days"."""
+    sizes = [s * 1_000_000 for s in (86_400, 3_600, 60, 1)]
+    size = next((s for s in sizes if microseconds >= 2 * s or microseconds == s), 1)
+    return format_duration(-(-microseconds // size) * size)
+
+
 def parse_size(text: str) -> int:
     """A size such as 100 MB (of 1000 each) or 100 MiB (of 1024 each), in bytes.
 

@@ -9,6 +9,7 @@ from broker.model import Registered
 from broker.pattern.instances import Row
 from broker.pattern.values import compile_condition
 from broker.text.people import shorten
+from broker.text.units import duration_up
 from broker.why import cures
 from broker.why.asked import Asked, Judged
 from broker.why.blocks import BlockReader
@@ -25,7 +26,7 @@ from broker.why.model import (
     NearMiss,
     WholeCount,
 )
-from broker.why.telling import duration_up, written
+from broker.why.telling import written
 from broker.why.whole import Combinations, combine
 from xscl.check.program import ResolvedQuery
 from xscl.stage1.tree import Tree

@@ -14,10 +14,10 @@ from broker.pattern.instances import Row
 from broker.pattern.values import compile_condition
 from broker.state.relations import StoredDocument
 from broker.text.people import shorten
+from broker.text.units import duration_up
 from broker.why import cures
 from broker.why.asked import Asked
 from broker.why.joins import Between, Side, count, satisfied, span
-from broker.why.telling import duration_up
 from xscl.stage1.tree import ATTRIBUTE, ELEMENT, Tree
 from xscl.syntax.durations import format_microseconds
 from xscl.syntax.printer import format_expression

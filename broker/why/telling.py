@@ -9,22 +9,11 @@ from dataclasses import replace
 from broker.why.model import BlockCount, Explanation, Fell, JoinCount
 from xscl.syntax.durations import format_microseconds
 
-_UNITS = (("day", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000))
-
 
 def written(found: Explanation) -> Explanation:
     """An explanation with its words."""
     said = replace(found, sentence=sentence_of(found))
     return replace(said, lines=tuple(lines_of(said)))
-
-
-def duration_up(microseconds: int) -> str:
-    """A duration rounded up, so that it serves as a window: "9 days"."""
-    for name, size in _UNITS:
-        if microseconds >= 2 * size or (microseconds == size):
-            count = -(-microseconds // size)
-            return f"{count} {name}{'s' if name == 'day' and count != 1 else ''}"
-    return format_microseconds(microseconds)
 
 
 def plural(count: int, one: str, many: str = "") -> str:
