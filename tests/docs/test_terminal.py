@@ -37,7 +37,7 @@ ENDS: dict[str, tuple[int, str]] = {
     "check alarm.xscl": (0, "1 query, no errors"),
     'new same-link --set within="1 day" --yes': (0, r" +S//item\[./item_url->link2\].*"),
     "subscribe alarm.xscl": (0, "alarm: (counts from document .* on|was there already, and goes on)"),
-    "why reviewed.xscl --documents reviewed.jsonl": (0, r"       near: b1 and g1, 9 days apart .*"),
+    "why reviewed.xscl --documents reviewed.jsonl": (0, " +the closest are 9 days apart.*"),
     "why reviewed.xscl --documents reviewed.jsonl --document b1 --document g1": (
         0,
         r"    NO   within 2 days  \(9 days apart\)",
