@@ -76,6 +76,8 @@ class Care:
         self._range: _Range | None = None
         self._why: str | None = None
         """Why trials are to begin, or have begun."""
+        self._outside = 0
+        """Deaths where no query was worked for by itself, since the last trial."""
         self._beyond: frozenset[str] = frozenset()
         """The queries that are left out in a trial."""
         self._suspects = suspects
@@ -104,6 +106,7 @@ class Care:
         """Learn how a trial came out; whether the next search will be another."""
         assert self._range is not None
         assert self._why is not None
+        self._outside = 0
         tried = self._range.tried
         now = self._range._replace(**{"passes" if passes else "fails": tried})
         if not now.fails:
@@ -160,6 +163,10 @@ class Care:
     def died(self, group: Group | None) -> None:
         """Learn that the process died in the search of a group, or (None) of all."""
         if group is None:
+            self._outside += 1
+            if self._outside < DEATHS:  # it may have been killed for another reason
+                return
+            self._outside = 0
             if self._range is None:
                 self._why = self._why or f"the service died {DEATHS} times while it searched"
             elif not self._range.tried:
@@ -180,6 +187,7 @@ class Care:
             "aside": self.aside,
             "divided": sorted(self._divided),
             "deaths": [[*group, count] for group, count in self._deaths.items()],
+            "outside": self._outside,
             "range": self._range,
             "why": self._why,
         }
@@ -192,6 +200,7 @@ class Care:
         care._divided = {(first, last) for first, last in data["divided"]}
         care._deaths.update({(first, last): count for first, last, count in data["deaths"]})
         care._why = data.get("why")
+        care._outside = int(data.get("outside", 0))
         found = data.get("range")
         care._range = _Range(*found) if found and care._why else None
         return care

@@ -241,6 +241,21 @@ def test_half_a_mark_is_none(tmp_path: Path) -> None:
         marks.close()
 
 
+def test_one_death_where_no_query_is_worked_for_says_nothing() -> None:
+    """A process may be killed at any moment. After two deaths trials begin."""
+    care = Care()
+    for death in (1, 2):
+        care = Care.of(json.loads(json.dumps(care.data())))
+        care.died(None)
+        care.know([f"q{n}" for n in range(4)])
+        assert bool(care.without()) == (death == 2)
+    assert care.aside == {}
+    first = care.without()
+    care.died(None)
+    care.know([f"q{n}" for n in range(4)])
+    assert care.without() == first
+
+
 def test_care_divides_queries_until_one_is_left() -> None:
     names = [f"q{n:04}" for n in range(1_000)]
 
