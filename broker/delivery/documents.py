@@ -1,65 +1,62 @@
-"""The documents that matches in the log refer to: the table `document`.
+"""The documents that matches in the log refer to: the tables `document` and `referred`.
 
 In: the bytes of documents as matches were found with them. Out: the bytes by number, for those who
-read matches. A document is stored once for all matches that come within `REACH` numbers of the log
-from the first of them on. So what else refers to a document is found in a short piece of the log,
-and nobody counts.
+read matches. A document is stored once for all matches that come while it is remembered, and counts
+the rows of the log that refer to it. The counts are apart from the bytes: changing one changes a
+small row.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 
 from broker.delivery.tables import marked
 
-REACH = 2_000
-"""Numbers of the log. It must not become less: an older version may have stored matches that refer
-as far back."""
 LARGEST = 16 << 10
 """Bytes of documents up to which a match refers to them. Of larger ones it may publish a small
 part, so its text is stored."""
 
-_REMEMBERED = 32 << 20
+REMEMBERED = 32 << 20
 """Bytes of documents that are recognised when they come again."""
 
 
 class Documents:
-    """Numbers of documents. To be called in a transaction; after one that failed `forget_all`."""
+    """Numbers of documents, of which the newest `remembered` bytes are recognised. To be called in
+    a transaction; after one that failed `forget_all`."""
 
-    def __init__(self, db: sqlite3.Connection, reach: int = REACH) -> None:
-        self._reach = reach
+    def __init__(self, db: sqlite3.Connection, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
         ((last,),) = db.execute("SELECT coalesce(max(number), 0) FROM document")
         self._last = int(last)
-        self._known: dict[bytes, tuple[int, int]] = {}
-        """Number and first reference of documents, by their bytes."""
+        self._known: dict[bytes, int] = {}
+        """The numbers of documents by their bytes."""
         self._order: deque[bytes] = deque()
         self._bytes = 0
 
-    def store(
-        self, db: sqlite3.Connection, matches: Iterable[tuple[int, Sequence[bytes]]]
-    ) -> list[bytes]:
-        """The packed numbers of the documents of matches, which have these numbers in the log."""
-        rows: list[tuple[int, int, bytes]] = []
-        found = [
-            _packed([self._number(xml, n, rows) for xml in documents]) for n, documents in matches
-        ]
-        db.executemany("INSERT INTO document (number, first, xml) VALUES (?, ?, ?)", rows)
-        return found
+    def store(self, db: sqlite3.Connection, matches: Iterable[Sequence[bytes]]) -> list[bytes]:
+        """The packed numbers of the documents of each of these matches, which are stored next."""
+        rows: list[tuple[int, bytes]] = []
+        numbers = [[self._number(xml, rows) for xml in documents] for documents in matches]
+        db.executemany("INSERT INTO document VALUES (?, ?)", rows)
+        db.executemany(
+            "INSERT INTO referred VALUES (?1, ?2) ON CONFLICT DO UPDATE SET matches = matches + ?2",
+            Counter([number for each in numbers for number in {*each}]).items(),
+        )
+        return [*map(_packed, numbers)]
 
-    def _number(self, xml: bytes, n: int, rows: list[tuple[int, int, bytes]]) -> int:
+    def _number(self, xml: bytes, rows: list[tuple[int, bytes]]) -> int:
         known = self._known.get(xml)
-        if known is not None and n <= known[1] + self._reach:
-            return known[0]
+        if known is not None:
+            return known
         self._last += 1
-        rows.append((self._last, n, xml))
-        if known is None:
-            self._order.append(xml)
-            self._bytes += len(xml)
-        self._known[xml] = self._last, n
-        while self._bytes > _REMEMBERED:
+        rows.append((self._last, xml))
+        self._known[xml] = self._last
+        self._order.append(xml)
+        self._bytes += len(xml)
+        while self._bytes > self._remembered:
             gone = self._order.popleft()
             del self._known[gone]
             self._bytes -= len(gone)
@@ -67,42 +64,31 @@ class Documents:
 
     def delete_rows(self, db: sqlite3.Connection, rows: Sequence[int]) -> None:
         """Delete rows of the log, and the documents that nothing refers to any more."""
-        referred: set[int] = set()
+        less: Counter[int] = Counter()
         for part, marks in marked(rows):
             for (docs,) in db.execute(
                 f"SELECT docs FROM match WHERE n IN ({marks}) AND docs IS NOT NULL", part
             ):
-                referred.update(unpacked(docs))
+                less.update({*unpacked(docs)})
         db.executemany("DELETE FROM match WHERE n = ?", [(n,) for n in rows])
-        gone = referred - self._referred_from_elsewhere(db, referred)
-        if gone:
-            db.executemany("DELETE FROM document WHERE number = ?", [(n,) for n in gone])
-            self._forget(gone)
-
-    def _referred_from_elsewhere(
-        self, db: sqlite3.Connection, documents: Collection[int]
-    ) -> set[int]:
-        """The documents to which rows of the log refer, among them all of these that any does."""
-        first = last = None
-        for part, marks in marked(sorted(documents)):
-            lowest, highest = db.execute(
-                f"SELECT min(first), max(first) FROM document WHERE number IN ({marks})", part
-            ).fetchone()
-            if lowest is not None:
-                first = lowest if first is None else min(first, lowest)
-                last = highest if last is None else max(last, highest)
-        if first is None or last is None:
-            return set()
-        found: set[int] = set()
-        for (docs,) in db.execute(
-            "SELECT docs FROM match WHERE n BETWEEN ? AND ? AND docs IS NOT NULL",
-            (first, last + self._reach),
-        ):
-            found.update(unpacked(docs))
-        return found
+        db.executemany(
+            "UPDATE referred SET matches = matches - ?2 WHERE document = ?1", less.items()
+        )
+        gone: set[int] = set()
+        for part, marks in marked([*less]):
+            gone.update(
+                number
+                for (number,) in db.execute(
+                    f"SELECT document FROM referred WHERE matches <= 0 AND document IN ({marks})",
+                    part,
+                )
+            )
+        for table, key in (("referred", "document"), ("document", "number")):
+            db.executemany(f"DELETE FROM {table} WHERE {key} = ?", [(each,) for each in gone])
+        self._forget(gone)
 
     def _forget(self, numbers: Collection[int]) -> None:
-        gone = {xml for xml, (number, _) in self._known.items() if number in numbers}
+        gone = {xml for xml, number in self._known.items() if number in numbers}
         for xml in gone:
             del self._known[xml]
             self._bytes -= len(xml)

@@ -16,7 +16,7 @@ from broker.delivery import ids, places
 from broker.delivery.audiences import Audiences
 from broker.delivery.caches import Caches
 from broker.delivery.channels import subscription_numbers
-from broker.delivery.documents import LARGEST, REACH, Documents
+from broker.delivery.documents import LARGEST, REMEMBERED, Documents
 from broker.delivery.model import Delivered
 from broker.delivery.tables import Database, count
 from broker.delivery.throttle import MOST, Throttles
@@ -37,8 +37,8 @@ _AT_ONCE = 500
 class Log:
     """The log in the file at `path`, made if it is not there. `clock` gives seconds since 1970.
 
-    It recognises repetitions of the newest `remembered` matches, and remembers the newest
-    `throttled` values of each throttle; matches share a stored document within `reach` numbers.
+    It recognises repetitions of the newest `remembered` matches, remembers the newest `throttled`
+    values of each throttle, and stores none of the newest `documents` bytes of documents twice.
     Raises MailboxError, here and later, for a file that is damaged or not a mailbox, and if the
     disk is full.
     """
@@ -50,7 +50,7 @@ class Log:
         clock: Callable[[], float] = time.time,
         remembered: int = ids.REMEMBERED,
         throttled: int = MOST,
-        reach: int = REACH,
+        documents: int = REMEMBERED,
     ) -> None:
         self.path = Path(path)
         self.clock = clock
@@ -59,7 +59,7 @@ class Log:
         with self.db.transaction() as db:
             self._ids = ids.Ids(db, remembered)
             self._throttles = Throttles(db, throttled)
-            self._caches = Caches(Audiences(), Documents(db, reach))
+            self._caches = Caches(Audiences(), Documents(db, documents))
             self._numbers: dict[str, int] = dict(
                 db.execute("SELECT name, max(number) FROM subscription GROUP BY name")
             )
@@ -139,10 +139,9 @@ class Log:
     ) -> None:
         """Store matches with their number, audience, and how many were left out before them."""
         documents = [_referred(match) for _, match, _, _ in rows]
-        numbers = zip((n for n, *_ in rows), documents, strict=True)
         values = []
         for (n, match, audience, before), xml, docs in zip(
-            rows, documents, self._caches.documents.store(db, numbers), strict=True
+            rows, documents, self._caches.documents.store(db, documents), strict=True
         ):
             head, result = (match.shared.dumps(match), b"") if xml else match.dumps()
             encoded = head.encode("utf-8", "surrogatepass")

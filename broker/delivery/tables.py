@@ -104,8 +104,8 @@ UPDATE channel SET failures = attempts WHERE failing_since IS NOT NULL
 """,
     # Until then each match had its result as text.
     4: """
-CREATE TABLE document (number INTEGER PRIMARY KEY, first INTEGER NOT NULL, xml BLOB NOT NULL);
-CREATE INDEX document_first ON document (first);
+CREATE TABLE document (number INTEGER PRIMARY KEY, xml BLOB NOT NULL);
+CREATE TABLE referred (document INTEGER PRIMARY KEY, matches INTEGER NOT NULL);
 ALTER TABLE match ADD COLUMN docs BLOB
 """,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from broker.delivery import Mailbox, MailboxError
-from broker.delivery.documents import REACH, unpacked
+from broker.delivery.documents import REMEMBERED, unpacked
 from broker.delivery.upkeep import EVENTS_KEPT
 from broker.model import Match, compact_json
 from broker.rendering.content import Content
@@ -68,7 +69,9 @@ def documents(mailbox: Mailbox) -> set[int]:
     """The stored documents, which are those that matches refer to."""
     stored = {number for (number,) in mailbox.db.rows("SELECT number FROM document")}
     docs = mailbox.db.rows("SELECT docs FROM match WHERE docs IS NOT NULL")
-    assert stored == {number for (packed,) in docs for number in unpacked(packed)}
+    referred = Counter([number for (packed,) in docs for number in {*unpacked(packed)}])
+    assert referred == dict(mailbox.db.rows("SELECT document, matches FROM referred"))
+    assert stored == referred.keys()
     return stored
 
 
@@ -190,12 +193,14 @@ def test_documents_are_stored_once_and_go_with_their_matches(mailbox: Mailbox) -
     ]
 
 
-def test_documents_are_known_no_longer_than_matches_reach(tmp_path: Path) -> None:
-    with Mailbox(tmp_path / "mailbox.sqlite", reach=12) as mailbox:
-        mailbox.take([referring(3, QUERIES), referring(4, QUERIES), referring(5, QUERIES)])
-        assert len(documents(mailbox)) == 4
-        mailbox.take([referring(3, ["q6"])])
-        assert len(documents(mailbox)) == 6, "1 and 3 once more"
+def test_the_newest_documents_are_known(tmp_path: Path) -> None:
+    one = len(referring(3, QUERIES).shared.xml()[0])
+    with Mailbox(tmp_path / "mailbox.sqlite", documents=3 * one) as mailbox:
+        mailbox.take([referring(3, QUERIES)])
+        mailbox.take([referring(4, QUERIES)])
+        assert len(documents(mailbox)) == 3, "1, 3, 4"
+        mailbox.take([referring(5, QUERIES), referring(3, ["q6"])])
+        assert len(documents(mailbox)) == 6, "1 and 3 were not known any more"
 
 
 def test_a_large_document_is_not_stored_for_a_small_part(mailbox: Mailbox) -> None:
@@ -233,9 +238,9 @@ def test_what_fails_leaves_no_audience(mailbox: Mailbox) -> None:
 
 
 @contextmanager
-def both(directory: Path, reach: int) -> Iterator[list[Mailbox]]:
+def both(directory: Path, documents: int) -> Iterator[list[Mailbox]]:
     with (
-        Mailbox(directory / "shared.sqlite", reach=reach) as one,
+        Mailbox(directory / "shared.sqlite", documents=documents) as one,
         Mailbox(directory / "alone.sqlite") as other,
     ):
         yield [one, other]
@@ -262,7 +267,7 @@ def said(mailbox: Mailbox) -> dict[str, Any]:
 def test_it_is_as_if_each_had_its_own(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     now, number = START, 0
-    with both(tmp_path, random.choice((0, 7, 40, REACH))) as mailboxes:
+    with both(tmp_path, random.choice((0, 300, REMEMBERED))) as mailboxes:
         one, other = mailboxes
         for name in ("q0", "q1", "q2", None):
             for mailbox in mailboxes:
