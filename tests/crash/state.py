@@ -9,11 +9,14 @@ import duckdb
 
 Name = tuple[str, str]
 
+_LATENESS = 5 * 86_400 * 1_000_000
+"""That of the settings (`tests/crash/process.py`), in microseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The numbers and the text of documents from outside, the number and the end of all, and how
-    much is in the outbox."""
+    """The numbers of documents from outside, the texts of those that have not expired, the number
+    and the end of all, and how much is in the outbox."""
 
     numbers: dict[Name, int]
     texts: dict[Name, str]
@@ -37,5 +40,9 @@ class State:
             ).fetchall()[0]
         numbers = {(source, id): doc for source, id, doc, _ in rows}
         assert len(numbers) == len(rows), "a document is there twice"
-        texts = {(source, id): xml.decode() for source, id, _, xml in rows}
+        # In a long life the first documents expire, but none that anything may still join.
+        expired = [doc for _, _, doc, xml in rows if xml is None]
+        newest = max(ends.values(), default=0)
+        assert all(ends[doc] < newest - _LATENESS for doc in expired), "expired too early"
+        texts = {(source, id): xml.decode() for source, id, _, xml in rows if xml is not None}
         return cls(numbers, texts, ends, outbox)

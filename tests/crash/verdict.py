@@ -103,7 +103,8 @@ def _documents(evidence: Evidence) -> dict[Name, int]:
     order = [numbers[name] for _, name in told if name in numbers]
     assert order == sorted(order), "documents are not in the order in which they were accepted"
     last = evidence.world.latest()
-    old = [name for name in good if evidence.state.texts[name] != last[name].xml]
+    texts = evidence.state.texts
+    old = [name for name in good if name in texts and texts[name] != last[name].xml]
     assert not old, f"{len(old)} documents are not as they were shown last: {old[:3]}"
     return numbers
 
