@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from xscl import XsclError, ast, parse
-from xscl.syntax.printer import format_expression, format_pattern
+from xscl.syntax.printer import format_expression, format_file, format_pattern
 
 
 def query(text: str) -> ast.Query:
@@ -167,6 +167,26 @@ def test_let(text: str, name: str) -> None:
     (let,) = parse(text).statements
     assert isinstance(let, ast.LetDuration)
     assert let.name == name
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["next", "fold", "group", "over", "partition", "using", "wait", "after", "having", "at", "non"],
+)
+def test_the_words_of_event_patterns_are_names_as_well(word: str) -> None:
+    block = f"{word}//a[./b->{word}]"
+    text = (
+        f"LET {word} = 2 days; {word}: SELECT {word} FROM {word}/{word}[./{word}->{word}]"
+        f" NEXT {{{word}}} {word}//{word} FOLLOWED BY NOT {word}/x FOLLOWED BY {{1}} {word}/y"
+        f" GROUP BY {word} OVER {word} PUBLISH {word};"
+        f" b: {block} FOLD {{, }} {word}/z WITHIN {word}; c: {block} JOIN ({word}/a)+"
+    )
+    file = parse(text)
+    assert format_file(parse(format_file(file))) == format_file(file)
+    (block_alone,) = parse(block).statements
+    assert isinstance(block_alone, ast.Query)
+    assert isinstance(block_alone.pattern, ast.Block)
+    assert block_alone.pattern.stream == word
 
 
 def test_a_constructor() -> None:

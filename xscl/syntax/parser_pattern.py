@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Literal, NoReturn
 
 from xscl import ast
@@ -26,9 +27,10 @@ RESERVED = frozenset(
     [
         *("AND", "BY", "FOLLOWED", "FROM", "INFINITY", "JOIN", "LET", "NOT", "OR"),
         *("PUBLISH", "SELECT", "WHERE", "WITHIN"),
-        *("FOLD", "GROUP", "NEXT", "OVER", "PARTITION", "USING"),
     ]
 )
+#: Words of event patterns, which are names of streams too: a path follows those.
+_OF_PATTERNS = frozenset(["FOLD", "GROUP", "NEXT", "OVER", "PARTITION", "USING"])
 
 #: The clauses of a query by their first words, in order.
 CLAUSES = {
@@ -43,6 +45,7 @@ CLAUSES = {
     "PUBLISH": "PUBLISH",
 }
 _JUDGED = ("WHERE", "WITHIN")
+_NO_UNITS = {*RESERVED, *_OF_PATTERNS, *CLAUSES, "AFTER"}
 
 _BRACES = "the predicate and the window of a join stand in braces: {x = y, 2 days}"
 _FOLD = "FOLD {filter, condition, n + 1 AS n FROM 0}: both parts may be empty, FOLD {, }"
@@ -155,7 +158,7 @@ class PatternParser(ConstructorParser):
                 self.unexpected("a block", "a query inside a pattern stands in parentheses")
             if self.ahead() == ":":
                 self.refuse_address()
-            stream = self.stream_name("a block, such as S//item", _NO_STREAM, PATTERN)
+            stream = self._stream_of_block()
         if self.kind != "/" and self.kind != "//":
             self._no_path(start, stream)
         steps = self.steps(binding=True)
@@ -407,7 +410,7 @@ class PatternParser(ConstructorParser):
         digits = self.value
         self.advance()
         unit = "s"
-        if self.kind == "word" and self.value.upper() not in (*RESERVED, *CLAUSES, "AFTER"):
+        if self.kind == "word" and self.value.upper() not in _NO_UNITS:
             unit = self._unit()
         value = microseconds(digits, unit) if len(digits) <= MOST_DIGITS else LONGEST + 1
         span = self.span(start)
@@ -434,15 +437,25 @@ class PatternParser(ConstructorParser):
             self.unexpected(word, hint)
         self.advance()
 
-    def stream_name(
-        self, what: str, hints: Mapping[str, str] = _NO_HINTS, habits: Habits | None = None
-    ) -> str:
-        self.not_reserved("a stream", hints if self.ahead() != "/" else _NO_HINTS)
-        return self.expect_name(what, hints.get(self.kind), habits)
+    def stream_name(self, what: str) -> str:
+        self.not_reserved("a stream")
+        return self.expect_name(what)
 
-    def not_reserved(self, what: str, hints: Mapping[str, str] = _NO_HINTS) -> None:
+    def _stream_of_block(self) -> str:
+        if self.ahead() == "/":
+            self.not_reserved("a stream")
+        else:
+            self.not_reserved("a stream", RESERVED | _OF_PATTERNS, _NO_STREAM)
+        return self.expect_name("a block, such as S//item", _NO_STREAM.get(self.kind), PATTERN)
+
+    def not_reserved(
+        self,
+        what: str,
+        reserved: AbstractSet[str] = RESERVED,
+        hints: Mapping[str, str] = _NO_HINTS,
+    ) -> None:
         word = self.keyword()
-        if word in RESERVED:
+        if word in reserved:
             message = f"{self.value} is a keyword and cannot be the name of {what}"
             self.fail("reserved-word", message, hint=hints.get(word))
 
