@@ -248,7 +248,8 @@ class Limits(Section):
     """processor time that the search of one query at one document may take"""
     memory: Size | None = None
     """memory that the process may take before a search that adds to it is stopped; by default 60 %
-    of what there is. The database has a third of it"""
+    of what there is. The database has a third of it; the other process for stage 1 may take half as
+    much besides, and ends beyond that"""
     dear_queries: Literal["warn", "refuse"] = "warn"
     """what is done about a new query that is expected to cost very much: more `candidates`, blocks
     that no value join connects, all combinations of a group"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -56,6 +57,21 @@ def test_matches_of_the_samples(page: Page, samples: Process) -> None:
     page.get_by_role("button", name="Show all matches").click()
     expect(page).to_have_url(re.compile("#/matches$"))
     expect(cards.first).to_be_visible()
+
+
+def test_one_writes_on_while_the_list_is_shown_anew(page: Page, samples: Process) -> None:
+    reviewer = samples.all_matches("book-reviewed")[-1]["values"]["reviewer"][0]
+    first, rest = reviewer[:3], reviewer[3:]
+    page.get_by_label("Text").click()
+    page.keyboard.type(first)
+    page.wait_for_url(f"**/*text={first}")
+    expect(page.get_by_label("Text")).to_be_focused()
+    page.keyboard.type(rest)
+    page.wait_for_url(f"**/*text={quote_plus(reviewer)}")
+    expect(page.get_by_label("Text")).to_have_value(reviewer)
+    expect(page.locator("article.match").first).to_contain_text(reviewer)
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Subscription")).to_be_focused()
 
 
 def test_the_chip_of_a_subscription_shows_its_matches_alone(page: Page) -> None:

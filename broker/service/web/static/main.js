@@ -20,6 +20,7 @@ const SCREENS = [
 
 const page = document.getElementById("page");
 let close = () => {};
+let here = null; // the screen that is shown
 
 async function start() {
   onSignedOut(() => welcome("You are signed out."));
@@ -49,6 +50,8 @@ function show() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const screen = SCREENS.find((each) => each.path === path.split("/")[0]) || SCREENS[0];
   const main = h("main", { id: "main", tabindex: "-1" });
+  const writing = page.className === "in" && here === screen ? written() : null;
+  here = screen;
   page.className = "in";
   page.replaceChildren(h("a", { href: "#main", class: "skip", on: { click: (event) => (event.preventDefault(), main.focus()) } }, "To the content"), navigation(screen), main);
   document.title = `${screen.label} · Broker`;
@@ -64,6 +67,25 @@ function show() {
     },
     (error) => say(error.message, true),
   );
+  writing?.();
+}
+
+// A filter shows its screen anew while one is still writing: returns what lets one go on in the same
+// field, with what was written meanwhile.
+function written() {
+  const field = document.activeElement;
+  if (!(field instanceof HTMLInputElement) || !field.id) return null;
+  const [from, to] = [field.selectionStart, field.selectionEnd];
+  return () => {
+    const again = document.getElementById(field.id);
+    if (!again) return;
+    again.focus();
+    if (field.dataset.written && again.value !== field.value) {
+      again.value = field.value;
+      again.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+    if (from !== null) again.setSelectionRange(from, to);
+  };
 }
 
 function navigation(current) {

@@ -97,9 +97,13 @@ export function matches(main, params, go) {
 function filters(wanted, go) {
   const given = {};
   let timer = 0;
-  const changed = () => {
+  const changed = (event) => {
+    event.target.dataset.written = "yes"; // and not yet looked for
     clearTimeout(timer);
-    timer = setTimeout(() => go(Object.fromEntries(Object.entries(given).map(([name, input]) => [name, input.value.trim()]))), 350);
+    timer = setTimeout(() => {
+      for (const input of Object.values(given)) delete input.dataset.written;
+      go(Object.fromEntries(Object.entries(given).map(([name, input]) => [name, input.value.trim()])));
+    }, 350);
   };
   const field = (name, label, more = {}) => {
     given[name] = h("input", { type: "search", id: `f-${name}`, value: wanted[name], autocomplete: "off", spellcheck: "false", ...more, on: { input: changed, ...more.on } });
