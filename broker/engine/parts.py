@@ -157,9 +157,11 @@ class Parts:
     def ready(self) -> None:
         """Reopen the file if DuckDB has given up on it."""
         if self.store.broken:
+            handed = self.outbox.handed
             self.store.reopen()
             with self.store.loading():
                 self._load()
+            self.outbox.are_handed(handed)
 
     def newest(self) -> int:
         """The highest time so far, in microseconds; at most -UNBOUNDED before the first

@@ -175,6 +175,14 @@ class Outbox:
                 self.store.set_numbers(**{_HANDED: self.handed})
             self._stored = self.handed
 
+    def are_handed(self, upto: int) -> None:
+        """Say again that all matches up to this number are acknowledged, of which the state that
+        was reopened does not know yet."""
+        if upto > self.handed:
+            self.handed = upto
+            self.next = max(self.next, upto + 1)
+            self._marks.append((self._steady(), upto))
+
     def _are_next(self, numbers: Sequence[int]) -> bool:
         """Whether these are all matches behind the last one acknowledged, up to the highest."""
         last = max(numbers)

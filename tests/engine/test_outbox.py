@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+import xscl
+from broker import Broker
+from broker.engine.engine import Engine
+from broker.query.prepared import compile_query
 from broker.shared_match import SharedMatch
 from broker.state.outbox import Outbox
 from broker.state.relations import MatchRelations
 from broker.state.store import Store
+from feeds.rows import DocumentRow
 from tests.delivery.support import match
 
 
@@ -47,3 +52,28 @@ def test_without_a_state_nothing_is_kept() -> None:
     outbox = Outbox(store, MatchRelations(store))
     outbox.post([SharedMatch.of(match(0))])
     assert (outbox.next, outbox.count()) == (1, 0)
+
+
+def test_what_was_acknowledged_stays_so_when_the_file_is_reopened(tmp_path: Path) -> None:
+    """Also what the file does not say yet; and what comes behind it is acknowledged as ever."""
+    store = Store(tmp_path)
+    engine = Engine(store, keeping=True)
+    program = xscl.check([xscl.parse("q: S//i->x")])
+    engine.subscribe([compile_query(query) for query in program.queries])
+
+    def handed_over(number: int) -> None:
+        row = DocumentRow("log", str(number), ("S",), number, True, number, False, b"<i/>")
+        (found,) = engine.apply(engine.witness([row]))
+        engine.acknowledge([found])
+
+    handed_over(1)
+    assert (engine.outbox.count(), engine.outbox.handed) == (0, 1)
+    store.broken = True
+    engine.ready()
+    assert (engine.outbox.count(), engine.undelivered(10)) == (0, [])
+    handed_over(2)
+    assert (engine.outbox.count(), engine.outbox.handed) == (0, 2)
+    engine.store_handed()
+    store.close()
+    with Broker(tmp_path) as broker:
+        assert broker.undelivered() == []
