@@ -88,6 +88,8 @@ class Documents:
         self._forget(gone)
 
     def _forget(self, numbers: Collection[int]) -> None:
+        if not numbers:
+            return
         gone = {xml for xml, number in self._known.items() if number in numbers}
         for xml in gone:
             del self._known[xml]

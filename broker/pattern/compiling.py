@@ -28,6 +28,7 @@ from broker.pattern.reading import paths_of
 from broker.pattern.values import compile_known, path_text
 from broker.pattern.variants import with_variants
 from xscl import ast
+from xscl.check.shapes import is_document
 from xscl.check.sites import bound_in, conjuncts
 
 
@@ -232,7 +233,7 @@ class _Maker:
         own = self.unit(inner, [], None)
         self._slots = slots
         bound = frozenset(_bound(inner))
-        absence = Absence(own, bound, count, not _is_document(inner), pattern)
+        absence = Absence(own, bound, count, not is_document(inner), pattern)
         for each in [*own.conjuncts]:
             if not each.names <= bound:
                 own.conjuncts.remove(each)
@@ -246,7 +247,7 @@ class _Maker:
         own = self.unit(pattern.pattern, [], None)
         self._slots = slots
         bound = frozenset(_bound(pattern.pattern))
-        simple = _is_document(pattern.pattern)
+        simple = is_document(pattern.pattern)
         group = Group(slot, own, pattern.least, pattern.most, bound, simple)
         self.group_variables[slot] = bound
         for each in [*own.conjuncts]:  # those of braces inside are asked of elements
@@ -260,15 +261,6 @@ class _Maker:
 
 
 _NOTHING = Choice([])
-
-
-def _is_document(pattern: ast.Pattern) -> bool:
-    """Whether each match is one document: of a block, or of an OR of blocks."""
-    if isinstance(pattern, ast.Parenthesis) and not (pattern.where or pattern.within):
-        pattern = pattern.pattern
-    if isinstance(pattern, ast.Alternatives):
-        return all(map(_is_document, pattern.branches))
-    return isinstance(pattern, ast.Block | ast.Nested)
 
 
 def _bound(pattern: ast.Pattern) -> Iterator[str]:

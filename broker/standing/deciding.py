@@ -43,7 +43,7 @@ class Deciding:
         become documents before the next is asked."""
         work = self._budget.work
         for pattern, published in self._standings.settle(highest, self._begins):
-            made = self._of_pattern(pattern, published, doc, now)
+            made = self.of_pattern(pattern, published, doc, now)
             if work.care is not None:
                 work.leave()
             yield made
@@ -60,7 +60,7 @@ class Deciding:
             work.enter((left[0].id, left[0].id))
         return True
 
-    def _of_pattern(
+    def of_pattern(
         self, pattern: Live, published: list[Published] | None, doc: int, now: int | None
     ) -> list[Result]:
         """The matches of one pattern, for the subscriptions whose limits allow so many."""

@@ -172,8 +172,9 @@ class Outbox:
         """Store up to which number matches were acknowledged."""
         if self._stored != self.handed:
             with self.store.transaction():
+                self.store.on_rollback(partial(setattr, self, "_stored", self._stored))
                 self.store.set_numbers(**{_HANDED: self.handed})
-            self._stored = self.handed
+                self._stored = self.handed
 
     def are_handed(self, upto: int) -> None:
         """Say again that all matches up to this number are acknowledged, of which the state that

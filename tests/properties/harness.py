@@ -138,7 +138,7 @@ class Names:
             return listening
 
         engine.search.process = recorded(engine.search.process)  # type: ignore[method-assign]
-        engine.deciding._of_pattern = recorded(engine.deciding._of_pattern)  # type: ignore[method-assign]
+        engine.deciding.of_pattern = recorded(engine.deciding.of_pattern)  # type: ignore[method-assign]
 
     def name(self, match: Match) -> str:
         return derived_id(match.query, (self.of(d.id) for d in match.documents), match.nodes)

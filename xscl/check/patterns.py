@@ -7,6 +7,7 @@ pattern, `strategies` asks about the whole of it, and `scopes` about the variabl
 from __future__ import annotations
 
 from xscl import ast
+from xscl.check.findings import Findings
 from xscl.check.scopes import check_scopes
 from xscl.check.shapes import parts_of
 from xscl.check.sites import sites
@@ -19,9 +20,11 @@ from xscl.kinds import nested
 
 def check_pattern(query: ast.Query) -> tuple[list[Diagnostic], list[Diagnostic]]:
     """The errors and the warnings of a query for which `is_pattern` holds."""
-    structure, strategies = Structure(query), Strategies(query)
-    errors = [*structure.errors, *strategies.errors] or check_scopes(query)
-    return errors, [] if errors else [*structure.warnings, *strategies.warnings]
+    found = Findings()
+    Structure(query, found)
+    Strategies(query, found)
+    errors = found.errors or check_scopes(query)
+    return errors, [] if errors else found.warnings
 
 
 def is_pattern(query: ast.Query) -> bool:

@@ -54,6 +54,15 @@ def is_positive(pattern: ast.Pattern) -> bool:
     return not parts or any(map(is_positive, parts))
 
 
+def is_document(pattern: ast.Pattern) -> bool:
+    """Whether each match is one document: of a block, or of an OR of blocks."""
+    if isinstance(pattern, ast.Parenthesis) and not (pattern.where or pattern.within):
+        pattern = pattern.pattern
+    if isinstance(pattern, ast.Alternatives):
+        return all(map(is_document, pattern.branches))
+    return isinstance(pattern, ast.Block | ast.Nested)
+
+
 def absences(pattern: ast.Pattern) -> Iterator[ast.Negation]:
     if isinstance(pattern, ast.Negation):
         yield pattern

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xscl import ast
-from xscl.check.shapes import finite, items, parts_of
+from xscl.check.findings import Findings
+from xscl.check.shapes import finite, is_document, items, parts_of
 from xscl.check.sites import chooses, conjuncts
-from xscl.errors import Diagnostic, Span
 
 MAX_CHOICES = 256
 """The choices among the branches of ORs that one pattern may have: each is matched by itself."""
@@ -16,9 +16,8 @@ MAX_CHOICES = 256
 class Strategies:
     """The errors and warnings of one query."""
 
-    def __init__(self, query: ast.Query) -> None:
-        self.errors: list[Diagnostic] = []
-        self.warnings: list[Diagnostic] = []
+    def __init__(self, query: ast.Query, found: Findings) -> None:
+        self.found = found
         self.query = query
         strategy = query.strategy
         self.selection = None if strategy is None else strategy.selection
@@ -26,18 +25,12 @@ class Strategies:
         self.strategy()
         self.unbounded()
 
-    def error(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
-        self.errors.append(Diagnostic(code, message, span, hint))
-
-    def warn(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
-        self.warnings.append(Diagnostic(code, message, span, hint, "warning"))
-
     def choices(self) -> None:
         """An error where the choices among the branches of several ORs multiply too far."""
         apart: list[int] = []
         most = max(_choices(self.query.pattern, apart), *apart, 0)
         if most > MAX_CHOICES:
-            self.error(
+            self.found.error(
                 "too-many-choices",
                 f"these ORs are {most:,} patterns, one for each choice of their branches; at most"
                 f" {MAX_CHOICES} are accepted",
@@ -53,13 +46,13 @@ class Strategies:
         parts = list(_outside_negation(query.pattern))
         if selection == "PARTITION CONTIGUITY" and not query.partition:
             hint = "as in PARTITION BY ./symbol USING PARTITION CONTIGUITY"
-            self.error("partition-missing", "there is no PARTITION BY", place, hint)
+            self.found.error("partition-missing", "there is no PARTITION BY", place, hint)
         wrong = next((p for p in parts if chooses(p)), None)
         if wrong is not None:
             word = "FOLD" if isinstance(wrong, ast.Fold) else "NEXT"
             message = f"{word} chooses its documents itself, so {selection} has nothing to choose"
             hint = "leave USING out, or write FOLLOWED BY"
-            self.error("strategy-pattern", message, wrong.span, hint)
+            self.found.error("strategy-pattern", message, wrong.span, hint)
         elif selection in ast.RUNS:
             odd = _not_a_run(query.pattern)
             if odd is not None:
@@ -67,29 +60,31 @@ class Strategies:
                     f"{selection} takes one document after the other: a list of blocks, of ORs of "
                     "blocks, and of groups of these"
                 )
-                self.error("strategy-pattern", message, odd.span, "PUBLISH this part as a stream")
+                self.found.error(
+                    "strategy-pattern", message, odd.span, "PUBLISH this part as a stream"
+                )
         elif any(isinstance(p, ast.Group) for p in parts):
             if not finite(query.within):
                 message = "all combinations of this group need a window over the whole pattern"
                 group = next(p for p in parts if isinstance(p, ast.Group))
-                self.error("unbounded-group", message, group.span, "as in WITHIN 1 h")
+                self.found.error("unbounded-group", message, group.span, "as in WITHIN 1 h")
             else:
                 message = "a group has a match for each combination of its documents"
                 hint = "without SKIP TILL ANY MATCH it has one, of all of them"
-                self.warn("exponential", message, place, hint)
+                self.found.warn("exponential", message, place, hint)
 
     def unbounded(self) -> None:
         """A warning where something waits, and no window says for how long."""
         query = self.query
         if query.over is not None and not finite(query.over.window):
             message = "a window without end keeps every match there ever was"
-            self.warn("unbounded", message, query.over.span, "as in OVER 1 week")
+            self.found.warn("unbounded", message, query.over.span, "as in OVER 1 week")
         if finite(query.within) or _bounded(query.pattern) or _limited(query.where):
             return
         waiting = self.selection in ast.RUNS or any(map(_waits, _outside_negation(query.pattern)))
         if waiting:
             message = "without a window, what has begun waits for its end for ever"
-            self.warn("unbounded", message, query.pattern.span, "as in WITHIN 1 week")
+            self.found.warn("unbounded", message, query.pattern.span, "as in WITHIN 1 week")
 
 
 def _choices(pattern: ast.Pattern, apart: list[int]) -> int:
@@ -133,18 +128,9 @@ def _not_a_run(pattern: ast.Pattern) -> ast.Pattern | None:
         else:
             elements = [part]
         for element in elements:
-            if not _is_single(element):
+            if not is_document(element):
                 return element
     return None
-
-
-def _is_single(pattern: ast.Pattern) -> bool:
-    """Whether it is a block, or an OR of blocks."""
-    if isinstance(pattern, ast.Parenthesis) and not (pattern.where or pattern.within):
-        pattern = pattern.pattern
-    if isinstance(pattern, ast.Alternatives):
-        return all(map(_is_single, pattern.branches))
-    return isinstance(pattern, ast.Block | ast.Nested)
 
 
 def _bounded(pattern: ast.Pattern) -> bool:

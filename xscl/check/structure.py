@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xscl import ast
+from xscl.check.findings import Findings
 from xscl.check.shapes import absences, finite, holds, is_positive, items, may_be_empty
-from xscl.errors import Diagnostic, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +26,13 @@ class _Around:
 class Structure:
     """The walk through the pattern of one query."""
 
-    def __init__(self, query: ast.Query) -> None:
-        self.errors: list[Diagnostic] = []
-        self.warnings: list[Diagnostic] = []
+    def __init__(self, query: ast.Query, found: Findings) -> None:
+        self.found = found
         self.query = query
         strategy = query.strategy
         self.selection = None if strategy is None else strategy.selection
         within = finite(query.within)
         self.whole(query.pattern, _Around(window=within, deadline=within))
-
-    def error(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
-        self.errors.append(Diagnostic(code, message, span, hint))
-
-    def warn(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
-        self.warnings.append(Diagnostic(code, message, span, hint, "warning"))
 
     # -- the places of a pattern ---------------------------------------------------------------
 
@@ -49,14 +42,14 @@ class Structure:
             self.alternatives(pattern, around)
             return
         if not is_positive(pattern):
-            self.error(
+            self.found.error(
                 "negation-alone",
                 "this only says what is absent: there is no document to publish a match for",
                 pattern.span,
                 "say after or before what it is absent: S/a FOLLOWED BY {1 h} NOT S/b",
             )
         elif may_be_empty(pattern):
-            self.error(
+            self.found.error(
                 "empty-pattern",
                 "this may be empty, and a match of nothing is none",
                 pattern.span,
@@ -89,7 +82,7 @@ class Structure:
             self.whole(branch, around)
         chains = [b for b in pattern.branches if isinstance(b, ast.Join | ast.Fold)]
         if chains and len(chains) < len(pattern.branches):
-            self.warn(
+            self.found.warn(
                 "or-without-parentheses",
                 "OR binds least: this is one pattern or the other, as a whole",
                 pattern.span,
@@ -111,14 +104,14 @@ class Structure:
     def negation(self, pattern: ast.Negation, around: _Around) -> None:
         inner = pattern.pattern
         if around.negated or holds(inner, ast.Negation):
-            self.error(
+            self.found.error(
                 "negation-nesting",
                 "NOT stands inside NOT",
                 pattern.span,
                 "what is forbidden holds no NOT of its own: PUBLISH it, and forbid that stream",
             )
         elif may_be_empty(inner):
-            self.error(
+            self.found.error(
                 "negation-empty",
                 "this may be empty, and what may be empty is always there",
                 pattern.span,
@@ -132,7 +125,7 @@ class Structure:
     def group(self, pattern: ast.Group, around: _Around) -> None:
         inner = pattern.pattern
         if around.grouped or holds(inner, ast.Group, ast.Fold):
-            self.error(
+            self.found.error(
                 "group-nesting",
                 "a group holds no group and no FOLD",
                 pattern.span,
@@ -172,7 +165,7 @@ class Structure:
         self.separated([each.pattern for each in listed])
 
     def open_start(self, pattern: ast.Pattern) -> None:
-        self.error(
+        self.found.error(
             "negation-window",
             "nothing says how far to look back for what must not have been",
             pattern.span,
@@ -180,7 +173,7 @@ class Structure:
         )
 
     def open_end(self, pattern: ast.Pattern) -> None:
-        self.error(
+        self.found.error(
             "negation-window",
             "nothing says until when it must not come, so no match would ever be certain",
             pattern.span,
@@ -190,7 +183,7 @@ class Structure:
     def endless(self, pattern: ast.Pattern) -> None:
         if self.selection == "SKIP TILL ANY MATCH":
             return  # it needs WITHIN, which is another rule
-        self.error(
+        self.found.error(
             "group-window",
             "nothing says when this group is complete",
             pattern.span,
@@ -217,7 +210,7 @@ class Structure:
             "put the group and what belongs to it into parentheses, or say a strategy: "
             "USING SKIP TILL NEXT MATCH"
         )
-        self.error("adjacent-groups", message, pattern.span, hint)
+        self.found.error("adjacent-groups", message, pattern.span, hint)
 
     # -- other operators -----------------------------------------------------------------------
 
@@ -255,7 +248,7 @@ class Structure:
         word = "FOLD" if isinstance(pattern, ast.Fold) else "NEXT"
         for operand in (pattern.left, pattern.right):
             if not is_positive(operand):
-                self.error(
+                self.found.error(
                     "negation-operand",
                     f"{word} needs a document on either side, and this says that there is none",
                     operand.span,
@@ -263,7 +256,7 @@ class Structure:
                 )
                 return
             if isinstance(operand, ast.Group):
-                self.error(
+                self.found.error(
                     "group-operand",
                     f"{word} takes one document or match after the other, not a group",
                     operand.span,

@@ -110,7 +110,7 @@ async def suggestions(
     stream: Annotated[
         list[str],
         Query(max_length=8, description="one stream, or several to join with each other"),
-    ] = [],  # noqa: B006
+    ] = [],  # noqa: B006  # FastAPI copies it
     document: Annotated[
         str | None,
         Query(max_length=4_000, description="the id of a stored document: what joins with this?"),
