@@ -5,23 +5,30 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from urllib.request import getproxies
 
 import structlog
 
-from broker.service.books import BadFeed, Books, must_be_fetchable
-from broker.service.core.answers import FeedFigures, WatchedFeed
+import feeds
+from broker.service.books import BadFeed, Books, listed_in, must_be_fetchable
+from broker.service.core.answers import FeedFigures, ListedFeeds, WatchedFeed
 from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, Invalid, NotFound
 from broker.service.polling import Polling, Push
+from broker.service.sites import Site, feeds_of
 from feeds.feed_state import FeedState, Status
 from feeds.fetch import local_path
 from feeds.identity import ALL
 from feeds.login import split_login
+from feeds.opml import OpmlError, Subscription, write_opml
 from feeds.poll import Wave
 from feeds.preferences import Preferences, PreferenceTable
 
 _log = structlog.get_logger(__name__)
+
+SAMPLES = Path(feeds.__file__).parent / "samples"
+"""The sample feeds, which come with the program."""
 
 
 class Feeds:
@@ -93,6 +100,37 @@ class Feeds:
         except BadFeed as error:
             raise Invalid(str(error), "url") from None
         return self._feed(address)
+
+    def discover(self, typed: str, *, allow_private: bool = False) -> Site:
+        """The feeds of a site, the best first. Nothing is added."""
+        self._check_private(allow_private)
+        return feeds_of(typed, allow_private=allow_private)
+
+    def import_list(
+        self, opml: bytes, *, folder: str = "", allow_private: bool = False
+    ) -> ListedFeeds:
+        """Add the feeds that an OPML file lists, below a folder. Those that are not allowed are
+        left out, local files always."""
+        self._check_private(allow_private)
+        try:
+            listed, left_out = listed_in(opml, "", ALL, folder)
+        except OpmlError as error:
+            raise Invalid(str(error), "opml") from None
+        with self._lock:
+            new, refused = self.books.add(listed, allow_private=allow_private)
+        return ListedFeeds(len(listed) - len(refused), new, left_out + refused)
+
+    def add_samples(self) -> ListedFeeds:
+        """Add the sample feeds, which are files of the program and need no network."""
+        opml = SAMPLES / "subscriptions.opml"
+        listed, left_out = listed_in(opml.read_bytes(), opml.as_uri(), ALL)
+        with self._lock:
+            new, refused = self.books.add(listed)
+        return ListedFeeds(len(listed) - len(refused), new, left_out + refused)
+
+    def export_list(self) -> bytes:
+        """All feeds as OPML, with their folders and without logins."""
+        return write_opml([Subscription(each.url, each.title, each.folder) for each in self.all()])
 
     def edit(
         self,

@@ -1,6 +1,6 @@
 """Screenshots of every screen, on a service with the sample feeds.
 
-    python -m tests.web.screenshots DIRECTORY [--all]
+    python -m tests.web.screenshots DIRECTORY [--all] [SCREEN...]
 
 By default those of `docs/web.md`; with `--all` in both themes and three widths, to look at.
 """
@@ -21,6 +21,7 @@ SCREENS = {
     "matches": "#/matches",
     "subscriptions": "#/subscriptions",
     "subscription": "#/subscriptions/discussed",
+    "feeds": "#/feeds",
 }
 WIDTHS = {"wide": (1280, 800), "middle": (820, 1100), "narrow": (390, 844)}
 Theme = Literal["light", "dark"]
@@ -56,7 +57,10 @@ def shoot(
     if "--all" in sys.argv:
         page.screenshot(path=folder / f"sign-in-{theme}-{name}.png")
     sign_in(page, service)
+    wanted = [each for each in sys.argv[2:] if each in SCREENS] or list(SCREENS)
     for screen, place in SCREENS.items():
+        if screen not in wanted:
+            continue
         page.evaluate("place => { location.hash = place }", place)
         if screen == "subscription":
             expect(page.locator(".graph .sentence")).to_be_visible()

@@ -5,7 +5,7 @@ Times and durations are integers of microseconds, times since 1970 in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -70,6 +70,16 @@ class WatchedFeed:
     items_per_day: float | None
     interval: int | None
     allow_private: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFeeds:
+    """What became of a list of feeds: how many it has that are allowed, how many of these are new,
+    and which are left out, with the reasons."""
+
+    feeds: int
+    new: int
+    left_out: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)

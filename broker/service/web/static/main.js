@@ -16,6 +16,12 @@ const SCREENS = [
       return rest ? screens.subscription(main, rest, go) : screens.subscriptions(main, params, go);
     },
   },
+  {
+    path: "feeds",
+    label: "Feeds",
+    icon: "M5 19h.01M5 12a7 7 0 0 1 7 7M5 5a14 14 0 0 1 14 14",
+    show: async (main, params) => (await import("./feeds.js")).feeds(main, params),
+  },
 ];
 
 const page = document.getElementById("page");
