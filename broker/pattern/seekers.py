@@ -22,6 +22,7 @@ from broker.pattern.pool import PARTITION
 from broker.pattern.setting import Source
 from broker.pattern.values import Scope, path_text
 from xscl import ast
+from xscl.interruption import PENDING, check
 
 
 @dataclass(slots=True, eq=False)
@@ -171,6 +172,8 @@ class Seekers:
         """Seekers with those of the instances that may be what they seek."""
         found: dict[int, tuple[Seeker, list[Instance]]] = {}
         for instance in new:
+            if PENDING:
+                check()
             seekers: dict[int, Seeker] = {}
             for bucket in self._buckets(instance):
                 for seeker in bucket.may_seek(instance.end):

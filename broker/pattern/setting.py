@@ -9,6 +9,7 @@ from typing import Protocol
 from broker.pattern.instances import Arrived, Instance
 from broker.pattern.plan import Plan, Single
 from broker.pattern.trace import Trace
+from broker.pattern.trying import TooMuch
 from xscl.interruption import PENDING, check
 
 UNCOUNTED = 1 << 62
@@ -20,10 +21,6 @@ HELD = 10
 
 _RESTS = 500
 """Choices after which a question rests."""
-
-
-class TooMuch(Exception):
-    """A pattern has more to try than it may."""
 
 
 class Source(Protocol):

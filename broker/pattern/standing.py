@@ -6,7 +6,6 @@ last, when no match that ends earlier can come any more.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -17,10 +16,12 @@ from broker.pattern.instances import Arrived, Instance, Part, Row, due_beyond
 from broker.pattern.plan import Plan
 from broker.pattern.reading import named_in
 from broker.pattern.setting import UNCOUNTED
+from broker.pattern.sliding import Past
 from broker.pattern.sources import source_of_plan
 from broker.pattern.trace import Trace
 from broker.pattern.values import Scope
 from xscl.functions.table import to_string
+from xscl.interruption import PENDING, check
 
 
 @dataclass(slots=True, eq=False)
@@ -94,8 +95,8 @@ class Standing:
         self._number = count()
         self._ready: list[tuple[int, int, _Decided]] = []
         """Matches that wait for those that end before them."""
-        self._past: dict[object, list[_Decided]] = {}
-        """Those that OVER ranges over by their keys of GROUP BY, in order."""
+        self._past: dict[object, Past] = {}
+        """Those that OVER ranges over by their keys of GROUP BY."""
         self._seen: dict[object, int] = {}
         """By identity the end of each match that was decided."""
         self._reset()
@@ -135,6 +136,8 @@ class Standing:
         found: list[_Decided] = []
         known: set[object] = set() if silently else self._seen.keys()  # type: ignore[assignment]
         for instance in self._source.advance(arrived, self.watermark):
+            if PENDING:
+                check()
             nodes = self._nodes(instance)
             identity = self._identity(instance, nodes)
             if identity not in known:
@@ -158,6 +161,8 @@ class Standing:
         if self._choosing is None and self._over is None:
             return [Published(d.instance, d.nodes, _scope(self.plan, d.instance)) for d in decided]
         for each in decided:
+            if PENDING:
+                check()
             heappush(self._ready, (due_beyond(each.instance.end), next(self._number), each))
         ready: list[_Decided] = []
         while self._ready and self.watermark is not None:
@@ -170,7 +175,7 @@ class Standing:
             return [Published(d.instance, d.nodes, _scope(self.plan, d.instance)) for d in kept]
         keys = [self._key(each) for each in kept]
         for key, each in zip(keys, kept, strict=True):
-            self._past.setdefault(key, []).append(each)
+            self._past.setdefault(key, Past()).add(each.instance)
         found = [self._windowed(key, each) for key, each in zip(keys, kept, strict=True)]
         return [published for published in found if published is not None]
 
@@ -214,20 +219,17 @@ class Standing:
         """A match with what its functions range over; None if HAVING leaves it out. Matches come in
         order of their ends, so what is before its window is before that of all that follow."""
         assert self._over is not None
-        end, width = decided.instance.end, self._over.window.microseconds
-        past = self._past[key]
+        if PENDING:
+            check()
+        past, end, width = self._past[key], decided.instance.end, self._over.window.microseconds
         if width is not None:
-            del past[: bisect_left(past, end - width, key=_end)]
-        inside = past[: bisect_right(past, end, key=_end)]
-        names = {name: None for other in inside for name in other.instance.single}
+            past.drop(end - width)
+        windows = past.window(end)
         scope = Scope(
             decided.instance.single,
-            {
-                **decided.instance.several,
-                **{name: [o.instance.single.get(name) for o in inside] for name in names},
-            },
+            {**decided.instance.several, **windows},
             length=decided.instance.span,
-            windowed=frozenset(names),
+            windowed=frozenset(windows),
         )
         if self.plan.having is not None and not self.plan.having.holds(scope):
             return None
@@ -252,7 +254,7 @@ class Standing:
         if self._over is not None and self._over.window.microseconds is not None:
             past = watermark - self._over.window.microseconds
             for key, found in [*self._past.items()]:
-                del found[: bisect_left(found, past, key=_end)]
+                found.drop(past)
                 if not found:
                     del self._past[key]
             horizon = min(horizon, past)
@@ -269,10 +271,6 @@ class Standing:
                 yield due, instance
         for due, _, decided in self._ready:
             yield due, decided.instance
-
-
-def _end(decided: _Decided) -> int:
-    return decided.instance.end
 
 
 def _scope(plan: Plan, instance: Instance) -> Scope:

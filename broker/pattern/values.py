@@ -7,13 +7,15 @@ absent is not asked, and so holds (Part 2, "Where a conjunct is asked").
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any, NamedTuple
 
+from broker.pattern.comparing import some_compare
 from broker.pattern.instances import Row
+from broker.pattern.sliding import Column
+from broker.pattern.sums import total
+from broker.pattern.trying import TooMuch, choices
 from xscl import ast
 from xscl.functions.elements import DURATION, ELEMENT_FUNCTIONS
 from xscl.functions.table import FUNCTIONS, arithmetic, convert, to_number, to_string
@@ -25,15 +27,6 @@ SECOND = 1_000_000
 
 Value = Any
 """A string, a number, a boolean, or a list of texts: those of nodes."""
-
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 class NotAsked(Exception):
@@ -141,9 +134,8 @@ def _duration(args: Sequence[ast.Expr]) -> Leaf:
 
 
 _OF_NUMBERS: Mapping[str, Callable[[Sequence[float]], float]] = {
-    # By exact sums, so that the order in which documents came changes nothing.
-    "sum": math.fsum,
-    "avg": lambda numbers: math.fsum(numbers) / len(numbers),
+    "sum": total,
+    "avg": lambda numbers: total(numbers) / len(numbers),
     "min": min,
     "max": max,
 }
@@ -157,15 +149,15 @@ def _of_elements(call: ast.Call) -> Leaf:
     assert name is not None
     instead = compile_value(others[0]) if others else None
 
-    def taken(scope: Scope) -> list[Row]:
+    def elements(scope: Scope) -> Sequence[Row | None]:
         if name not in scope.several:
             raise NotAsked
-        return [row for row in scope.several[name] if row is not None]
+        return scope.several[name]
 
     def node(scope: Scope) -> Sequence[Any]:
-        rows = taken(scope)
-        if rows:
-            return rows[0 if function == "first" else -1].values[text]
+        row = first_or_last(function, elements(scope))
+        if row is not None:
+            return row.values[text]
         if instead is not None:
             return _listed(instead(scope))
         if scope.current is not None and function != "last":
@@ -173,11 +165,10 @@ def _of_elements(call: ast.Call) -> Leaf:
         return ()
 
     def number(scope: Scope) -> Sequence[Any]:
-        rows = taken(scope)
+        found = elements(scope)
         if function == "count":
-            return (float(sum([bool(not path.steps or row.values[text]) for row in rows])),)
-        numbers = [to_number(each) for row in rows for each in row.values[text]]
-        numbers = [each for each in numbers if not math.isnan(each)]
+            return (float(_count(found, text if path.steps else None)),)
+        numbers = _numbers(found, text)
         if not numbers and function != "sum":
             if scope.current is not None:
                 raise NotAsked
@@ -185,6 +176,28 @@ def _of_elements(call: ast.Call) -> Leaf:
         return (_OF_NUMBERS[function](numbers),)
 
     return Leaf(node) if ELEMENT_FUNCTIONS[function].result == "node" else Leaf(number, True)
+
+
+def first_or_last(function: str, elements: Sequence[Row | None]) -> Row | None:
+    """The first document of elements, or with another function's name the last one."""
+    ordered = elements if function == "first" else reversed(elements)
+    return next((row for row in ordered if row is not None), None)
+
+
+def _count(elements: Sequence[Row | None], text: str | None) -> int:
+    """How many documents there are, or of those with a value at a path."""
+    if isinstance(elements, Column):
+        return len(elements) if text is None else elements.count(text)
+    rows = [row for row in elements if row is not None]
+    return len(rows) if text is None else sum([bool(row.values[text]) for row in rows])
+
+
+def _numbers(elements: Sequence[Row | None], text: str) -> list[float]:
+    if isinstance(elements, Column):
+        return elements.numbers(text)
+    rows = [row for row in elements if row is not None]
+    numbers = [to_number(each) for row in rows for each in row.values[text]]
+    return [each for each in numbers if not math.isnan(each)]
 
 
 # -- compiled ----------------------------------------------------------------------------------
@@ -242,17 +255,15 @@ class _Compiler:
         )
 
     def _comparison(self, expr: ast.Comparison) -> Callable[[Given], bool]:
-        compare = _COMPARE[expr.op]
-        a, b = self.value(expr.left), self.value(expr.right)
-        relational = expr.op not in ("=", "!=")
+        a, b, op = self.value(expr.left), self.value(expr.right), expr.op
+        relational = op not in ("=", "!=")
 
         def holds(given: Given) -> bool:
             x, y = a(given), b(given)
-            if relational or isinstance(x, float) or isinstance(y, float):
-                right = [to_number(each) for each in _listed(y)]
-                return any(compare(to_number(one), each) for one in _listed(x) for each in right)
-            texts = [to_string(each) for each in _listed(y)]
-            return any(compare(to_string(one), each) for one in _listed(x) for each in texts)
+            number = relational or isinstance(x, float) or isinstance(y, float)
+            plain: Callable[[Any], Any] = to_number if number else to_string
+            left, right = ([plain(each) for each in _listed(side)] for side in (x, y))
+            return some_compare(op, left, right)
 
         return holds
 
@@ -280,7 +291,8 @@ def compile_value(expr: ast.Expr) -> Callable[[Scope], Value]:
 
 def compile_each(expr: ast.Expr) -> Callable[[Scope], list[Value]]:
     """A function from a scope to the values of an expression, one for each choice of nodes: texts,
-    numbers and booleans. What is absent or too long has none."""
+    numbers and booleans. What is absent or too long has none, and of too many only the first
+    count."""
     compiler = _Compiler()
     value = compiler.value(expr)
     leaves = compiler.leaves
@@ -288,9 +300,9 @@ def compile_each(expr: ast.Expr) -> Callable[[Scope], list[Value]]:
     def each(scope: Scope) -> list[Value]:
         found: list[Value] = []
         try:
-            for choice in product(*[leaf.read(scope) for leaf in leaves]):
+            for choice in choices(*[leaf.read(scope) for leaf in leaves]):
                 found += _listed(value(choice))
-        except (NotAsked, TextTooLong):
+        except (NotAsked, TextTooLong, TooMuch):
             pass
         return found
 
@@ -314,7 +326,8 @@ Condition = Callable[[Scope], bool]
 
 
 def compile_condition(expr: ast.Expr) -> Condition:
-    """A function from a scope to whether a conjunct holds; one that is not asked does."""
+    """A function from a scope to whether a conjunct holds; one that is not asked does. Raises
+    TooMuch."""
     compiler = _Compiler()
     holds = _truth(expr, compiler)
     leaves = compiler.leaves
@@ -350,9 +363,16 @@ def _truth(expr: ast.Expr, compiler: _Compiler) -> Callable[[Given], bool]:
     if isinstance(expr, ast.Path):
         return lambda given: bool(given[begin])
 
+    paths_only = isinstance(expr, ast.Comparison) and all(
+        isinstance(side, ast.Path | ast.String | ast.Number) for side in (expr.left, expr.right)
+    )
+
     def some_choice(given: Given) -> bool:
+        if paths_only and all(isinstance(each, str) for own in given[begin:end] for each in own):
+            return bool(value(given))
         before = given[:begin]
-        return any(bool(value([*before, *choice])) for choice in product(*given[begin:end]))
+        every = choices(*given[begin:end])
+        return any(bool(value([*before, *choice])) for choice in every)
 
     return some_choice
 

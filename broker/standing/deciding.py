@@ -13,7 +13,6 @@ from broker.results.contents import Contents
 from broker.results.matches import Result
 from broker.shared_match import MOST
 from broker.standing.live import Live
-from broker.standing.results import documents_of
 from broker.standing.standings import TRIES, Standings
 from broker.subscriptions.limits import Limits
 from xscl.functions.texts import TextTooLong
@@ -82,7 +81,7 @@ class Deciding:
         if not left:
             return []
         audiences = _audiences(left)
-        documents = self._contents.of(documents_of(published), ())
+        documents = self._contents.of(pattern.maker.documents(published), ())
         pair = (left[0].canonical.number, doc)
         found: list[Result] = []
         for each in published:

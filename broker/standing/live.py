@@ -28,7 +28,8 @@ class Live:
 
     `standing` is None while there are no rows of its documents. `pending` are rows that it has not
     seen, by the places of their taps in the plan; `newest` is when the last of its rows ends. It
-    decides something without a new row at the highest time `due`.
+    decides something without a new row at the highest time `due`. `too_much`: there was a row with
+    more combinations of values than it may have.
     """
 
     number: int
@@ -38,6 +39,7 @@ class Live:
     pending: dict[int, list[Row]] = field(default_factory=dict)
     newest: int = -UNBOUNDED
     due: int = UNBOUNDED
+    too_much: bool = False
 
     @property
     def subscription(self) -> Subscription:

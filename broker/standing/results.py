@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from broker.model import Blocks, compact_json
 from broker.pattern.instances import Part, Row
 from broker.pattern.reading import named_in
 from broker.pattern.standing import Published
-from broker.pattern.values import NotAsked, compile_value
+from broker.pattern.values import NotAsked, compile_value, first_or_last
 from broker.query.canonical import Subscription
 from broker.query.patterns import PatternQuery, shown_id
 from broker.rendering.rendering import Piece, Rendering, Value, places
@@ -21,6 +21,7 @@ from broker.text.meter import Meter
 from xscl import ast
 from xscl.functions.elements import ELEMENT_FUNCTIONS
 from xscl.functions.table import FUNCTIONS
+from xscl.interruption import PENDING, check
 from xscl.normal import ir
 from xscl.normal.lower import Lowering
 from xscl.stage1 import filters
@@ -51,6 +52,12 @@ class Maker:
                 self._items.append(ir.Item(self._opaque(item.expr), name))
                 bare = isinstance(item.expr, ast.Path) and not item.expr.steps
                 self._plain = self._plain and bare and name is None
+        self._shown = [
+            (expr.name, expr.args[0].variable or "")
+            for expr in self._exprs
+            if isinstance(expr, ast.Call) and _is_node(expr) and isinstance(expr.args[0], ast.Path)
+        ]
+        """The functions that choose among documents, each with its variable."""
         if self._names is not None and self._computed.intersection(self._names):
             self._plain = False
 
@@ -85,6 +92,20 @@ class Maker:
                 ]
             ),
         )
+
+    def documents(self, found: Iterable[Published]) -> set[int]:
+        """The numbers of the documents that making these matches needs: their own, and of the
+        windows of OVER those that SELECT shows."""
+        docs: set[int] = set()
+        for each in found:
+            if PENDING:
+                check()
+            docs.update([row.doc for row in each.instance.rows])
+            for call, name in self._shown:
+                row = first_or_last(call, each.scope.several.get(name, ()))
+                if row is not None:
+                    docs.add(row.doc)
+        return docs
 
     # -- matches -------------------------------------------------------------------------------
 
@@ -213,9 +234,8 @@ class _Evaluation:
             match expr:
                 case ast.Path():
                     return self._path(expr)
-                case ast.Call(name=name) if name in ELEMENT_FUNCTIONS:
-                    if ELEMENT_FUNCTIONS[name].result == "node":
-                        return self._node(expr)
+                case ast.Call() if _is_node(expr):
+                    return self._node(expr)
             found = compile_value(expr)(self._scope)
             return [*found] if isinstance(found, list | tuple) else found
         except NotAsked:
@@ -243,10 +263,9 @@ class _Evaluation:
         name = path.variable or ""
         if name not in self._scope.several:
             raise NotAsked
-        rows = [row for row in self._scope.several[name] if row is not None]
-        if not rows:
+        row = first_or_last(call.name, self._scope.several[name])
+        if row is None:
             return compile_value(others[0])(self._scope) if others else []
-        row = rows[0 if call.name == "first" else -1]
         return self._maker.nodes(path, name, row, self._documents)
 
 
@@ -254,6 +273,11 @@ def _is_several(expr: ast.Expr) -> bool:
     if isinstance(expr, ast.Call) and expr.name in FUNCTIONS:
         return FUNCTIONS[expr.name].several
     return False
+
+
+def _is_node(call: ast.Call) -> bool:
+    """Whether a function chooses one of several documents."""
+    return call.name in ELEMENT_FUNCTIONS and ELEMENT_FUNCTIONS[call.name].result == "node"
 
 
 def _folds(pattern: ast.Pattern) -> Iterator[ast.Fold]:
@@ -287,13 +311,3 @@ def _blocks(parts: Mapping[int, Part], place_of: Mapping[int, int]) -> Blocks:
         return tuple(elements)
 
     return tuple([block(parts[slot]) for slot in sorted(parts)])
-
-
-def documents_of(found: Sequence[Published]) -> set[int]:
-    """The numbers of the documents that making these matches needs."""
-    docs: set[int] = set()
-    for each in found:
-        docs |= {row.doc for row in each.instance.rows}
-        for rows in each.scope.several.values():
-            docs |= {row.doc for row in rows if row is not None}
-    return docs

@@ -16,8 +16,8 @@ from broker.documents.watermark import Watermark
 from broker.join.candidates import Candidate, Found
 from broker.model import COUNTED, UNBOUNDED, Waiting
 from broker.pattern.instances import Row
-from broker.pattern.setting import TooMuch
 from broker.pattern.standing import Marks, Published, Standing
+from broker.pattern.trying import TooMuch
 from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
@@ -32,6 +32,7 @@ from broker.state.pattern_tables import Entry, PatternTables, TapRow
 from broker.state.relations import StoredDocument
 from broker.state.statements import Statements
 from broker.state.store import Store
+from xscl.interruption import PENDING, check
 
 TRIES = 100
 """Choices that a pattern may try for each document of a batch, in budgets of one document."""
@@ -227,6 +228,8 @@ class Standings:
     ) -> None:
         matched = self._contents.of({doc for _, doc in found}, documents)
         for (name, doc), candidates in sorted(found.items()):
+            if PENDING:
+                check()
             if name not in self._members.taps:
                 continue
             tap = self._members.taps[name]
@@ -243,7 +246,11 @@ class Standings:
         if not pattern.takes(row.base, row.end, seen if row.base == row.doc else None):
             return False
         pattern.newest = max(pattern.newest, row.end)
-        own = self._members.taps[row.tap].reader.row(row)
+        try:
+            own = self._members.taps[row.tap].reader.row(row, self._budget)
+        except TooMuch:
+            pattern.too_much = True
+            return True
         for place in pattern.places[row.tap]:
             pending.setdefault(place, []).append(own)
         return True
@@ -290,6 +297,8 @@ class Standings:
             if not begins(pattern):
                 continue
             try:
+                if pattern.too_much:
+                    raise TooMuch
                 found = self._advance(pattern, highest)
             except TooMuch:
                 yield pattern, None
@@ -341,6 +350,8 @@ class Standings:
         for number, pattern in chosen.items():
             pattern.pending = {}
             rows = arrived.get(number)
+            if pattern.too_much:
+                self._touched[number] = pattern
             if rows or pattern.standing is not None:
                 standing = self._standing(pattern)
                 standing.watermark = pattern.watermark(self.settled)
@@ -430,7 +441,10 @@ class Standings:
             found.append(
                 Question(
                     *(name, own.plan, entry.registered, entry.lateness),
-                    *(pattern.watermark(self.settled), StoredRows(statements, entry, taps)),
+                    *(
+                        pattern.watermark(self.settled),
+                        StoredRows(statements, entry, taps, self._budget),
+                    ),
                     *(TRIES * self._budget, COUNTED),
                 )
             )

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from math import prod
 
 from broker.join.candidates import Candidate
 from broker.pattern.instances import Row, Tuples
+from broker.pattern.trying import TooMuch
 from broker.query.canonical import Subscription
 from broker.query.patterns import TapQuery
 from broker.results.contents import Matched
 from broker.state.pattern_tables import TapRow
 from xscl import ast
+from xscl.interruption import PENDING, check
 from xscl.normal import ir
 from xscl.normal.lower import Lowering
 from xscl.stage1.filters import Value, compile_value, text_of
@@ -51,6 +54,8 @@ class TapReader:
             node = 0 if self._node is None else self._at(candidate, self._node)
             if (node, nodes) in rows:
                 continue
+            if PENDING:
+                check()
             by_name = dict(zip(self.variables, nodes, strict=True))
             texts = [
                 tuple(read(content.context(by_name[variable]))) for variable, read in self._readers
@@ -69,13 +74,17 @@ class TapReader:
         assert node is not None, "what is selected has one node in a candidate"
         return node
 
-    def row(self, stored: TapRow) -> Row:
-        """A row as the pattern takes it."""
+    def row(self, stored: TapRow, most: int) -> Row:
+        """A row as the pattern takes it. Raises TooMuch where PARTITION BY gives it more than
+        `most` combinations of values."""
         size = len(self.paths)
         values = dict(zip(self.paths, stored.texts[:size], strict=True))
         tuples: Tuples = None
         if self._partition:
-            tuples = frozenset(product(*[sorted(set(texts)) for texts in stored.texts[size:]]))
+            each = [sorted(set(texts)) for texts in stored.texts[size:]]
+            if prod(map(len, each)) > most:
+                raise TooMuch
+            tuples = frozenset(product(*each))
         nodes = dict(zip(self.variables, stored.nodes, strict=True))
         return Row(
             *(stored.doc, stored.key, stored.base, stored.start, stored.end, stored.id),

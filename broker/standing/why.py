@@ -17,9 +17,9 @@ from broker.pattern.answers import answers
 from broker.pattern.growth import growth
 from broker.pattern.instances import Instance, Row
 from broker.pattern.plan import Plan
-from broker.pattern.setting import TooMuch
 from broker.pattern.standing import Standing
 from broker.pattern.trace import Trace
+from broker.pattern.trying import TooMuch
 from broker.standing.live import takes, time_of
 from broker.standing.taps import TapReader
 from broker.state.pattern_tables import Entry, tap_rows
@@ -89,15 +89,16 @@ class StoredRows:
     statements: Statements
     entry: Entry
     taps: Mapping[str, tuple[TapReader, Sequence[int]]]
+    combinations: int
 
     def read(self, rest: Callable[[], object]) -> Mapping[int, Sequence[Row]]:
-        """The rows that it takes, by place."""
+        """The rows that it takes, by place. Raises TooMuch."""
         found: dict[int, list[Row]] = {}
         for part in tap_rows(self.statements, self.taps.keys(), self.entry.first_doc):
             for row, seen in part:
                 if takes(self.entry, row.base, row.end, seen if row.base == row.doc else None):
                     reader, places = self.taps[row.tap]
-                    own = reader.row(row)
+                    own = reader.row(row, self.combinations)
                     for place in places:
                         found.setdefault(place, []).append(own)
             rest()
@@ -125,12 +126,13 @@ class Question:
 
 
 def _look(asked: Question, rest: Callable[[], object]) -> Why:
-    plan, rows = asked.plan, asked.rows.read(rest)
+    plan, rows = asked.plan, dict[int, Sequence[Row]]()
     trace = Trace(rest)
     standing = Standing(plan, asked.registered, asked.tries, trace=trace)
     found: int | None = None
     waiting: list[tuple[int, Instance]] = []
     try:
+        rows.update(asked.rows.read(rest))
         found = standing.count(rows, asked.watermark)
         waiting = sorted(islice(standing.waiting(), asked.counted), key=lambda each: each[0])
     except TooMuch:

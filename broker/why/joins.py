@@ -229,17 +229,14 @@ class _Agreeing:
 
     def pairs(self, joins: Sequence[ValueJoin]) -> Iterator[tuple[Row, Row]]:
         by_key: dict[Key, list[Row]] = {}
-        for number, row in enumerate(self._right):
-            if not number % RESTS:
-                self._rest()
-            for key in product(*[join.right.keys(row) for join in joins]):
-                by_key.setdefault(key, []).append(row)
+        for row, key in self._keyed(self._right, [join.right for join in joins]):
+            by_key.setdefault(key, []).append(row)
         looked = 0
         for number, one in enumerate(self._left):
             if not number % RESTS:
                 self._rest()
             others: dict[int, Row] = {}
-            for key in product(*[join.left.keys(one) for join in joins]):
+            for _, key in self._keyed([one], [join.left for join in joins]):
                 for other in by_key.get(key, ()):
                     looked += 1
                     if not looked % RESTS:
@@ -251,3 +248,16 @@ class _Agreeing:
                         others[id(other)] = other
             for other in others.values():
                 yield one, other
+
+    def _keyed(self, rows: Sequence[Row], sides: Sequence[Side]) -> Iterator[tuple[Row, Key]]:
+        """Rows with each combination of their values, as many as may be looked at."""
+        number = 0
+        for row in rows:
+            for key in product(*[side.keys(row) for side in sides]):
+                if not number % RESTS:
+                    self._rest()
+                if number == self._most:
+                    self.exact = False
+                    return
+                number += 1
+                yield row, key

@@ -154,6 +154,44 @@ def test_an_event_pattern_is_suspended_as_a_whole_at_an_exact_document(
     assert registered.gaps[0].first_doc == first
 
 
+_MANY = "".join([f"<n>{n}</n>" for n in range(300)])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "S//r->x FOLLOWED BY {x//n + y//n + x//n = 0.5} (S//r->y)+ WITHIN 2 min WAIT 0 s",
+        "S//r->x NEXT {x//n + y//n + x//n = 0.5} S//r->y WITHIN 1 day",
+        "S//r->x FOLLOWED BY NOT S//r->y WHERE x//n + y//n + x//n = 0.5 WITHIN 2 min WAIT 0 s",
+        "S//r->x FOLLOWED BY S//r->y PARTITION BY .//n, .//n, ./* WITHIN 1 day",
+        "S//r[.//n->x] PARTITION BY .//n, .//n WITHIN 1 day",
+    ],
+    ids=["group", "next", "not", "partition", "nodes-and-partition"],
+)
+def test_an_event_pattern_with_too_many_choices_among_nodes(query: str) -> None:
+    """What one condition tries, or one document may be in partitions of, is bounded as well."""
+    broker = Broker()
+    broker.subscribe(f"{HONEST} many: {query};")
+    matches = broker.process([document(n, _MANY) for n in range(8)])
+    assert found_by(matches) == {"honest": 4}
+    registered = broker.engine.registered_one("many")
+    assert registered.status == "suspended"
+    assert "choices" in (registered.reason or "")
+
+
+def test_nodes_of_two_documents_are_compared_without_trying_every_pair() -> None:
+    many = ("".join([f"<n>{n}</n>" for n in range(part, 2_000, 2)]) for part in range(2))
+    broker = Broker()
+    broker.subscribe(
+        "equal: S//r->x NEXT {x//n = y//n} S//r->y WITHIN 1 day;"
+        "less: S//r->x NEXT {x//n < y//n} S//r->y WITHIN 1 day;"
+        "unequal: S//r->x NEXT {x//n != y//n} S//r->y WITHIN 1 day;"
+    )
+    broker.process([document(n, inside) for n, inside in enumerate(many)])
+    assert found_by(broker.decide()) == {"less": 1, "unequal": 1}
+    assert not broker.engine.registered(status="suspended", limit=1)
+
+
 # -- and with small ones -----------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import product
 
 from tests.oracle.matches import Stored
@@ -171,12 +172,12 @@ class Scope:
         numbers = [to_number(text) for each in taken for text in self._below(each, path)]
         numbers = [number for number in numbers if not math.isnan(number)]
         if name == "sum":
-            return _literal(math.fsum(numbers))
+            return _literal(_total(numbers))
         if not numbers:
             self._unasked(name)
             return _literal(math.nan)
         if name == "avg":
-            return _literal(math.fsum(numbers) / len(numbers))
+            return _literal(_total(numbers) / len(numbers))
         return _literal(max(numbers) if name == "max" else min(numbers))
 
     def _unasked(self, name: str) -> None:
@@ -231,3 +232,15 @@ def _paths(expr: ast.Expr) -> list[ast.Path]:
 def answers(conjunct: ast.Expr, known: set[str]) -> bool:
     """Whether all that it names is known."""
     return named(conjunct) <= known
+
+
+def _total(numbers: list[float]) -> float:
+    """The exact sum of numbers, as a number."""
+    infinite = [number for number in numbers if math.isinf(number)]
+    if infinite:
+        return sum(infinite)
+    exact = sum(map(Fraction, numbers), Fraction(0))
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
