@@ -67,7 +67,7 @@ class Admission:
         self.postdated = Postdated(store, relations)
         reached = progress.read()
         self.next_doc = reached.next_doc
-        self._applied: dict[str, int] = dict(store.rows("SELECT source, seq FROM applied"))
+        self._applied: dict[str, int] = dict(store.stored("SELECT source, seq FROM applied"))
         self._stored_applied = dict(self._applied)
         self.position = reached.position
         """The highest number applied of the log that holds the documents of many sources."""

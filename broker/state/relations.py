@@ -360,6 +360,8 @@ class MatchRelations:
 
     def keys(self) -> npt.NDArray[np.uint64]:
         """The keys of all identities."""
+        if self._sql.fresh:
+            return np.empty(0, np.uint64)
         found: npt.NDArray[np.uint64] = (
             self._sql.table("SELECT key FROM documents").column("key").to_numpy()
         )

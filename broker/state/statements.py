@@ -55,11 +55,12 @@ class _Insert:
 
 
 class Statements:
-    """Queries and changes of a database, one statement at a time. Raises
-    `DatabaseError`."""
+    """Queries and changes of a database, one statement at a time. Raises `DatabaseError`. Its
+    tables are `fresh` from when they are made until they are loaded."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.fresh = False
         self._parsed: dict[str, duckdb.Statement] = {}
         self._inserts: dict[str, _Insert] = {}
 
@@ -78,6 +79,11 @@ class Statements:
     ) -> list[tuple[Any, ...]]:
         """All rows of an answer. Parameters are by place, or by name."""
         return self.connection.execute(self._statement(sql), parameters).fetchall()
+
+    def stored(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The same for the rows that were there when the database was opened: none, unasked, if
+        its tables were just made and are still to be loaded."""
+        return [] if self.fresh else self.rows(sql, parameters)
 
     def chunks(
         self, sql: str, size: int, parameters: Sequence[Any] = ()

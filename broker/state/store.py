@@ -149,6 +149,7 @@ class Store(Statements):
             # DuckDB takes 10 ms to list the tables of a database for the first time.
             self.connection.execute(META)
             stored = self.number("version", 0)
+            self.fresh = not stored
             if stored == VERSION:
                 return  # and write nothing: what was not yet read may be damaged
             found = stored or VERSION
@@ -172,6 +173,7 @@ class Store(Statements):
         says that the state is damaged, and close the store."""
         try:
             yield
+            self.fresh = False
         except duckdb.Error as error:
             self.close()
             if self.directory is None:

@@ -41,7 +41,7 @@ class OutlineTable:
         self._load()
 
     def _load(self) -> None:
-        rows = self._store.rows("SELECT id, source, len(paths) FROM outlines")
+        rows = self._store.stored("SELECT id, source, len(paths) FROM outlines")
         self._known = {id for id, _, _ in rows}
         self._of_source = Counter(source for _, source, _ in rows)
         self._held = sum(paths for _, _, paths in rows)

@@ -20,7 +20,7 @@ class Gaps:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._having = {number for (number,) in store.rows("SELECT DISTINCT number FROM gaps")}
+        self._having = {number for (number,) in store.stored("SELECT DISTINCT number FROM gaps")}
         """A superset of the numbers of subscriptions that have gaps."""
 
     def open(

@@ -46,7 +46,7 @@ class Limits:
     def __init__(self, store: Store, default: Limit | None) -> None:
         self.store = store
         self.default = default
-        rows = store.rows("SELECT number, matches, period FROM limits")
+        rows = store.stored("SELECT number, matches, period FROM limits")
         self._own = {number: Limit.of(matches, period) for number, matches, period in rows}
         self._used: dict[int, tuple[int, int]] = {}
         """The end of the period, and the matches in it."""
@@ -59,7 +59,7 @@ class Limits:
         """Candidates per document in the last piece."""
         self._stopped: list[tuple[Subscription, str]] = []
         """With the reason, if it is not the limit."""
-        found = store.rows("SELECT key, value FROM meta WHERE starts_with(key, ?)", [_STRIKES])
+        found = store.stored("SELECT key, value FROM meta WHERE starts_with(key, ?)", [_STRIKES])
         self._strikes = {int(key.removeprefix(_STRIKES)): int(value) for key, value in found}
 
     def __bool__(self) -> bool:

@@ -97,10 +97,12 @@ class Registry:
         """Suspensions that `take_suspensions` has not returned, with the subscriptions' numbers."""
         self._reporting: list[int] = []
         self._states: int | None = None
-        self.changes = store.number(_CHANGES, 0)
-        self._restore()
+        self.changes = 0
+        if not store.fresh:
+            self._restore()
 
     def _restore(self) -> None:
+        self.changes = self.store.number(_CHANGES, 0)
         count = self.store.count("SELECT count(*) FROM subscriptions")
         gaps = read_gaps(self.store)
         self.forms.load()
