@@ -121,7 +121,7 @@ MAY_IMPORT = {
     ),
     "broker.local": (
         *("broker.sources", "broker.engine", "broker.documents", "broker.shared_match"),
-        *("broker.stopwatch", "broker.runs", "broker.model", "feeds"),
+        *("broker.stopwatch", "broker.runs", "broker.join", "broker.model", "feeds"),
     ),
     "broker.delivery": (
         *("broker.rendering", "broker.state", "broker.shared_match", "broker.text"),

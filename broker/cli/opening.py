@@ -13,6 +13,7 @@ from broker import advice
 from broker.cli.progress import Work
 from broker.cli.query_files import MANY, check_queries
 from broker.cli.shared import Failed, console, plural, suspended
+from broker.cli.signals import if_stopped
 
 if TYPE_CHECKING:
     # DuckDB and Arrow take half a second to import; most commands need neither.
@@ -124,18 +125,21 @@ def _register(broker: Broker, program: xscl.Program, state: Path | None) -> None
     if total < MANY:
         broker.engine.subscribe([compile_query(query) for query in program.queries])
         return
-    with Work("query", many="queries", total=total, note="registered") as work:
-        try:
-            for part in _parts(program, broker.engine.catalog.published):
-                compiled: list[Compiled] = [compile_query(query) for query in part]
-                broker.engine.subscribe(compiled)
-                done += len(part)
-                work.advance(len(part))
-        except KeyboardInterrupt:
-            said = f"{done:,} of {plural(total, 'query', 'queries')} were registered"
-            on = f" in {state}; the same command goes on with the others" if state else ""
-            console.print(f"{said}{on}")
-            raise
+
+    def how_to_go_on() -> None:
+        said = f"{done:,} of {plural(total, 'query', 'queries')} were registered"
+        on = f" in {state}; the same command goes on with the others" if state else ""
+        console.print(f"{said}{on}")
+
+    with (
+        Work("query", many="queries", total=total, note="registered") as work,
+        if_stopped(how_to_go_on),
+    ):
+        for part in _parts(program, broker.engine.catalog.published):
+            compiled: list[Compiled] = [compile_query(query) for query in part]
+            broker.engine.subscribe(compiled)
+            done += len(part)
+            work.advance(len(part))
 
 
 def _parts(program: xscl.Program, published: Collection[str]) -> Iterator[list[xscl.ResolvedQuery]]:

@@ -5,6 +5,8 @@ In: the paths. Out: syntax trees, or every syntax error of all files.
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,6 +24,8 @@ MANY = 1_000
 STDIN = Path("-")
 """Standard input, in the place of a file."""
 _NAME = "<stdin>"
+_LOOK = 0.5
+"""Seconds between two looks for signals while somebody types."""
 
 
 class _QueryPath(click.Path):
@@ -94,9 +98,19 @@ def check_queries(files: Sequence[xscl.ast.File]) -> xscl.Program:
 def _read(path: Path) -> bytes:
     if path != STDIN:
         return path.read_bytes()
-    if sys.stdin.isatty():
-        console.print("type or paste queries; Ctrl-D on a line of its own ends them")
-    return sys.stdin.buffer.read()
+    if not sys.stdin.isatty():
+        return sys.stdin.buffer.read()
+    console.print("type or paste queries; Ctrl-D on a line of its own ends them")
+    return b"".join(iter(_typed, b""))
+
+
+def _typed() -> bytes:
+    """What was typed next; nothing at the end."""
+    # A signal that comes when Python has just looked for one, and does not read yet, would wait for
+    # the next line.
+    while not select.select([sys.stdin], [], [], _LOOK)[0]:
+        pass
+    return os.read(sys.stdin.fileno(), 65_536)
 
 
 def _decode(data: bytes, name: str) -> str:

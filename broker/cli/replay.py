@@ -26,6 +26,7 @@ from broker.cli.shared import (
     revisions_option,
     state_option,
 )
+from broker.cli.signals import if_stopped
 from broker.model import Revisions
 from broker.shared_match import each_match
 
@@ -85,7 +86,12 @@ def replay(
             lambda place, problem: problems.append((place, problem)),
             lambda: snapshots_read.append(None),
         )
-        try:
+
+        def how_to_go_on() -> None:
+            on = "; the same command goes on behind them" if state is not None else ""
+            console.print(f"{plural(items, 'item')}, {plural(match_count, 'match', 'matches')}{on}")
+
+        with if_stopped(how_to_go_on):
             for arrivals, now in batches(rows, broker.engine.matcher):
                 matches = each_match(broker.engine.apply(arrivals, now))
                 with work.aside():
@@ -96,10 +102,6 @@ def replay(
                 work.advance(len(arrivals.documents), part=len(snapshots_read), note=note)
                 snapshots_read.clear()
                 report_suspensions(broker)
-        except KeyboardInterrupt:
-            on = "; the same command goes on behind them" if state is not None else ""
-            console.print(f"{plural(items, 'item')}, {plural(match_count, 'match', 'matches')}{on}")
-            raise
         if decide:
             decided = broker.decide()
             match_count += len(decided)

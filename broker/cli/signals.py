@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -68,6 +68,18 @@ def held() -> Iterator[None]:
             signal.signal(number, before[number])
         if waiting:
             signal.raise_signal(waiting[0])
+
+
+@contextmanager
+def if_stopped(say: Callable[[], object]) -> Iterator[None]:
+    """A block that says something where a signal ends it. What the signal interrupts may make an
+    error of its own of it, as a running statement of DuckDB does."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or received() is not None:
+            say()
+        raise
 
 
 def received() -> int | None:

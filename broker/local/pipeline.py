@@ -10,6 +10,7 @@ it has.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from broker.documents.ahead import WORTH, Ahead, cores
 from broker.engine import Engine
+from broker.join.work import Cancelled, Work
 from broker.local.positions import Positions
 from broker.local.sources import Source
 from broker.model import Match
@@ -25,6 +27,12 @@ from broker.runs import PipelineError, Progress, Stop, Stopping, Summary
 from broker.shared_match import count_matches, each_match
 from broker.stopwatch import Stopwatch
 from feeds.rows import DocumentRow
+
+MOMENT = 1.0
+"""Seconds that a batch may still take when the run is to end."""
+
+_EVERY = 0.2
+"""Seconds between two looks whether that is so."""
 
 
 def run_local(
@@ -39,8 +47,8 @@ def run_local(
     ahead: Ahead | None = None,
 ) -> Summary:
     """Run until what is there now is processed (`once`), or until `stop` is set; the batch in
-    flight is finished first. `directory` is where the engine's state is. Where there are two cores,
-    stage 1 of the next batch is done `ahead`.
+    flight is finished first, if that takes no longer than a moment. `directory` is where the
+    engine's state is. Where there are two cores, stage 1 of the next batch is done `ahead`.
 
     `on_matches` gets the matches of each batch that has any, after the batch is committed, and
     `on_progress` each batch that had documents. What they raise ends the run.
@@ -54,17 +62,43 @@ def run_local(
     if once:
         run.stop_growing()
     try:
-        while not stop.is_set():
-            progress = run.step(on_matches)
-            if progress is not None:
-                on_progress(progress)
-            elif once:
-                break
-            else:
-                stop.wait(run.until_due())
+        with _cancelling(engine.work, stop):
+            while not stop.is_set():
+                progress = run.step(on_matches)
+                if progress is not None:
+                    on_progress(progress)
+                elif once:
+                    break
+                else:
+                    stop.wait(run.until_due())
+    except Cancelled:
+        pass  # nothing of the batch is stored, and the next run begins with it
     finally:
         run.ahead.close()
     return run.summary(time.monotonic() - started)
+
+
+@contextmanager
+def _cancelling(work: Work, stop: Stopping) -> Iterator[None]:
+    """A block in which a search that goes on when the run is to end is cancelled."""
+    over = threading.Event()
+
+    def watch() -> None:
+        since: float | None = None
+        while not over.wait(_EVERY):
+            if stop.is_set():
+                since = time.monotonic() if since is None else since
+                if time.monotonic() - since > MOMENT:
+                    # Again and again: it may have begun a statement since.
+                    work.stop(Cancelled("the run is to end"))
+
+    thread = threading.Thread(target=watch, name="cancelling", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextmanager
@@ -122,6 +156,8 @@ class _Run:
             position = max((row.seq for row in rows if row.seq is not None), default=None)
             found = self._engine.apply(arrived, time.time_ns() // 1000, position)
             clock.lap("stage2")
+        except Cancelled:
+            raise
         except Exception as error:
             message = f"batch {self._batches}: {type(error).__name__}: {error}"
             raise PipelineError(message) from error

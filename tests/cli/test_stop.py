@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from broker.cli import signals
+from broker.cli.signals import if_stopped
 from broker.runs import Stop, stop_on_signals
 from tests.waiting import NEVER, PATIENCE
 
@@ -74,6 +76,20 @@ def test_no_signal_is_missed_by_a_wait_that_begins() -> None:
             other.start()
             assert stop.wait(PATIENCE)
             other.join()
+
+
+def test_whatever_a_signal_is_turned_into_the_command_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    with pytest.raises(RuntimeError), if_stopped(lambda: said.append("of its own")):
+        raise RuntimeError("an error of its own")
+    with pytest.raises(KeyboardInterrupt), if_stopped(lambda: said.append("plain")):
+        raise KeyboardInterrupt
+    monkeypatch.setattr(signals, "_received", [(signal.SIGTERM, 0.0)])
+    with pytest.raises(RuntimeError), if_stopped(lambda: said.append("turned")):
+        raise RuntimeError("Query interrupted")
+    assert said == ["plain", "turned"]
 
 
 def test_a_second_signal_does_what_it_would_have_done() -> None:

@@ -183,6 +183,7 @@ def test_a_replay_that_is_interrupted(
         clean(replay)
     assert ended.code == code, ended.text
     assert ended.lines[-1].endswith(says)
+    assert re.search(r"^[\d,]+ items?, [\d,]+ match", ended.text, re.MULTILINE)
     assert f"{MANY:,} items" not in ended.text
     assert list(scratch.iterdir()) == []
 

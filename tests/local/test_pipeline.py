@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from broker.sources.jsonlines import Offset
 from feeds.rows import DocumentRow
 from feeds.spool import Spool, SpoolError
 from tests.feeds.spooling import posted
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 PAIR = """
     pair: S//book->x1[./author->x2][./title->x3]
@@ -208,6 +209,34 @@ def test_a_stop_that_is_set_reads_nothing(tmp_path: Path) -> None:
             broker.engine, [source], tmp_path / "state", once=True, on_matches=print, stop=stop
         )
     assert summary.documents == 0
+
+
+def test_a_search_without_end_ends_with_the_run(tmp_path: Path) -> None:
+    """Nothing of its batch is stored, so the next run begins with it."""
+    state, stop = tmp_path / "state", Stop()
+    many = "".join([f"<n>{n}</n>" for n in range(3_000)])
+    text = "".join([json.dumps({"id": str(n), "xml": f"<r>{many}</r>"}) + "\n" for n in range(2)])
+    (tmp_path / "in.jsonl").write_text(text)
+    with Broker(state) as broker:
+        broker.subscribe("q: S//r->x FOLLOWED BY {x//n + y//n + x//n + y//n = 0.5, 1 h} S//r->y")
+        engine, summaries = broker.engine, list[Summary]()
+
+        def run() -> None:
+            source = JsonLines(tmp_path / "in.jsonl")
+            summaries.append(
+                run_local(engine, [source], state, once=True, on_matches=print, stop=stop)
+            )
+
+        running = threading.Thread(target=run)
+        running.start()
+        until(lambda: engine.work.thread is not None)
+        stop.set()
+        running.join(PATIENCE)
+        assert [summary.documents for summary in summaries] == [0]
+        broker.unsubscribe("q")
+        stop = Stop()
+        run()
+        assert summaries[-1].documents == 2
 
 
 def test_a_spool_that_was_replaced_is_refused(tmp_path: Path) -> None:

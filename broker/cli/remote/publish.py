@@ -22,6 +22,7 @@ from broker.cli.remote.answers import object_of
 from broker.cli.remote.client import Refused, Service, Unreachable, part
 from broker.cli.remote.options import patience_option, with_service
 from broker.cli.shared import Failed, console, plural
+from broker.cli.signals import if_stopped
 
 _MOST_LINES = 500
 _MOST_BYTES = 2_000_000
@@ -145,6 +146,10 @@ class Sender:
         failed.code = code
         return failed
 
+    def interrupted(self, unknown: int) -> str:
+        """What is said when a signal ends it."""
+        return str(self.failure("interrupted", unknown))
+
 
 @click.command()
 @click.argument("stream")
@@ -194,12 +199,10 @@ def publish(
     pending: list[Document] = []
     with Work("document", total=None if skip else _bytes_of(files)) as work:
         try:
-            for pending in _batches(_documents(files, key, revision), skip):
-                sender.send(pending, work)
-                pending = []
-        except KeyboardInterrupt:
-            console.print(str(sender.failure("interrupted", len(pending))))
-            raise
+            with if_stopped(lambda: console.print(sender.interrupted(len(pending)))):
+                for pending in _batches(_documents(files, key, revision), skip):
+                    sender.send(pending, work)
+                    pending = []
         except OSError as error:
             raise sender.failure(f"{error.filename or 'input'}: {error.strerror}") from None
     left_out = f", {skip:,} left out" if skip else ""
