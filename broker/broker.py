@@ -90,6 +90,14 @@ class Broker:
             store.close()
             raise
 
+    @classmethod
+    def over(cls, engine: Engine) -> Broker:
+        """A broker over an engine, which it closes."""
+        broker = cls.__new__(cls)
+        broker._engine = engine
+        broker._closed = False
+        return broker
+
     def __enter__(self) -> Broker:
         return self
 
@@ -111,7 +119,7 @@ class Broker:
     def close(self) -> None:
         """Close the state; a second call does nothing."""
         self._closed = True
-        self._engine.store.close()
+        self._engine.close()
 
     def subscribe(self, text: str, name: str = "<query>") -> list[str]:
         """Register the queries of an XSCL text; returns their ids. Raises `XsclError`, registering

@@ -114,6 +114,11 @@ MAY_IMPORT = {
         *("broker.broker", "broker.backfill", "broker.state", "broker.errors", "broker.model"),
         "xscl",
     ),
+    "broker.cluster": (
+        *("broker.engine", "broker.results", "broker.subscriptions", "broker.join"),
+        *("broker.query", "broker.documents", "broker.state", "broker.shared_match"),
+        *("broker.text", "broker.errors", "broker.model", "xscl"),
+    ),
     "broker.sources": ("feeds", "xscl"),
     "broker.spark": (
         *("broker.sources", "broker.documents", "broker.shared_match", "broker.stopwatch"),

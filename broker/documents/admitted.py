@@ -13,9 +13,10 @@ from broker.state.relations import StoredDocument
 from feeds.rows import DocumentRow
 from xscl.stage1.document import value_code
 
-_ROWS = pa.schema(
+WITNESS_ROWS = pa.schema(
     [*(pa.field(name, pa.int64()) for name in ("doc", "base", "start", "end")), *list(ROWS)[1:]]
 )
+"""Witness rows with the numbers and times of their documents."""
 
 
 class Admitted(NamedTuple):
@@ -63,4 +64,4 @@ def witness_rows(run: Sequence[Admitted], rows: pa.Table) -> pa.Table:
     if not chosen.all():
         rows, of_row = rows.filter(pa.array(chosen)), of_row[chosen]
     numbers = [pa.array(column) for column in of_document.T[:, of_row]]
-    return pa.Table.from_arrays([*numbers, *rows.columns[1:]], schema=_ROWS)
+    return pa.Table.from_arrays([*numbers, *rows.columns[1:]], schema=WITNESS_ROWS)

@@ -19,7 +19,7 @@ from broker.engine.search import Search
 from broker.engine.suspending import halt_stopped, refuse_known
 from broker.engine.transactions import begin, searching
 from broker.join.budget import Again
-from broker.results.matches import Result, in_order
+from broker.results.matches import Result, in_order, uncut
 from broker.shared_match import SharedMatch
 
 
@@ -37,6 +37,8 @@ class Batches:
         believed = parts.wall.correct(now)
         again = False
         while True:
+            if parts.elsewhere is not None:
+                parts.elsewhere.prepare()
             parts.joiner.refresh()
             try:
                 matches = self._apply(arrivals, believed, now, position, again=again)
@@ -68,7 +70,10 @@ class Batches:
             parts.clock.lap("admit")
             refuse_known(parts, admitted)
             found: list[Result] = []
-            for run in _runs(admitted):
+            runs = _runs(admitted)
+            if parts.elsewhere is not None:
+                parts.elsewhere.send(runs, arrivals)
+            for run in runs:
                 for piece in self._pieces(run, again):
                     found += search.cascade(search.process(piece, arrivals, now, held), now)
                     if parts.standings and not piece[-1].revision:
@@ -79,8 +84,14 @@ class Batches:
                 highest = parts.watermark.highest_at(believed)
                 found += search.settle(parts.admission.next_doc - 1, highest, now)
                 halt_stopped(parts, now)
+            if parts.elsewhere is not None:
+                parts.elsewhere.receive(now)
+                halt_stopped(parts, now)
+                found = uncut(found, parts.limits)
             matches = in_order(found)
             parts.outbox.post(matches, {a.document.doc for a in admitted if a.revision})
+            if parts.elsewhere is not None:
+                parts.elsewhere.post()
             self._passing.advance()
             parts.clock.lap("store")
             if parts.work.care is not None:

@@ -51,6 +51,10 @@ class Engine(Parts):
         self._batches = Batches(self, self.search, self._passing)
         self._history = History(self, self.search)
 
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
+
     # -- subscriptions -----------------------------------------------------------------------
 
     def subscribe(self, compiled: Sequence[Compiled], now: int | None = None) -> list[Subscribed]:

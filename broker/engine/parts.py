@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from broker.documents.admission import Admission, Requested
 from broker.documents.dead_letters import DeadLetters
 from broker.documents.watermark import WallClock, Watermark
+from broker.engine.elsewhere import Elsewhere
 from broker.engine.retention import Retention
 from broker.join.budget import Budget
 from broker.join.joiner import MEMORY, Joiner
+from broker.join.ownership import ALL
 from broker.join.work import Work
 from broker.model import Budgets, Limit, Revisions
 from broker.query.canonical import Subscription
@@ -61,7 +63,8 @@ class Parts:
     behind, if another engine knows that. `revisions` "replace" the stored document and complete no
     match, or "flow" as documents of their own, which never match other versions of themselves. With
     `keeping`, acknowledged matches stay in the outbox until `release`. `work` is the search while
-    it runs, which other threads may stop. Documents expire after every `expiry_every`-th batch.
+    it runs, which other threads may stop. Documents expire after every `expiry_every`-th batch. What is
+    done `elsewhere` is not done here.
     """
 
     def __init__(  # noqa: PLR0913  # each by its keyword
@@ -80,8 +83,10 @@ class Parts:
         keeping: bool = False,
         work: Work | None = None,
         expiry_every: int = EXPIRY_EVERY,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.store = store
+        self.elsewhere = elsewhere
         self._keeping = keeping
         self.work = work or Work()
         self._flow = revisions == "flow"
@@ -111,7 +116,8 @@ class Parts:
         self.catalog = self.registry.catalog
         self.matcher = self.registry.matcher
         self.budget = Budget(self._budgets, self.work)
-        self.joiner = Joiner(relations, self.catalog, self.budget, self._memory)
+        home = ALL if self.elsewhere is None else self.elsewhere.home
+        self.joiner = Joiner(relations, self.catalog, self.budget, self._memory, ownership=home)
         self.letter_table = DeadLetters(store)
         self.outbox = Outbox(store, relations, steady, keeping=self._keeping)
         self.outlines = OutlineTable(store)

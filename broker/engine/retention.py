@@ -58,6 +58,11 @@ class Retention:
         self._natural = -UNBOUNDED
         self._expired = -UNBOUNDED
 
+    @property
+    def horizon(self) -> int:
+        """The last horizon, in microseconds; at most -UNBOUNDED if nothing has expired."""
+        return self._expired
+
     def expire(self, seen: int, keep: int | None = None) -> int:
         """Expire the documents that ended more than the largest lateness and the widest window
         before `seen`, the highest time, and those that ended more than `keep` before it; returns

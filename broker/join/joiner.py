@@ -18,6 +18,7 @@ from broker.join.budget import Budget
 from broker.join.candidates import Found
 from broker.join.evicted import History
 from broker.join.frequent import SIZES, Sizes
+from broker.join.ownership import ALL, Ownership
 from broker.join.pair_query import Plan, decider
 from broker.join.postings import Postings
 from broker.join.records import Layout, Reader, Record
@@ -51,16 +52,18 @@ class Joiner:
         budget: Budget,
         memory: int = MEMORY,
         sizes: Sizes = SIZES,
+        ownership: Ownership = ALL,
     ) -> None:
         self.relations = relations
         self._budget = budget
         self.memory = memory
         self.sizes = sizes
         self.catalog = catalog
+        self.ownership = ownership
         self.signatures = Signatures()
         self.templates = Templates(relations, catalog, budget)
         self._postings: Postings | None = None
-        self._reader = Reader()
+        self._reader = Reader(ownership.reads)
         self._history = History(relations, self._reader)
         self._plans: dict[int, Plan] = {}
         self._chained: dict[int, tuple[int, list[list[tuple[int, int]]]]] = {}
@@ -76,7 +79,7 @@ class Joiner:
         dirty, self.catalog.dirty = self.catalog.dirty, set()
         with growing(len(dirty)):
             for number in dirty:
-                canonical = self.catalog.canonical.get(number)
+                canonical = self._held(number)
                 self.templates.changed(number, canonical)
                 if canonical is None:
                     self._forget(number)
@@ -87,6 +90,11 @@ class Joiner:
                     self._add(canonical)
         if self._postings is None:
             self._postings = self._load()
+
+    def _held(self, number: int) -> Canonical | None:
+        """A canonical query, if there is one of that number that is searched for here."""
+        canonical = self.catalog.canonical.get(number)
+        return canonical if canonical is not None and self.ownership.holds(canonical) else None
 
     def _add(self, canonical: Canonical) -> None:
         shape = self.templates.shapes[canonical.template]
@@ -197,11 +205,19 @@ class Joiner:
             decided = number in self._plans and all(live[d].layout.regular for d in candidate.docs)
             # Counted as they come, so that no more is searched for a query that has too many.
             each = (self.catalog.canonical[number], candidate)
-            if not decided and budget.take(budget.pair(each), count):
+            if not decided and self._owns(each) and budget.take(budget.pair(each), count):
                 found.append(each)
         self.postings.remove([record.doc for record in recalled])
         self._evict()
         return self._budget.left(found)
+
+    def _owns(self, found: Found) -> bool:
+        """Whether a candidate of documents in memory is one to be made here."""
+        if self.ownership is ALL:
+            return True
+        live = self.postings.records
+        docs = found[1].docs
+        return self.ownership.owns(found[0], docs, [live.get(doc) for doc in docs])
 
     def of_one(self, rows: pa.Table) -> list[Found]:
         """The candidates of queries of one block in these documents, given by their witness rows,
@@ -235,7 +251,9 @@ class Joiner:
         for plan in plans:
             if not layout.regular:
                 needed.templates.add(plan.canonical.template)
-            elif plan.admits(record, record):
+            elif plan.admits(record, record) and (
+                self.ownership.owns(plan.canonical, (record.doc,), (record,))
+            ):
                 self._add_candidates(found, plan, (record,), record.doc)
         return found
 
@@ -244,6 +262,7 @@ class Joiner:
         found: list[Found] = []
         ceiling = self._budget.combinations
         done: set[tuple[int, int, bool]] = set()
+        everything = self.ownership is ALL
         for verdict, right, olds in flatten(self.postings.probe(record)):
             for template in verdict.templates:
                 window = self.templates.widest[template]
@@ -259,6 +278,9 @@ class Joiner:
                         key = (plan.canonical.number, old.doc, right)
                         if plan.admits(*pair) and key not in done:
                             done.add(key)
+                            docs = (pair[0].doc, pair[1].doc)
+                            if not (everything or self.ownership.owns(plan.canonical, docs, pair)):
+                                continue
                             self._add_candidates(found, plan, pair, record.doc)
                             if len(found) > ceiling:
                                 found = self._budget.within(found)

@@ -7,7 +7,7 @@ kind (the items of a feed) have the same rows up to their values, so those are k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -91,13 +91,15 @@ class Record:
 
 
 class Reader:
-    """Converts witness rows to records; caches layouts."""
+    """Converts witness rows to records; caches layouts. `wanted` are the rows that count."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
+        self._wanted = wanted
         self._layouts: dict[bytes, Layout] = {}
 
     def read(self, rows: pa.Table) -> list[Record]:
         """The records of match-relation rows in which each document's rows stand together."""
+        rows = self._wanted(rows)
         if not rows.num_rows:
             return []
         bounds = bounds_of(_numbers(rows, "doc"))

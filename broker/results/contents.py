@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
+from typing import Protocol
 
 from broker.rendering.content import Content
-from broker.state.relations import MatchRelations, StoredDocument
+from broker.state.relations import StoredDocument
 
 REMEMBERED = 64 << 20
 """Bytes of documents that are remembered across batches."""
@@ -36,16 +37,23 @@ class Matched:
         self.said = f"[{id},{stream},{stored.end}]"
 
 
+class Source(Protocol):
+    """Where documents are that are not remembered; the match relations are."""
+
+    def documents(self, docs: Sequence[int]) -> Mapping[int, StoredDocument]:
+        """The documents of these numbers that are stored, by number."""
+
+
 class Contents:
     """The newest documents by number, as many as `remembered` bytes hold, and all others of the
-    relations.
+    source.
 
     Whoever changes a document says so (`forget`), and a transaction that fails has changed all that
     it brought (`clear`).
     """
 
-    def __init__(self, relations: MatchRelations, remembered: int = REMEMBERED) -> None:
-        self._relations = relations
+    def __init__(self, source: Source, remembered: int = REMEMBERED) -> None:
+        self._source = source
         self._remembered = remembered
         self._bytes = 0
         self._known: dict[int, Matched | tuple[StoredDocument, dict[int, str]]] = {}
@@ -83,7 +91,7 @@ class Contents:
             found[doc] = there
         if missing:
             fetched = {document.doc: document for document in run}
-            fetched |= self._relations.documents(
+            fetched |= self._source.documents(
                 sorted([doc for doc in missing if doc not in fetched])
             )
             for doc in missing:

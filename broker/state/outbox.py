@@ -111,6 +111,17 @@ class Outbox:
             ),
         )
 
+    def post_columns(self, columns: pa.Table) -> None:
+        """Add matches as columns: `ids`, `queries`, `match`, `result` and `docs`, see `Posted`."""
+        if not columns.num_rows or not self.store.durable:
+            return
+        first = self.next
+        self.store.on_rollback(partial(setattr, self, "next", first))
+        self.next += columns.num_rows
+        numbers = pa.array(range(first, self.next), pa.int64())
+        names = ["ids", "queries", "match", "result", "docs"]
+        self.store.insert("outbox", columns.select(names).add_column(0, "n", [numbers]))
+
     def count(self) -> int:
         """How many matches are not acknowledged."""
         return self.store.count(
@@ -167,6 +178,13 @@ class Outbox:
         with self.store.transaction():
             self.store.delete("outbox", "n", numbers)
             self._relations.release_kept()
+
+    def acknowledge_between(self, first: int, behind: int) -> None:
+        """Delete the matches with these numbers: the first, and that behind the last."""
+        if self.store.durable and first < behind:
+            with self.store.transaction():
+                self.store.run("DELETE FROM outbox WHERE n >= ? AND n < ?", [first, behind])
+                self._relations.release_kept()
 
     def store_handed(self) -> None:
         """Store up to which number matches were acknowledged."""

@@ -400,6 +400,23 @@ class MatchRelations:
             f"SELECT {_RECORD} FROM rl WHERE {condition} ORDER BY doc, rowid", parameters
         )
 
+    def witnessed_by(self, first: int, last: int) -> pa.Table:
+        """The rows of the documents with numbers from `first` to `last`, as they were inserted, in
+        order of the documents."""
+        return self._sql.table(
+            f"SELECT {_RECORD}, text, num FROM rl WHERE doc BETWEEN ? AND ? ORDER BY doc, rowid",
+            [first, last],
+        )
+
+    def shared_values(self) -> dict[int, float]:
+        """By variable, how many documents have the value that a document has in it, on average."""
+        return dict(
+            self._sql.rows(
+                "SELECT var2, (sum(n * n) / sum(n))::DOUBLE FROM (SELECT var2, count(*) AS n"
+                " FROM rl WHERE value IS NOT NULL GROUP BY var2, value) GROUP BY var2"
+            )
+        )
+
     def values_before(self, end: int) -> npt.NDArray[np.uint64]:
         """The distinct value codes of documents that ended before `end`."""
         found: npt.NDArray[np.uint64] = (

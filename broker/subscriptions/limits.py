@@ -65,6 +65,10 @@ class Limits:
     def __bool__(self) -> bool:
         return self.default is not None or bool(self._own)
 
+    def own(self) -> frozenset[int]:
+        """The subscriptions, by number, that have a limit of their own."""
+        return frozenset(self._own)
+
     def change(self, number: int, limit: Limit | None) -> None:
         """Set a subscription's own limit; with None the common limit applies."""
         with self.store.transaction():

@@ -65,7 +65,22 @@ def expected(case: Case) -> Answer:
     return Answer(answer, sorted(key for key, _ in kept))
 
 
-def observed(case: Case, restart_before: Callable[[int], bool] | None = None) -> Answer:
+Opening = Callable[[Case, Path | None], Broker]
+"""Opens the broker of a case over a state directory, or in memory."""
+
+
+def _one_machine(case: Case, state: Path | None) -> Broker:
+    broker = Broker(state, lateness=case.lateness / 10**6, memory=case.memory)
+    broker.engine.joiner.sizes = Sizes(case.hot, {2: 64, 3: 2}.get(case.hot, 1))
+    broker.engine.joiner.reset()
+    return broker
+
+
+def observed(
+    case: Case,
+    restart_before: Callable[[int], bool] | None = None,
+    opening: Opening = _one_machine,
+) -> Answer:
     """What the engine says, under the case's bounds of its index. Where values are hot late, few
     lists in common are kept, and documents expire seldom. It keeps its state in a directory, and is
     closed and opened again, before each `Restart`, and before the events that `restart_before`
@@ -77,22 +92,24 @@ def observed(case: Case, restart_before: Callable[[int], bool] | None = None) ->
         )
 
     if restart_before is None and not any(isinstance(e, Restart) for e in case.events):
-        return _observed(case, None, restarts)
+        return _observed(case, None, restarts, opening)
     with tempfile.TemporaryDirectory() as state:
-        return _observed(case, Path(state) / "state", restarts)
+        return _observed(case, Path(state) / "state", restarts, opening)
 
 
-def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bool]) -> Answer:
+def _observed(
+    case: Case, state: Path | None, restart_before: Callable[[int], bool], opening: Opening
+) -> Answer:
     answer: list[list[Found]] = []
     seen: set[str] = set()
     batches = [event for event in case.events if isinstance(event, Batch)]
     names = Names({name for batch in batches for d in batch.documents for name in d.streams})
-    broker = _opened(case, state, names)
+    broker = _opened(case, state, names, opening)
     try:
         for number, event in enumerate(case.events):
             if restart_before(number):
                 broker.close()
-                broker = _opened(case, state, names)
+                broker = _opened(case, state, names, opening)
             matches, ids = _put(broker, event, names)
             repeated = seen.intersection(ids)
             assert not repeated, f"published again: {repeated}"
@@ -104,11 +121,9 @@ def _observed(case: Case, state: Path | None, restart_before: Callable[[int], bo
         broker.close()
 
 
-def _opened(case: Case, state: Path | None, names: Names) -> Broker:
-    broker = Broker(state, lateness=case.lateness / 10**6, memory=case.memory)
+def _opened(case: Case, state: Path | None, names: Names, opening: Opening) -> Broker:
+    broker = opening(case, state)
     broker.engine.expiry_every = case.hot
-    broker.engine.joiner.sizes = Sizes(case.hot, {2: 64, 3: 2}.get(case.hot, 1))
-    broker.engine.joiner.reset()
     names.listen(broker)
     return broker
 

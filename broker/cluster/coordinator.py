@@ -1,0 +1,262 @@
+"""The coordinator's part of each batch: routes it, has the shards match it, takes what they found.
+
+    prepare   changed queries into files for the shards
+    send      witness rows and documents into a segment, a request to all shards
+    receive   their answers; what exceeds a budget with those of all is set aside
+    post      their matches into the outbox
+
+All of it happens in the transaction of the batch, which also says up to which number segments
+count. If it fails, the shards are made anew from what is committed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from secrets import randbits
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from broker.cluster.owning import Home
+from broker.cluster.queries import Queries
+from broker.cluster.router import Router
+from broker.cluster.segments import Segment, Shared, Step, document_columns
+from broker.cluster.shard import MATCHES, Answer, Settings
+from broker.cluster.shards import Loading, Request, Shards
+from broker.cluster.sparing import left
+from broker.documents.admitted import (
+    WITNESS_ROWS,
+    Admitted,
+    stored_documents,
+    witness_rows,
+)
+from broker.documents.arrow import Arrivals
+from broker.engine.suspending import report_set_aside
+from broker.model import UNBOUNDED
+
+if TYPE_CHECKING:
+    from broker.engine import Engine
+
+_NUMBER = "cluster_batch"
+_FIRST = "cluster_first"
+_STATE = "cluster_state"
+_FILES = 200
+"""Files of changed queries, beyond which all queries are written anew."""
+_CHUNK = 8_000
+_ORDER = ("end", "start", "doc", "first", "number")
+
+
+class Coordinator:
+    """What an engine has done elsewhere: `broker.engine.elsewhere.Elsewhere` over shards."""
+
+    def __init__(self, directory: Path, shards: Shards, count: int, form: str | None) -> None:
+        self.home = Home()
+        self.shared = Shared(directory)
+        self.shards = shards
+        self.count = count
+        self.form = form
+        self.matches = MATCHES.empty_table()
+        """What the shards found in the last batch, in order."""
+        self.first_posted = 0
+        self._attempt = 0
+        self._names: tuple[str, ...] = ()
+        self._sent = False
+
+    def begin(self, engine: Engine) -> None:
+        """Take over the directory, for an engine that has this as its `elsewhere`. Segments that do
+        not fit the state are made again."""
+        self._engine = engine
+        self.shared.claim()
+        store = engine.store
+        self._number = store.number(_NUMBER, 0)
+        self._state = store.number(_STATE, 0) or randbits(62)
+        recorded = self.shared.routing()
+        self.queries = Queries(engine.catalog, self.home, recorded.get("routes", {}))
+        self._changes = -1
+        self._limited = self._limits()
+        self._rarity = engine.relations.shared_values()
+        self._divide()
+        whole = (
+            recorded.get("state") == self._state
+            and recorded.get("shards") == self.count
+            and self.queries.recorded(recorded["routes"])
+        )
+        self._segments = [(each, UNBOUNDED) for each in self.shared.committed(self._number)]
+        first = store.number(_FIRST, 1)
+        there = [each.number for each, _ in self._segments]
+        if not whole or there != [*range(first, self._number + 1)]:
+            self._renew()
+        self._write_queries(whole=True)
+        self.shared.remove_queries()
+        settings = Settings(self.count, engine.joiner.memory, engine.budget.budgets, self.form)
+        self.shards.start(self.shared.path, settings, self._loading)
+
+    def close(self) -> None:
+        self.shards.close()
+
+    def _loading(self) -> Loading:
+        return Loading(self._names, tuple([each for each, _ in self._segments]))
+
+    # -- queries -----------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        engine = self._engine
+        limits = self._limits()
+        if engine.registry.changes == self._changes and limits == self._limited:
+            return
+        self._limited = limits
+        if self._divide():
+            engine.joiner.reset()  # what it has in memory lacks what these need
+        self._write_queries()
+
+    def _limits(self) -> tuple[bool, frozenset[int]]:
+        return self._engine.limits.default is not None, self._engine.limits.own()
+
+    def _divide(self) -> bool:
+        self._changes = self._engine.registry.changes
+        everybody, own = self._limited
+        came = self.queries.divide(
+            lambda number: everybody or number in own, lambda v: self._rarity.get(v, 0.0)
+        )
+        self._router = Router(self.home.routes.values(), self.count)
+        return came
+
+    def _write_queries(self, whole: bool = False) -> None:
+        next_doc = self._engine.admission.next_doc
+        if whole or len(self._names) >= _FILES:
+            self.queries.forget()
+            self._names = ()
+            whole = True
+        changes, lowest = self.queries.changes()
+        if not (whole or changes):
+            return
+        self._record()
+        self._attempt += 1
+        self._names += (self.shared.write_queries(self._number, self._attempt, changes),)
+        if not whole and lowest < next_doc:
+            self._renew()  # it counts from documents on that were not sent for it
+        if whole:
+            self.shards.reset()
+
+    def _record(self) -> None:
+        self.shared.write_routing(
+            {"state": self._state, "shards": self.count, "routes": self.queries.record()}
+        )
+
+    # -- segments ----------------------------------------------------------------------------
+
+    def _renew(self) -> None:
+        """Make all segments again from the documents of the state."""
+        self.shards.reset()
+        for each in self.shared.committed(UNBOUNDED):
+            self.shared.remove(each)
+        self._segments = []
+        self._record()
+        relations = self._engine.relations
+        first = self._number + 1
+        for documents in relations.history(0, _CHUNK):
+            rows = relations.witnessed_by(documents[0].doc, documents[-1].doc)
+            step = Step(
+                documents[0].doc,
+                max([each.end for each in documents]),
+                any(each.version for each in documents),
+            )
+            self._number += 1
+            batches = self._router.divide(rows.cast(WITNESS_ROWS))
+            self._write([step], batches, [document_columns(documents)])
+            self._segments.append((self._segment, step.latest))
+        with self._engine.store.transaction():
+            self._engine.store.set_numbers(
+                **{_NUMBER: self._number, _FIRST: first, _STATE: self._state}
+            )
+
+    def _write(
+        self, steps: list[Step], rows: list[pa.RecordBatch], documents: list[pa.RecordBatch]
+    ) -> None:
+        self._attempt += 1
+        self._segment = Segment(self._number, self.shared.epoch, self._attempt)
+        self.shared.write_batch(self._segment, steps, rows, documents)
+
+    # -- a batch -----------------------------------------------------------------------------
+
+    def send(self, runs: Sequence[Sequence[Admitted]], arrivals: Arrivals) -> None:
+        self._sent = False
+        self.matches = MATCHES.empty_table()
+        if not runs or not self.home.routes:
+            return
+        self.shared.check()
+        store = self._engine.store
+        steps: list[Step] = []
+        rows: list[pa.RecordBatch] = []
+        documents: list[pa.RecordBatch] = []
+        for run in runs:
+            own = stored_documents(run)
+            docs = tuple([each.doc for each in own]) if run[0].revision else ()
+            latest = max([each.end for each in own])
+            steps.append(Step(own[0].doc, latest, any(d.version for d in own), docs))
+            rows += self._router.divide(witness_rows(run, arrivals.rows))
+            documents.append(document_columns(own))
+        store.on_rollback(partial(self._undo, self._number))
+        self._number += 1
+        self._latest = max([step.latest for step in steps])
+        self._write(steps, rows, documents)
+        horizon = self._engine.retention.horizon
+        self.shards.send(Request(self._segment, self._names, horizon))
+        self._gone = 0
+        while self._gone < len(self._segments) and self._segments[self._gone][1] < horizon:
+            self._gone += 1
+        first = self._number - len(self._segments) + self._gone
+        store.set_numbers(**{_NUMBER: self._number, _FIRST: first, _STATE: self._state})
+        self._sent = True
+
+    def _undo(self, number: int) -> None:
+        self._number = number
+        self._sent = False
+        self.shards.reset()
+
+    def receive(self, now: int | None) -> None:
+        if not self._sent:
+            return
+        answers = self.shards.receive()
+        self.shared.check()
+        tables = [pa.ipc.open_stream(each.matches).read_all() for each in answers]
+        found = pa.concat_tables(tables)
+        found = found.take(pc.sort_indices(found, [(name, "ascending") for name in _ORDER]))
+        self._set_aside(answers, now)
+        limits, budget = self._engine.limits, self._engine.budget
+        if limits.cuts or budget.exceeded:
+            found = left(found, self._engine.catalog, limits, budget)
+        self.matches = found
+
+    def _set_aside(self, answers: Sequence[Answer], now: int | None) -> None:
+        """Set the pairs of a query and a document aside that exceed a budget in one shard, or in
+        all of them together."""
+        engine = self._engine
+        counts: Counter[tuple[int, int]] = Counter()
+        for each in answers:
+            for query, doc, combinations, why in each.asides:
+                pair = (engine.catalog.subscriptions[query].canonical.number, doc)
+                counts[pair] += combinations
+                if why is not None:
+                    engine.budget.refuse(pair, why)
+                elif counts[pair] > engine.budget.combinations:
+                    engine.budget.too_many(pair)
+        if counts:
+            report_set_aside(engine, now)
+
+    def post(self) -> None:
+        self.first_posted = self._engine.outbox.next
+        self._engine.outbox.post_columns(self.matches)
+
+    def committed(self) -> None:
+        """The transaction of the batch has ended well."""
+        if self._sent:
+            self._sent = False
+            gone = self._segments[: self._gone]
+            self._segments = [*self._segments[self._gone :], (self._segment, self._latest)]
+            for each, _ in gone:
+                self.shared.remove(each)

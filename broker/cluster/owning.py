@@ -1,0 +1,84 @@
+"""Who does what of the join: the coordinator and each shard, see `broker/join/ownership.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from broker.cluster.routes import Route, shard_of_document, shard_of_value
+from broker.join.records import Record
+from broker.query.canonical import Canonical
+
+_VARIABLE = 32
+
+
+def edges_of(rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The id of the edge of each witness row."""
+    above = rows.column("var1").to_numpy().astype(np.int64)
+    edges: np.ndarray[tuple[int], np.dtype[np.int64]]
+    edges = above << _VARIABLE | rows.column("var2").to_numpy()
+    return edges
+
+
+class Home:
+    """The ownership of the coordinator: the queries that have no route, by their edges."""
+
+    def __init__(self) -> None:
+        self.routes: dict[int, Route] = {}
+        """By canonical query, those that are matched in the shards."""
+        self.edges = np.empty(0, np.int64)
+        """The edges of all other queries, in order."""
+
+    def holds(self, canonical: Canonical) -> bool:
+        return canonical.number not in self.routes
+
+    def reads(self, rows: pa.Table) -> pa.Table:
+        if not len(self.edges):
+            return rows.slice(0, 0)
+        own = np.isin(edges_of(rows), self.edges)
+        return rows if own.all() else rows.filter(pa.array(own))
+
+    def owns(
+        self, canonical: Canonical, docs: Sequence[int], records: Sequence[Record | None]
+    ) -> bool:
+        return True
+
+
+class Owner:
+    """The ownership of one of several shards, by the `routes` of its queries."""
+
+    def __init__(self, shard: int, shards: int, routes: Mapping[int, Route]) -> None:
+        self.shard = shard
+        self.shards = shards
+        self.routes = routes
+
+    def holds(self, canonical: Canonical) -> bool:
+        return True
+
+    def reads(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+    def owns(
+        self, canonical: Canonical, docs: Sequence[int], records: Sequence[Record | None]
+    ) -> bool:
+        """The smallest value that all documents of the pivot have says whose a match is. Another
+        shard may find it too, for which reason it was sent these documents is not asked."""
+        common: set[int] | None = None
+        for part in self.routes[canonical.number].pivots:
+            if part.by == "document":
+                return shard_of_document(docs[part.block], self.shards) == self.shard
+            record = records[part.block]
+            assert record is not None, "value joins connect the documents, so they are in memory"
+            own = _values(record, part.trigger)
+            common = own if common is None else common & own
+        assert common is not None
+        # Without a common value here, it was sent only some of a document's rows for this query.
+        return bool(common) and shard_of_value(min(common), self.shards) == self.shard
+
+
+def _values(record: Record, variable: int) -> set[int]:
+    """The values of a variable in a document, by their codes."""
+    pairs = zip(record.layout.variables, record.codes, strict=True)
+    return {code for own, code in pairs if own == variable and code}

@@ -1,0 +1,134 @@
+"""The queries of a coordinator: which stay with it, where those of the others go, what changed.
+
+In: the catalog of the engine, whenever it has changed. Out: the routes of the queries that shards
+match, and the changes that shards have to be told, subscription by subscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from broker.cluster.owning import Home
+from broker.cluster.routes import Part, Rarity, Route, reason_to_stay, route
+from broker.cluster.segments import Change
+from broker.query.canonical import Canonical, Subscription
+from broker.query.catalog import Catalog
+
+NO_WAY = "a block has no value, and no path, that its documents are known by"
+
+
+class Queries:
+    """The queries of a catalog, as they are divided. A query that has to stay with the coordinator
+    for a while stays there until the next start."""
+
+    def __init__(self, catalog: Catalog, home: Home, recorded: Mapping[str, Any]) -> None:
+        self._catalog = catalog
+        self._home = home
+        self._recorded = recorded
+        """By subscription, the parts of the routes that segments were made by."""
+        self._staying: dict[int, str] = {}
+        self._sent: dict[str, tuple[int, int]] = {}
+        """By id, the number of each subscription that shards have, and its first document."""
+        self._templates: list[Any] = []
+
+    def why_here(self, canonical: Canonical) -> str | None:
+        """Why a query is matched by the coordinator, None if it is not."""
+        return self._staying.get(canonical.number)
+
+    def divide(self, limited: Callable[[int], bool], rarity: Rarity) -> bool:
+        """Decide about new queries, and again about those whose surroundings have changed; returns
+        whether queries have come home whose documents may be elsewhere."""
+        catalog, routes = self._catalog, self._home.routes
+        self._templates = [*catalog.templates]
+        came = False
+        for number in [n for n in routes if n not in catalog.canonical]:
+            del routes[number]
+        for number in [n for n in self._staying if n not in catalog.canonical]:
+            del self._staying[number]
+        for number, canonical in catalog.canonical.items():
+            if number in self._staying:
+                continue
+            why = reason_to_stay(canonical, catalog, limited)
+            found = routes.get(number)
+            if why is None and found is None:
+                found = self._route(canonical, rarity)
+                why = NO_WAY if found is None else None
+            if why is not None:
+                self._staying[number] = why
+                came = came or routes.pop(number, None) is not None
+                catalog.dirty.add(number)
+            elif found is not None:
+                routes[number] = found
+        edges = {e for n in self._staying for e in catalog.canonical[n].edges}
+        self._home.edges = np.array(sorted(edges), np.int64)
+        return came
+
+    def _route(self, canonical: Canonical, rarity: Rarity) -> Route | None:
+        found = route(canonical, self._templates[canonical.template], rarity)
+        for each in canonical.subscribers.values():
+            known = self._recorded.get(each.id)
+            if found is not None and known is not None and known["text"] == each.text:
+                # The pivot that segments were divided by, if the variables are still the same.
+                parts = [Part(b, by, v, tuple(e)) for b, by, v, e in known["parts"]]
+                edges = {e for part in parts for e in part.edges}
+                if edges == {e for part in found.parts for e in part.edges}:
+                    return Route(tuple(parts))
+        return found
+
+    def changes(self) -> tuple[list[Change], int]:
+        """What shards have to be told since the last call, and the lowest first document of a
+        subscription that is new to them."""
+        wanted: dict[str, Subscription] = {}
+        for number in self._home.routes:
+            for each in self._catalog.canonical[number].subscribers.values():
+                wanted[each.id] = each
+        found: list[Change] = []
+        for id, (number, first_doc) in [*self._sent.items()]:
+            there = wanted.get(id)
+            if there is None or (there.number, there.first_doc) != (number, first_doc):
+                found.append(Change(id))
+                del self._sent[id]
+        lowest = 1 << 62
+        fresh = [each for id, each in wanted.items() if id not in self._sent]
+        for each in sorted(fresh, key=lambda each: each.number):
+            found.append(self._change(each))
+            self._sent[each.id] = (each.number, each.first_doc)
+            lowest = min(lowest, each.first_doc)
+        return found, lowest
+
+    def _change(self, each: Subscription) -> Change:
+        texts = each.shape.texts(each.literals)
+        own = each.canonical.variables + each.canonical.quantified
+        return Change(
+            each.id,
+            each.number,
+            each.text,
+            each.publish,
+            each.first_doc,
+            dict(zip(texts, own, strict=True)),
+            self._home.routes[each.canonical.number],
+        )
+
+    def forget(self) -> None:
+        """Forget what shards were told."""
+        self._sent.clear()
+
+    def record(self) -> dict[str, Any]:
+        """The routes by subscription, to be stored beside the segments that are made by them."""
+        return {
+            each.id: {"text": each.text, "parts": self._home.routes[number].parts}
+            for number in self._home.routes
+            for each in self._catalog.canonical[number].subscribers.values()
+        }
+
+    def recorded(self, record: Mapping[str, Any]) -> bool:
+        """Whether segments that were made by recorded routes serve the routes of now."""
+        return all(
+            id in record
+            and record[id]["text"] == now["text"]
+            and [[b, by, v, [*e]] for b, by, v, e in now["parts"]] == record[id]["parts"]
+            for id, now in self.record().items()
+        )

@@ -1,0 +1,297 @@
+"""A shard: the queries that have routes, the rows that are sent here, and the matches it owns.
+
+It runs the join and makes the results that one machine does, over the same tables, in memory. All
+it holds comes from segments, so it can be made anew at any time; it decides nothing that others
+need to know but the matches of a batch, which it gives as columns of the outbox, with their text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from broker.cluster.owning import Owner
+from broker.cluster.routes import Route
+from broker.cluster.segments import Change, Reader, Segment, Step
+from broker.join.budget import Budget
+from broker.join.candidates import Found
+from broker.join.joiner import Joiner
+from broker.model import UNBOUNDED, Budgets
+from broker.query.catalog import Catalog
+from broker.query.prepared import compile_query, resolve
+from broker.results.contents import Contents
+from broker.results.matches import Making, Result, results
+from broker.results.publisher import Plans
+from broker.state.relations import MatchRelations, StoredDocument
+from broker.state.store import Store
+from broker.subscriptions.limits import Limits
+from broker.text.formats import FORMATS
+
+MATCHES = pa.schema(
+    [
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("first", pa.int64()),
+        ("number", pa.int64()),
+        ("doc", pa.int64()),
+        ("ids", pa.binary()),
+        ("queries", pa.list_(pa.string())),
+        ("match", pa.string()),
+        ("result", pa.binary()),
+        ("docs", pa.list_(pa.int64())),
+        ("lines", pa.list_(pa.binary())),
+    ]
+)
+"""Matches of a shard: their interval; their first document, the number of their first subscription,
+and the document that completes them; the columns of the outbox; and the text of the match of each
+subscriber, if it is wanted."""
+
+
+class Aside(NamedTuple):
+    """How many combinations a query has at a document, or why it is set aside there. The query is
+    named by its first subscription."""
+
+    query: str
+    doc: int
+    combinations: int
+    why: str | None
+
+
+class Answer(NamedTuple):
+    """The matches of a batch (schema MATCHES, as a stream of Arrow), and the pairs that a shard
+    alone cannot say of whether they are within their budget."""
+
+    matches: bytes
+    asides: list[Aside]
+
+
+class Settings(NamedTuple):
+    """What all shards are told: `form` is the format of the matches' text, if it is wanted."""
+
+    shards: int
+    memory: int
+    budgets: Budgets
+    form: str | None
+
+
+class Shard:
+    """One of several shards, over a directory of segments."""
+
+    def __init__(self, directory: Path, shard: int, settings: Settings) -> None:
+        self.shard = shard
+        self.applied = 0
+        """The number of the last batch."""
+        self._horizon = -UNBOUNDED
+        self._settings = settings
+        self._reader = Reader(directory)
+        self._store = Store(None)
+        self._relations = MatchRelations(self._store)
+        self._catalog = Catalog()
+        self._routes: dict[int, Route] = {}
+        self._budget = Budget(settings.budgets)
+        self._limits = Limits(self._store, None)
+        self._documents = SegmentDocuments(self._reader)
+        self._contents = Contents(self._documents)
+        self._plans = Plans()
+        owner = Owner(shard, settings.shards, self._routes)
+        self._joiner = Joiner(
+            self._relations, self._catalog, self._budget, settings.memory, ownership=owner
+        )
+
+    def close(self) -> None:
+        self._store.close()
+
+    # -- what comes --------------------------------------------------------------------------
+
+    def load(self, queries: Sequence[str], segments: Sequence[Segment]) -> None:
+        """Begin with queries and committed batches, without looking for matches."""
+        self.change(queries)
+        self._joiner.refresh()
+        for segment in segments:
+            steps, file = self._reader.batch(segment)
+            with self._store.transaction():
+                for place, step in enumerate(steps):
+                    rows = self._rows(file, place)
+                    if step.revised:
+                        self._relations.delete(step.revised)
+                    self._relations.insert_rows(rows)
+            self._documents.add(segment, steps)
+            self.applied = segment.number
+        # The index is made of the relations in one go, whatever was revised in between.
+        self._joiner.reset()
+        self._joiner.refresh()
+
+    def change(self, queries: Sequence[str]) -> None:
+        """Apply changes of the queries, given by the names of their files."""
+        for name in queries:
+            for each in self._reader.changes(name):
+                if each.text:
+                    self._add(each)
+                else:
+                    gone = self._catalog.remove(each.id)
+                    if not gone.canonical.subscribed:
+                        del self._routes[gone.canonical.number]
+        self._catalog.edges.changes()
+
+    def _add(self, change: Change) -> None:
+        assert change.route is not None
+        known = self._catalog.variables
+        known.load([(text, n) for text, n in change.variables.items() if text not in known])
+        compiled = compile_query(resolve(change.id, change.text))
+        added = self._catalog.add(compiled, change.number, change.first_doc)
+        self._routes[added.canonical.number] = change.route
+
+    def apply(self, segment: Segment, horizon: int) -> Answer:
+        """Add a batch, and find its matches. Documents that ended before `horizon` are deleted
+        first. If it raises, the shard has to be made anew."""
+        steps, file = self._reader.batch(segment)
+        found: list[Result] = []
+        asides: list[Aside] = []
+        self._joiner.refresh()
+        with self._store.transaction():
+            if horizon > self._horizon:
+                self._expire(horizon)
+                self._horizon = horizon
+            self._budget.begin(one_by_one=True)
+            self._limits.begin()
+            self._contents.release()
+            for place, step in enumerate(steps):
+                rows = self._rows(file, place)
+                if step.revised:
+                    self._relations.delete(step.revised)
+                    self._contents.forget(step.revised)
+                    self._relations.insert_rows(rows)
+                    self._joiner.replace(step.revised, rows)
+                self._documents.add(segment, steps, place)
+                if not step.revised and rows.num_rows:
+                    self._relations.insert_rows(rows)
+                    candidates = self._apart(self._joiner.candidates(rows))
+                    asides += self._asides(candidates)
+                    found += self._results(candidates)
+            changed = frozenset(doc for step in steps for doc in step.revised)
+            answer = Answer(self._written(found, changed), asides)
+        self.applied = segment.number
+        return answer
+
+    def _rows(self, file: pa.ipc.RecordBatchFileReader, step: int) -> pa.Table:
+        place = step * self._settings.shards + self.shard
+        return pa.Table.from_batches([file.get_batch(place).replace_schema_metadata()])
+
+    def _expire(self, horizon: int) -> None:
+        self._joiner.expire(horizon)
+        postings = self._joiner.postings
+        old = [doc for doc, record in postings.records.items() if record.end < horizon]
+        if old:
+            postings.remove(old)
+            self._relations.expire(horizon)
+
+    # -- what it finds -----------------------------------------------------------------------
+
+    def _results(self, candidates: list[Found]) -> list[Result]:
+        if not candidates:
+            return []
+        shapes = self._joiner.templates.shapes
+        making = Making(self._contents, self._plans, shapes, self._limits, self._budget)
+        return results(making, (), candidates)
+
+    def _apart(self, candidates: list[Found]) -> list[Found]:
+        """The candidates in which no two documents are versions of the same document."""
+        if not (candidates and self._documents.versioned):
+            return candidates
+        docs = sorted({doc for _, candidate in candidates for doc in candidate.docs})
+        of = {doc: (d.source, d.id) for doc, d in self._documents.documents(docs).items()}
+        return [f for f in candidates if len({of[d] for d in f[1].docs}) == len(f[1].docs)]
+
+    def _asides(self, candidates: list[Found]) -> list[Aside]:
+        """The pairs that are set aside, and those that might be with what other shards find."""
+        catalog = self._catalog.canonical
+        asides = [Aside(catalog[n].name, d, 0, why) for (n, d), why, of in self._budget.news()]
+        least = self._budget.combinations // self._settings.shards
+        if len(candidates) > least:
+            counts = Counter(self._budget.pair(each) for each in candidates)
+            asides += [
+                Aside(catalog[number].name, doc, count, None)
+                for (number, doc), count in counts.items()
+                if count > least
+            ]
+        return asides
+
+    def _written(self, found: list[Result], changed: frozenset[int]) -> bytes:
+        columns: list[list[object]] = [[] for _ in MATCHES]
+        form = FORMATS.get(self._settings.form or "")
+        for match, docs, _, numbers, pair in found:
+            shared = match.shared
+            head: str
+            result: bytes | None = None
+            if not shared.docs or not changed.isdisjoint(shared.docs):
+                head, result = match.dumps()
+            else:
+                head = shared.dumps(match)
+            lines: list[bytes] = []
+            if form is not None:
+                lines = [f"{form(each)}\n".encode("utf-8", "backslashreplace") for each in match]
+            row = (
+                *(match.start_us, match.end_us, min(docs), numbers[0], pair[1], match.ids),
+                *(match.queries, head, result, None if result is not None else shared.docs, lines),
+            )
+            for column, value in zip(columns, row, strict=True):
+                column.append(value)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, MATCHES, strict=True)]
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, MATCHES) as writer:
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=MATCHES))
+        return bytes(sink.getvalue().to_pybytes())
+
+
+class SegmentDocuments:
+    """The documents in segments, by number. They are read when a match needs them."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.versioned = False
+        """Whether documents may be versions of each other."""
+        self._reader = reader
+        self._firsts: list[int] = []
+        self._places: list[tuple[Segment, int]] = []
+        self._revised: dict[int, tuple[Segment, int]] = {}
+        self._open: dict[tuple[Segment, int], tuple[pa.RecordBatch, dict[int, int]]] = {}
+
+    def add(self, segment: Segment, steps: Sequence[Step], only: int | None = None) -> None:
+        """The documents of a batch, or of one of its steps."""
+        for place, step in enumerate(steps):
+            if only is not None and place != only:
+                continue
+            if step.revised:
+                self._revised.update(dict.fromkeys(step.revised, (segment, place)))
+            else:
+                self._firsts.append(step.first)
+                self._places.append((segment, place))
+                self.versioned = self.versioned or step.versioned
+
+    def documents(self, docs: Sequence[int]) -> dict[int, StoredDocument]:
+        """The documents of these numbers."""
+        return {doc: self._document(doc) for doc in docs}
+
+    def _document(self, doc: int) -> StoredDocument:
+        place = self._revised.get(doc)
+        if place is None:
+            place = self._places[bisect_right(self._firsts, doc) - 1]
+        if place not in self._open:
+            batch = self._reader.documents(*place)
+            rows = {number: row for row, number in enumerate(batch.column("doc").to_pylist())}
+            if len(self._open) >= _OPEN:
+                del self._open[next(iter(self._open))]
+            self._open[place] = batch, rows
+        batch, rows = self._open[place]
+        row = rows[doc]
+        values = [column[row].as_py() for column in batch.columns]
+        values[5] = tuple(values[5])
+        return StoredDocument._make(values)
+
+
+_OPEN = 64
+"""Segments whose documents are open at once."""

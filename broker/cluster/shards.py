@@ -1,0 +1,95 @@
+"""The shards as the coordinator sees them: a batch out to all of them, the answers of all back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from broker.cluster.segments import Segment
+from broker.cluster.shard import Answer, Settings, Shard
+
+
+class Loading(NamedTuple):
+    """What a shard begins with: the names of all files of queries, and the committed segments."""
+
+    queries: tuple[str, ...]
+    segments: tuple[Segment, ...]
+
+
+class Request(NamedTuple):
+    """A batch for a shard: its segment, the names of all files of queries up to now, and before
+    which end documents are deleted first (microseconds)."""
+
+    segment: Segment
+    queries: tuple[str, ...]
+    horizon: int
+
+
+class Shards(Protocol):
+    """All shards, wherever they run."""
+
+    def start(self, directory: Path, settings: Settings, loading: Callable[[], Loading]) -> None:
+        """Begin; `loading` says at any time what a shard that is made anew begins with."""
+
+    def send(self, request: Request) -> None:
+        """Send a batch to all shards."""
+
+    def receive(self) -> list[Answer]:
+        """The answers to the last request, in order of the shards; waits for those that are being
+        made anew. Raises ClusterError."""
+
+    def reset(self) -> None:
+        """Have all shards made anew: what was sent last is not committed."""
+
+    def close(self) -> None:
+        """End all shards."""
+
+
+class Worker:
+    """One shard, which is made when it is needed, in whatever process."""
+
+    def __init__(self, directory: Path, shard: int, settings: Settings, loading: Loading) -> None:
+        self._shard = Shard(directory, shard, settings)
+        self._shard.load(loading.queries, loading.segments)
+        self._known = len(loading.queries)
+
+    def answer(self, request: Request) -> Answer:
+        """Apply a batch. If it raises, the worker cannot go on."""
+        self._shard.change(request.queries[self._known :])
+        self._known = len(request.queries)
+        return self._shard.apply(request.segment, request.horizon)
+
+    def close(self) -> None:
+        self._shard.close()
+
+
+class HereShards:
+    """The shards one after another in this process."""
+
+    def __init__(self) -> None:
+        self._workers: list[Worker] = []
+        self._answers: list[Answer] = []
+
+    def start(self, directory: Path, settings: Settings, loading: Callable[[], Loading]) -> None:
+        self._directory, self._settings, self._loading = directory, settings, loading
+
+    def send(self, request: Request) -> None:
+        if not self._workers:
+            loading = self._loading()
+            self._workers = [
+                Worker(self._directory, shard, self._settings, loading)
+                for shard in range(self._settings.shards)
+            ]
+        self._answers = [worker.answer(request) for worker in self._workers]
+
+    def receive(self) -> list[Answer]:
+        return self._answers
+
+    def reset(self) -> None:
+        for worker in self._workers:
+            worker.close()
+        self._workers = []
+
+    def close(self) -> None:
+        self.reset()

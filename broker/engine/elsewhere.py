@@ -1,0 +1,30 @@
+"""What an engine asks of other machines that do a part of its search; `broker/cluster` is that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from broker.documents.admitted import Admitted
+from broker.documents.arrow import Arrivals
+from broker.join.ownership import Ownership
+
+
+class Elsewhere(Protocol):
+    """The part of the search that is done elsewhere, batch by batch within its transaction."""
+
+    @property
+    def home(self) -> Ownership:
+        """What is left to this engine."""
+
+    def prepare(self) -> None:
+        """Take note of changed subscriptions, before a batch."""
+
+    def send(self, runs: Sequence[Sequence[Admitted]], arrivals: Arrivals) -> None:
+        """Begin with the documents of a batch."""
+
+    def receive(self, now: int | None) -> None:
+        """Wait for the matches, and set aside what exceeds its budgets."""
+
+    def post(self) -> None:
+        """Add the matches to the outbox."""

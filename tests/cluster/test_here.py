@@ -1,0 +1,149 @@
+"""Random brokers in several shards equal the oracle, and one machine where there is no oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker import Broker, Document, Match
+from broker.engine import Engine
+from broker.model import Budgets, Limit
+from broker.shared_match import each_match
+from broker.state.store import Store
+from tests.cluster.brokers import opening, sharded
+from tests.oracle.generate import case, recut
+from tests.oracle.generate_documents import Level
+from tests.properties.harness import difference, expected, flat, observed
+from tests.seeds import seeds
+
+PAIR = "pair: SELECT t FROM S//i[./t->t] FOLLOWED BY {t = u, 1 h} S//i[./t->u];"
+EVERY = "every: S//i->x JOIN {1 h} S//i->y;"
+
+
+def item(number: int, *titles: str, revision: bool = False) -> Document:
+    inside = "".join(f"<t>{title}</t>" for title in titles)
+    return Document(str(number), "S", 60.0 * number, f"<i>{inside}</i>", revision=revision)
+
+
+def told(matches: list[Match]) -> list[tuple[str, ...]]:
+    return sorted((m.query, m.result, *(d.id for d in m.documents)) for m in matches)
+
+
+@pytest.mark.parametrize("level", ["core", "full"])
+@pytest.mark.parametrize("seed", seeds(8, 100))
+def test_random_brokers_equal_the_oracle(level: Level, seed: int, tmp_path: Path) -> None:
+    of = case(Random(5000 + seed), level)
+    answer = observed(of, opening=opening(tmp_path, lambda: 1 + seed % 5))
+    assert not (found := difference(of, expected(of), answer)), found
+
+
+@pytest.mark.parametrize("seed", seeds(4, 40))
+def test_restarts_with_another_number_of_shards_change_nothing(seed: int, tmp_path: Path) -> None:
+    of = case(Random(6000 + seed), "core")
+    coin = Random(seed)
+    answer = observed(
+        of,
+        restart_before=lambda number: number > 0 and coin.random() < 0.5,
+        opening=opening(tmp_path, lambda: coin.randint(1, 4)),
+    )
+    assert not (found := difference(of, expected(of), answer)), found
+
+
+@pytest.mark.parametrize("seed", seeds(3, 30))
+def test_how_batches_are_cut_changes_nothing(seed: int, tmp_path: Path) -> None:
+    one = case(Random(7000 + seed), "core")
+    other = recut(Random(seed), one)
+    whole, cut = (
+        flat(observed(each, opening=opening(tmp_path / name, lambda: 3)))
+        for name, each in (("one", one), ("other", other))
+    )
+    assert whole == cut
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_subscriptions_that_change_while_it_runs(state: bool, tmp_path: Path) -> None:
+    """Paused, resumed, removed and added again between batches, as one machine has it."""
+    alone = Broker()
+    many = sharded(tmp_path / "shared", 3, tmp_path / "state" if state else None)
+    r = Random(3)
+    with alone, many:
+        for broker in (alone, many):
+            broker.subscribe(PAIR + EVERY)
+        for batch in range(12):
+            documents = [item(4 * batch + n, f"t{r.randint(0, 2)}") for n in range(4)]
+            found = [told(broker.process(documents)) for broker in (alone, many)]
+            assert found[0] == found[1]
+            assert batch < 2 or found[0]
+            name = r.choice(("pair", "every"))
+            what = ("pause", "resume", "again")[batch % 3]
+            for broker in (alone, many):
+                if what == "again":
+                    broker.unsubscribe(name)
+                    broker.subscribe(PAIR if name == "pair" else EVERY)
+                else:
+                    getattr(broker, what)(name)
+                    broker.subscribe(f"new{batch}: S//i[./t->a] JOIN {{a = b, 1 h}} S//i[./t->b];")
+
+
+def test_what_exceeds_a_budget_in_all_shards_together_is_set_aside(tmp_path: Path) -> None:
+    """No shard has more than 30 combinations of the query at the last document; all have 39."""
+    bounds = Budgets(combinations=30)
+    query = "all: SELECT x FROM S//i[./t->t]/t->x JOIN {t = u, 1 h} S//i[./t->u];" + PAIR
+    told_of: list[tuple[object, ...]] = []
+    alone = Broker.over(Engine(Store(None), budgets=bounds))
+    for broker in (alone, sharded(tmp_path, 4, budgets=bounds)):
+        with broker:
+            broker.subscribe(query)
+            found = told(broker.process([item(n, f"v{n}") for n in range(40)]))
+            last = told(broker.process([item(41, *(f"v{n}" for n in range(40)))]))
+            letters = [(letter.id, letter.reason) for letter in broker.dead_letters()]
+            told_of.append((found, last, letters))
+    assert told_of[0] == told_of[1]
+    assert told_of[0][2], "nothing was set aside"
+
+
+def test_a_query_with_a_limit_is_matched_by_the_coordinator(tmp_path: Path) -> None:
+    with sharded(tmp_path, 3) as broker:
+        broker.subscribe(PAIR + "two: S//i[./t->a] JOIN {a = b, 1 h} S//i[./t->b];")
+        broker.process([item(n, "t") for n in range(4)])
+        broker.engine.set_limit("two", Limit.of(10, 3_600_000_000))
+        found = broker.process([item(n, "t") for n in range(4, 8)])
+        (suspension,) = broker.engine.take_suspensions()
+        assert suspension.id == "two"
+        # The fifth document completes eight matches, and the sixth would complete ten.
+        assert sum(m.query == "two" for m in found) == 8
+        assert sum(m.query == "pair" for m in found) == 4 + 5 + 6 + 7
+
+
+def test_segments_go_when_their_documents_expire(tmp_path: Path) -> None:
+    with sharded(tmp_path, 2, lateness=0, expiry_every=1) as broker:
+        broker.subscribe(PAIR)
+        for n in range(0, 600, 10):
+            broker.process([item(n, "t")])
+        assert len([*(tmp_path / "batches").glob("*.rows")]) <= 9
+
+
+def test_a_directory_that_is_lost_is_made_again(tmp_path: Path) -> None:
+    for shared in ("one", "two"):
+        with sharded(tmp_path / shared, 2, tmp_path / "state") as broker:
+            broker.subscribe(PAIR)
+            number = 3 * (shared == "two")
+            found = broker.process([item(number + n, "t") for n in range(3)])
+            assert len(found) == (3 if shared == "one" else 3 + 4 + 5)
+
+
+def test_undelivered_matches_are_those_of_the_shards_too(tmp_path: Path) -> None:
+    with sharded(tmp_path / "shared", 2, tmp_path / "state", form="jsonl") as broker:
+        broker.subscribe(
+            PAIR + "same: SELECT t FROM S//i[./t->t] FOLLOWED BY {t = u, 1 h} S//i[./t->u]"
+        )
+        engine = broker.engine
+        assert engine.apply(broker.arrivals([item(n, "t") for n in range(3)])) == []
+        lines, first, behind = engine.take_text()  # type: ignore[attr-defined]
+        waiting = each_match(engine.undelivered())
+        assert len(lines) == len(waiting) == 6
+        assert sorted(m.id for m in waiting) == sorted(line[8:40].decode() for line in lines)
+        engine.acknowledge_text(first, behind)  # type: ignore[attr-defined]
+        assert not engine.undelivered()
