@@ -62,7 +62,7 @@ MAY_IMPORT = {
     "broker.statistics": ("broker.state", "broker.model", "xscl"),
     "broker.documents": ("broker.state", "broker.model", "feeds", "xscl"),
     "broker.planner": (),
-    "broker.pattern": ("xscl",),
+    "broker.pattern": ("broker.planner", "xscl"),
     "broker.query": ("broker.pattern", "broker.shared_match", "broker.model", "xscl"),
     "broker.join": ("broker.query", "broker.text", "broker.model", "xscl"),
     "broker.explain": ("broker.join", "broker.query", "broker.model", "xscl"),

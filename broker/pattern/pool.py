@@ -43,6 +43,22 @@ class Pool:
         for instance in self._sorted:
             self._enter(path, instance)
 
+    def alike(self) -> Pool:
+        """An empty pool that finds by the same."""
+        found = Pool()
+        for path, (variable, _) in self._by.items():
+            found.index(path, variable)
+        return found
+
+    def distinct(self, path: str) -> int:
+        """How many values of a path there are."""
+        return len(self._by[path][1])
+
+    @property
+    def span(self) -> int:
+        """The time from the first start to the last one."""
+        return self._sorted[-1].start - self._sorted[0].start if self._sorted else 0
+
     def __len__(self) -> int:
         return len(self._sorted)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from broker.pattern.instances import Arrived, Instance
 from broker.pattern.plan import Plan, Single
 from broker.pattern.trace import Trace
 from broker.pattern.trying import TooMuch
+from broker.planner import DEFAULT, SECONDS, Method, Problem, Shape, plan
 from xscl.interruption import PENDING, check
 
 UNCOUNTED = 1 << 62
@@ -21,6 +22,16 @@ HELD = 10
 
 _RESTS = 500
 """Choices after which a question rests."""
+
+
+class Planning(NamedTuple):
+    """How orders are planned, and for how many seconds at most; None: to the end."""
+
+    method: Method = DEFAULT
+    seconds: float | None = SECONDS
+
+
+DEFAULTS = Planning()
 
 
 class Source(Protocol):
@@ -57,6 +68,11 @@ class Setting:
     left: int = 0
     most: int = 0
     trace: Trace | None = None
+    planning: Planning = DEFAULTS
+
+    def shape(self, problem: Problem) -> Shape:
+        """The plan of a problem."""
+        return plan(problem, self.planning.method, self.planning.seconds)
 
     def hold(self, waiting: int) -> None:
         """Say how many choices wait for what is still to come. Raises TooMuch."""

@@ -41,9 +41,9 @@ class Problem:
 
     `pairs` are the selectivities of the predicates between two parts, the smaller one first.
     `ordered` are the lists of the pattern, each as the masks of its items, of which each comes
-    before the next; lists in lists are further entries. `equal` are the masks of parts that agree in a
-    value, each with how many values there are. `last` is the part that is last in time, if one is:
-    from it on the latency counts, which has the weight `latency` beside the throughput.
+    before the next; lists in lists are further entries. `equal` are the masks of parts that agree
+    in a value, each with how many values there are. `last` is the part that is last in time, if
+    one is: from it on the latency counts, which has the weight `latency` beside the throughput.
     """
 
     counts: tuple[float, ...]
