@@ -169,7 +169,7 @@ MAY_IMPORT = {
             "broker.delivery",
         ),
         *("broker.documents", "broker.settings", "broker.state", "broker.text"),
-        *("broker.standing", "broker.why", "broker.model", "xscl"),
+        *("broker.standing", "broker.why", "broker.drafts", "broker.model", "xscl"),
     ),
     "broker.cli": (
         *("broker.service.api", "broker.service", "broker.broker"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +79,7 @@ def show(file: Path | None, changed: bool) -> None:
     """
     from pydantic import SecretStr
 
+    from broker.settings.shown import MASK, without_logins
     from broker.settings.sources import leaves
 
     settings, layers = _read(file)
@@ -91,24 +91,13 @@ def show(file: Path | None, changed: bool) -> None:
         if path[:-1] != table:
             table = path[:-1]
             click.echo(f"\n[{'.'.join(table)}]")
-        mask = "********" if isinstance(value, SecretStr) else _without_logins(written)
+        mask = MASK if isinstance(value, SecretStr) else without_logins(written)
         line = (
             f"# {path[-1]} ="
             if value is None and written is None
             else f"{path[-1]} = {_toml(mask)}"
         )
         click.echo(f"{line:<44}  # {origin}")
-
-
-def _without_logins(value: Any) -> Any:
-    """A value of settings with the logins in addresses of feeds masked."""
-    if isinstance(value, list):
-        return [_without_logins(each) for each in value]
-    return (
-        re.sub(r"(://(?:[^/?#:@]*:)?)[^/?#]*@", r"\1********@", value)
-        if isinstance(value, str)
-        else value
-    )
 
 
 def _toml(value: Any) -> str:

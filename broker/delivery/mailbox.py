@@ -325,15 +325,15 @@ class Mailbox(Log):
 
     def events(self, after: int = 0, limit: int = 100) -> list[Event]:
         """Events by number; `retain` forgets the oldest."""
-        return [
-            Event(*row)
-            for row in self.db.rows(
-                "SELECT number, at, kind, channel, subscription, text FROM event "
-                "WHERE number > ? ORDER BY number LIMIT ?",
-                after,
-                limit,
-            )
-        ]
+        return self._events("number > ? ORDER BY number", after, limit)
+
+    def events_before(self, before: int, limit: int = 100) -> list[Event]:
+        """Events with numbers below `before`, the newest first."""
+        return self._events("number < ? ORDER BY number DESC", before, limit)
+
+    def _events(self, which: str, number: int, limit: int) -> list[Event]:
+        sql = "SELECT number, at, kind, channel, subscription, text FROM event WHERE "
+        return [Event(*row) for row in self.db.rows(f"{sql}{which} LIMIT ?", number, limit)]
 
     # -- throttles, dropped subscriptions, upkeep --------------------------------------------------
 

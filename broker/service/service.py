@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -39,6 +40,8 @@ from broker.service.core.answers import (
 )
 from broker.service.core.core import Core
 from broker.service.core.errors import Starting
+from broker.service.core.watchdog import resident
+from broker.service.course import EVERY, Course, Look
 from broker.service.events import event_row
 from broker.service.explanations import Explanations
 from broker.service.feeds import Feeds
@@ -49,6 +52,7 @@ from broker.service.metrics import Metrics
 from broker.service.outgoing import delivery_settings
 from broker.service.pipeline.driver import Driver, Pipeline, Watch
 from broker.service.pipeline.local import LocalPipeline
+from broker.service.sharing import Sharing, sharing
 from broker.service.streams import Streams
 from broker.service.subscriptions import Subscriptions
 from broker.service.tenants import Tenants
@@ -124,7 +128,8 @@ class Service:
             access = Access(self.state, core.now)
             undo.callback(access.close)
             tenants = Tenants(core, access)
-            self.watch = Watch(self.settings.pipeline.kind, core, self.metrics)
+            self.course = Course(self.metrics, partial(_look, core))
+            self.watch = Watch(self.settings.pipeline.kind, core, self.course)
             intake = Intake(core, self.watch.rate)
             feeds = Feeds(core, intake.has_room)
             undo.callback(feeds.close, _ABORT)
@@ -137,6 +142,7 @@ class Service:
             )
             self._maintenance = Maintenance(core)
             self._maintenance.also("owners", 300.0, tenants.retain)
+            self._maintenance.also("course", EVERY, self.course.sample)
             undo.pop_all()
         streams = Streams(core)
         self._parts = _Parts(
@@ -154,6 +160,7 @@ class Service:
             tenants,
         )
         self.started = core.now()
+        self.course.sample()
         self._worker.start()
         self._driver.start()
         feeds.polling.start()
@@ -309,6 +316,11 @@ class Service:
         _log.info("service.backed_up", directory=str(directory))
         return backup
 
+    def sharing(self) -> Sharing:
+        """What the subscriptions share."""
+        with self.core.at_once():
+            return sharing(self.engine)
+
     # -- figures ---------------------------------------------------------------------------------
 
     def figures(self) -> ServiceFigures:
@@ -373,6 +385,21 @@ def _token(settings: Settings, state: Path) -> str:
         token = secrets.token_urlsafe(32)
         write_private(path, token)
         return token
+
+
+def _look(core: Core) -> Look:
+    """Figures that are read without the engine."""
+    last, applied = core.spool.last_seq(), core.position
+    state = core.settings.state
+    return Look(
+        at=core.now(),
+        accepted=last,
+        applied=applied,
+        backlog=max(0, last - applied),
+        memory=resident(),
+        files=sum(_sizes(state).values()),
+        free=free(state),
+    )
 
 
 def _sizes(state: Path) -> dict[str, int]:

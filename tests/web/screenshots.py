@@ -22,6 +22,8 @@ SCREENS = {
     "subscriptions": "#/subscriptions",
     "subscription": "#/subscriptions/discussed",
     "feeds": "#/feeds",
+    "deliveries": "#/deliveries",
+    "operations": "#/operations",
 }
 WIDTHS = {"wide": (1280, 800), "middle": (820, 1100), "narrow": (390, 844)}
 Theme = Literal["light", "dark"]

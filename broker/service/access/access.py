@@ -325,12 +325,23 @@ class Access:
                 row,
             )
 
-    def changes(self, after: int, limit: int, who: str | None = None) -> list[Change]:
-        """Entries of the log with numbers above `after`, of all or of one token, oldest first."""
+    def changes(
+        self,
+        after: int,
+        limit: int,
+        who: str | None = None,
+        *,
+        action: str | None = None,
+        before: int | None = None,
+    ) -> list[Change]:
+        """Entries of the log with numbers above `after`, of all or of one token and action, oldest
+        first; with `before` those below it, the newest first."""
         rows = self._file.rows(
             "SELECT number, at, who, address, action, subject, detail FROM change"
-            " WHERE number > ?1 AND (?2 IS NULL OR who = ?2) ORDER BY number LIMIT ?3",
-            (after, who, limit),
+            " WHERE number > ?1 AND (?2 IS NULL OR who = ?2) AND (?4 IS NULL OR action = ?4)"
+            " AND (?5 IS NULL OR number < ?5)"
+            f" ORDER BY number {'' if before is None else 'DESC'} LIMIT ?3",
+            (after, who, limit, action, before),
         )
         return [
             Change(number, at, name, address, action, subject, json.loads(detail))

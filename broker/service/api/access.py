@@ -89,7 +89,8 @@ def own_entries(
     limit: int,
     subscription: Callable[[Numbered], str | None],
 ) -> list[Numbered]:
-    """At most `limit` entries of `read(after, count)` of one's own subscriptions."""
+    """At most `limit` entries of `read(after, count)` of one's own subscriptions. What is read may
+    go backwards from `after`."""
     found: list[Numbered] = []
     while len(found) < limit:
         entries = read(after, limit)

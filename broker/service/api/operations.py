@@ -19,15 +19,19 @@ from broker.service.api.replies import (
     EventReply,
     LetterReply,
 )
+from broker.service.api.replies_course import PointReply, SettingReply
 from broker.service.api.schemas import (
     LARGEST,
     BackupBody,
+    Before,
     Numbers,
     split_numbers,
 )
 from broker.service.api.status import StatusReply, status_reply
 from broker.service.core.answers import Accepted, BackedUp
 from broker.service.core.errors import Invalid
+from broker.service.course import Span
+from broker.settings.shown import shown
 from broker.sources.documents import microseconds
 
 router = APIRouter(prefix="/v1")
@@ -63,12 +67,49 @@ async def events(
     who: Member,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="only numbers above it")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000, description="how many at most")] = 100,
+    before: Before = None,
 ) -> list[Event]:
     """Subscriptions that were suspended, channels that were disabled, deliveries given up."""
-    read = api.service.mailbox.events
+    mailbox = api.service.mailbox
+    if before is not None and after:
+        raise Invalid("give after or before", "before")
+    read, begin = (mailbox.events, after) if before is None else (mailbox.events_before, before)
     return await api.read(
-        lambda: own_entries(api, who, read, after, limit, lambda each: each.subscription)
+        lambda: own_entries(api, who, read, begin, limit, lambda each: each.subscription)
     )
+
+
+@router.get(
+    "/course",
+    operation_id="getCourse",
+    summary="Look at the last hour or day",
+    tags=["service"],
+    responses=problems(),
+    response_description="The points, oldest first.",
+)
+async def course(
+    api: ApiContext,
+    _: Operator,
+    span: Annotated[
+        Span, Query(description="hour: a point each ten seconds; day: each five minutes")
+    ] = "hour",
+) -> list[PointReply]:
+    """What came in, was matched and waited, how long it took, and memory and disk. It begins anew
+    when the service is started."""
+    return [PointReply.model_validate(each) for each in api.service.course.points(span)]
+
+
+@router.get(
+    "/settings",
+    operation_id="listSettings",
+    summary="List the settings in effect",
+    tags=["service"],
+    responses=problems(),
+    response_description="All settings, in the order of their tables.",
+)
+async def settings(api: ApiContext, _: Operator) -> list[SettingReply]:
+    """The settings with which the service was started. Secrets are masked."""
+    return [SettingReply.model_validate(each) for each in shown(api.service.settings)]
 
 
 @router.post(

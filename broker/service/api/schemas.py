@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
+from fastapi import Query
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -104,6 +105,13 @@ Reach = Annotated[
 
 Numbers = Annotated[str, Field(pattern=_NUMBERS, max_length=100_000, examples=["1,2"])]
 """Numbers in the query of a URL, separated by commas."""
+
+
+Before = Annotated[
+    int | None,
+    Query(ge=0, le=LARGEST, description="only numbers below it, and the newest first"),
+]
+"""A number of a log that is read backwards from there."""
 
 
 class Body(BaseModel):

@@ -23,6 +23,7 @@ from broker.service.api.replies import (
 )
 from broker.service.api.schemas import (
     LARGEST,
+    Before,
     QuotaBody,
     RotateBody,
     TokenBody,
@@ -159,10 +160,16 @@ async def changes(
         str | None,
         Query(max_length=100, description="only those by this token; empty: by the service's own"),
     ] = None,
+    action: Annotated[
+        str | None,
+        Query(max_length=100, description="only those of this operation", examples=["backup"]),
+    ] = None,
+    before: Before = None,
 ) -> list[Change]:
     """Who has changed what through the API: tokens, subscriptions, channels, feeds and what else
     there is but documents that were published and matches that were acknowledged."""
-    return await api.read(partial(api.service.access.changes, after, limit, token))
+    read = partial(api.service.access.changes, after, limit, token, action=action, before=before)
+    return await api.read(read)
 
 
 def _given(quota: Quota | QuotaBody) -> dict[str, Any]:

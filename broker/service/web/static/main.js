@@ -22,6 +22,18 @@ const SCREENS = [
     icon: "M5 19h.01M5 12a7 7 0 0 1 7 7M5 5a14 14 0 0 1 14 14",
     show: async (main, params) => (await import("./feeds.js")).feeds(main, params),
   },
+  {
+    path: "deliveries",
+    label: "Deliveries",
+    icon: "M4 12 20 4l-5 16-4-7zM11 13l9-9",
+    show: async (main) => (await import("./deliveries.js")).deliveries(main),
+  },
+  {
+    path: "operations",
+    label: "Operations",
+    icon: "M3 12h4l3-8 4 16 3-8h4",
+    show: async (main, params, go) => (await import("./operations.js")).operations(main, params, go),
+  },
 ];
 
 const page = document.getElementById("page");
