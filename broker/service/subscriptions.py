@@ -33,6 +33,7 @@ from broker.service.core.answers import (
 )
 from broker.service.core.core import Core
 from broker.service.core.errors import Busy, Conflict, Invalid, NotFound
+from broker.service.core.outline import outline
 from broker.service.streams import Streams
 from broker.service.tenants import Tenants, check_streams
 from xscl.check.known import Look
@@ -186,7 +187,10 @@ class Subscriptions:
         except XsclError as error:
             return Checked((), tuple(error.diagnostics))
         with self._core.lock:
-            queries = [CheckedQuery(q.id, q.text, self._outcome(q)) for q in compiled]
+            queries = [
+                CheckedQuery(q.id, q.text, self._outcome(q), outline(q.resolved.query.pattern))
+                for q in compiled
+            ]
         return Checked(tuple(queries), warnings)
 
     def dry_run(

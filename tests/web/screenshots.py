@@ -21,9 +21,12 @@ SCREENS = {
     "matches": "#/matches",
     "subscriptions": "#/subscriptions",
     "subscription": "#/subscriptions/discussed",
+    "pattern": "#/subscriptions/comes-up",
     "feeds": "#/feeds",
     "deliveries": "#/deliveries",
     "operations": "#/operations",
+    "sharing": "#/sharing",
+    "start": "#/start",
 }
 WIDTHS = {"wide": (1280, 800), "middle": (820, 1100), "narrow": (390, 844)}
 Theme = Literal["light", "dark"]
@@ -64,7 +67,7 @@ def shoot(
         if screen not in wanted:
             continue
         page.evaluate("place => { location.hash = place }", place)
-        if screen == "subscription":
+        if screen in ("subscription", "pattern"):
             expect(page.locator(".graph .sentence")).to_be_visible()
         settled(page)
         look = f"-{theme}-{name}" if "--all" in sys.argv else ""

@@ -25,6 +25,18 @@ class CheckBody(BaseModel):
     text: Text = Field(max_length=TEXT_LENGTH, description="in XSCL", examples=["one: S//item"])
 
 
+class PartReply(Reply):
+    """A part of a pattern, to be drawn."""
+
+    depth: int = Field(description="0, and deeper in what holds it")
+    kind: Literal["block", "operator", "holder"] = Field(
+        description="holder: NOT, parentheses or a group, which hold the deeper parts behind it"
+    )
+    name: str = Field(examples=["FOLLOWED BY"])
+    text: str = Field(description="of a block its text, of others what they ask")
+    window: str | None = Field(examples=["2 days"])
+
+
 class CheckedQueryReply(Reply):
     """A query of the text."""
 
@@ -33,6 +45,7 @@ class CheckedQueryReply(Reply):
     outcome: Literal["new", "replaced", "unchanged"] = Field(
         description="what subscribing would do; replaced: there is one of that id with another text"
     )
+    outline: list[PartReply] = Field(description="its pattern in parts, in the order of the text")
 
 
 class CheckReply(BaseModel):

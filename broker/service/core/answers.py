@@ -13,6 +13,7 @@ from typing import Any, Literal
 from broker import delivery
 from broker.figures import Figures as EngineFigures
 from broker.model import Limit, Match, Registered
+from broker.service.core.outline import Part
 from xscl import Diagnostic
 
 State = Literal["starting", "running", "draining", "stopped"]
@@ -104,11 +105,12 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class CheckedQuery:
-    """A query of a text, and what subscribing it would do."""
+    """A query of a text, what subscribing it would do, and its pattern in parts."""
 
     id: str
     text: str
     outcome: Outcome
+    outline: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 // with the pairs that agree, come in order and lie within the window. Red where nothing passes.
 
 import { h, s } from "./dom.js";
-import { number, plural, short } from "./format.js";
-import { when } from "./match_card.js";
+import { moment, number, plural, short } from "./format.js";
 
-/** The picture of an entry of /v1/why, with the sentence that says the most important thing. */
-export function graph(told) {
-  if (told.kind === "pattern") return pattern(told);
+/**
+ * The picture of an entry of /v1/why, with the sentence that says the most important thing. The parts
+ * of an event pattern are in `outline`, as /v1/check has them.
+ */
+export function graph(told, outline) {
+  if (told.kind === "pattern") return pattern(told, outline);
   return h(
     "div",
     { class: "graph" },
@@ -62,15 +64,42 @@ function whole({ whole: all, blocks, status }) {
   return h("p", { class: all.matched ? "whole" : "whole none" }, h("b", {}, `${number(all.matched)}${all.exact ? "" : "+"}`), all.matched === 1 ? " combination matches" : " combinations match", status && all.counted !== null ? `, ${number(all.counted)} since it was added` : "");
 }
 
-function pattern(told) {
+function pattern(told, outline) {
   return h(
     "div",
     { class: "graph" },
     h("p", { class: "sentence" }, told.found === null ? "Too much would have to be tried to count its matches." : `${plural(told.found, "match", "matches")} among the stored documents. ${capital(told.answers)}.`),
-    h("ol", { class: "chain" }, told.blocks.map((block) => h("li", { class: block.documents ? "box" : "box none" }, h("p", { class: "count" }, h("b", {}, number(block.documents)), " documents taken"), h("code", {}, short(block.block, 400))))),
-    told.waiting_count ? h("div", { class: "waits" }, h("p", {}, h("b", {}, number(told.waiting_count)), " wait to be decided"), h("ul", {}, told.waiting.slice(0, 5).map((each) => h("li", {}, short(each.documents.map((document) => document.id).join(", "), 120), each.decides ? [" · ", when(each.decides)] : " · for ever")))) : null,
-    told.blocked_count ? h("div", { class: "waits none" }, h("p", {}, h("b", {}, number(told.blocked_count)), " were blocked"), h("ul", {}, told.blocked.slice(0, 5).map((each) => h("li", {}, short(each.documents.map((document) => document.id).join(", "), 100), " by ", h("code", {}, short(each.absent, 100)))))) : null,
+    drawn(outline || told.blocks.map((block) => ({ depth: 0, kind: "block", name: "", text: block.block, window: null })), told.blocks),
+    told.waiting_count ? h("div", { class: "waits" }, h("p", {}, h("b", {}, number(told.waiting_count)), told.waiting_count === 1 ? " waits to be decided" : " wait to be decided"), h("ul", {}, told.waiting.slice(0, 5).map((each) => h("li", {}, short(each.documents.map((document) => document.id).join(", "), 120), each.decides ? ` · until ${moment(each.decides)}` : " · for ever")))) : null,
+    told.blocked_count ? h("div", { class: "waits" }, h("p", {}, h("b", {}, number(told.blocked_count)), told.blocked_count === 1 ? " was blocked" : " were blocked"), h("ul", {}, told.blocked.slice(0, 5).map((each) => h("li", {}, short(each.documents.map((document) => document.id).join(", "), 100), " by ", h("code", {}, short(each.absent, 100)))))) : null,
   );
+}
+
+// The parts of a pattern, deeper ones in what holds them. `counts` are the blocks with their documents.
+function drawn(parts, counts) {
+  const left = [...counts];
+  const root = h("ol", { class: "chain" });
+  const places = [root]; // by depth
+  let absent = -1; // the depth of the NOT that we are in
+  for (const part of parts) {
+    if (part.depth <= absent) absent = -1;
+    const into = places[part.depth] || root;
+    if (part.kind === "holder") {
+      const inner = h("ol", { class: "chain" });
+      places[part.depth + 1] = inner;
+      if (part.name === "NOT" && absent < 0) absent = part.depth;
+      const says = [part.name || (part.text || part.window ? "" : "together"), part.window ? `within ${part.window}` : "", part.text].filter((each) => each).join(", ");
+      into.append(h("li", { class: part.name === "NOT" ? "holder absent" : "holder" }, h("p", {}, h("b", {}, says)), inner));
+    } else if (part.kind === "operator") {
+      into.append(h("li", { class: "edge" }, h("p", {}, h("b", {}, part.name), part.text ? h("code", {}, short(part.text, 200)) : null), part.window ? h("p", { class: "steps" }, h("span", {}, `within ${part.window}`)) : null));
+    } else {
+      const at = left.findIndex((each) => each.block === part.text || each.block.startsWith(`${part.text.split("->")[0]}`));
+      const [taken] = at >= 0 ? left.splice(at, 1) : [null];
+      const empty = taken && !taken.documents && absent < 0;
+      into.append(h("li", { class: empty ? "box none" : "box" }, taken ? h("p", { class: "count" }, h("b", {}, number(taken.documents)), taken.documents === 1 ? " document taken" : " documents taken") : null, h("code", {}, short(part.text, 400))));
+    }
+  }
+  return root;
 }
 
 function capital(text) {

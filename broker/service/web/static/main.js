@@ -1,6 +1,6 @@
 // The page: who is signed in, which screen is shown, and the way between screens.
 
-import { onSignedOut, session, signIn, signOut } from "./api.js";
+import { get, onSignedOut, session, signIn, signOut } from "./api.js";
 import { button, h, say } from "./dom.js";
 import { matches } from "./matches.js";
 
@@ -36,6 +36,12 @@ const SCREENS = [
   },
 ];
 
+// Screens that others lead to.
+const FURTHER = [
+  { path: "start", label: "Start", show: async (main, params, go) => (await import("./start.js")).start(main, params, go) },
+  { path: "sharing", label: "Sharing", show: async (main) => (await import("./sharing.js")).sharing(main) },
+];
+
 const page = document.getElementById("page");
 let close = () => {};
 let here = null; // the screen that is shown
@@ -50,14 +56,23 @@ async function start() {
     } catch (error) {
       if (!(await session().catch(() => null))) return welcome(error.message);
     }
-    return show();
+    return first();
   }
   try {
-    if (await session()) show();
+    if (await session()) await first();
     else welcome("");
   } catch (error) {
     welcome(error.message);
   }
+}
+
+// Without an address: the matches, or the start where there is nothing yet.
+async function first() {
+  if (!location.hash.replace(/^#\/?/, "")) {
+    const some = await get("subscriptions", { limit: 1 }).catch(() => [null]);
+    if (!some.length) history.replaceState(null, "", "#/start");
+  }
+  show();
 }
 
 // -- screens ---------------------------------------------------------------------------------------
@@ -66,7 +81,7 @@ function show() {
   close();
   close = () => {};
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  const screen = SCREENS.find((each) => each.path === path.split("/")[0]) || SCREENS[0];
+  const screen = [...SCREENS, ...FURTHER].find((each) => each.path === path.split("/")[0]) || SCREENS[0];
   const main = h("main", { id: "main", tabindex: "-1" });
   const writing = page.className === "in" && here === screen ? written() : null;
   here = screen;
@@ -148,7 +163,7 @@ function welcome(why) {
     event.preventDefault();
     try {
       await signIn(code.value);
-      show();
+      await first();
     } catch (error) {
       reason.textContent = error.message;
       code.select();

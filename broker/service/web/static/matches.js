@@ -140,6 +140,7 @@ function nothing(filtered, go) {
     { class: "nothing" },
     h("h2", {}, "No matches yet"),
     h("p", {}, "Matches appear here as they are found."),
+    h("a", { class: "button", href: "#/start" }, "Begin here"),
   );
 }
 

@@ -24,7 +24,7 @@ export function subscriptions(main, params, go) {
   } } });
   const state = h("select", { id: "status", on: { change: () => go({ prefix: begin.value, status: state.value }) } }, ["", "active", "paused", "suspended"].map((each) => h("option", { value: each, selected: each === status }, each || "all")));
   main.append(
-    h("header", { class: "top" }, h("h1", {}, "Subscriptions"), h("div", { class: "row" }, h("a", { class: "button main", href: "#/subscriptions/new" }, "New subscription"))),
+    h("header", { class: "top" }, h("h1", {}, "Subscriptions"), h("div", { class: "row" }, h("a", { class: "button", href: "#/sharing" }, "What they share"), h("a", { class: "button main", href: "#/subscriptions/new" }, "New subscription"))),
     h("form", { class: "filters two", role: "search", on: { submit: (event) => event.preventDefault() } }, h("label", { for: "prefix" }, h("span", {}, "Begins with"), begin), h("label", { for: "status" }, h("span", {}, "Status"), state)),
     list,
     more,
@@ -34,7 +34,7 @@ export function subscriptions(main, params, go) {
     list.append(...found.map(row));
     if (found.length === PAGE) more.replaceChildren(button("Show more", () => load(found[found.length - 1].id)));
     else if (list.childNodes.length) more.replaceChildren();
-    else more.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, prefix || status ? "None is like that" : "No subscriptions yet"), h("p", {}, "A subscription is a query: it says which documents belong together."), h("a", { class: "button", href: "#/subscriptions/new" }, "Write one")));
+    else more.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, prefix || status ? "None is like that" : "No subscriptions yet"), h("p", {}, "A subscription is a query: it says which documents belong together."), h("div", { class: "row" }, h("a", { class: "button main", href: "#/start" }, "Begin with a ready one"), h("a", { class: "button", href: "#/subscriptions/new" }, "Write one"))));
   };
   load("").catch((error) => say(error.message, true));
 }
@@ -136,7 +136,7 @@ export async function subscription(main, id, go, text = EXAMPLE) {
       if (wrong) return;
       picture.setAttribute("aria-busy", "true");
       const told = stored && found.queries.every((each) => each.outcome === "unchanged") ? await get(`subscriptions/${encodeURIComponent(stored.id)}/why`) : await change("POST", "why", { text: written });
-      if (mine === turn) picture.replaceChildren(h("h2", {}, "What passes"), ...told.map(graph));
+      if (mine === turn) picture.replaceChildren(h("h2", {}, "What passes"), ...told.map((each) => graph(each, found.queries.find((query) => query.id === each.query)?.outline)));
     } catch (error) {
       if (mine === turn) picture.replaceChildren(h("h2", {}, "What passes"), h("p", { class: "quiet" }, error.message));
     } finally {

@@ -1,0 +1,159 @@
+"""What one comes to the page for, each in at most twelve actions, on a real service."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.service.process import Process
+from tests.waiting import PATIENCE, until
+from tests.web.harness import address
+from tests.web.test_matches import violations, wide
+
+pytestmark = pytest.mark.browser
+
+MOST = 12
+
+
+class Hand:
+    """A person at a page, whose actions are counted: clicks, and fields that are filled in."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.actions = 0
+
+    def click(self, what: Locator) -> None:
+        self.actions += 1
+        what.click()
+
+    def fill(self, what: Locator, text: str) -> None:
+        self.actions += 1
+        what.fill(text)
+
+    def choose(self, what: Locator, value: str) -> None:
+        self.actions += 1
+        what.select_option(value)
+
+    def button(self, name: str) -> None:
+        self.click(self.page.get_by_role("button", name=name))
+
+    def link(self, name: str) -> None:
+        self.click(self.page.get_by_role("link", name=name))
+
+
+@pytest.fixture
+def hand(page: Page) -> Iterator[Hand]:
+    hand = Hand(page)
+    yield hand
+    assert hand.actions <= MOST
+    for width in (1280, 820, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert not wide(page), width
+    assert not violations(page)
+
+
+def test_why_nothing_and_what_is_shared(hand: Hand, samples: Process) -> None:
+    page = hand.page
+    hand.link("Subscriptions")
+    hand.link("New subscription")
+    never = "SELECT t FROM S//item[./title->t] FOLLOWED BY {t = u, 1 day} S//item[./titel->u]"
+    hand.fill(page.get_by_label("The query, in XSCL"), f"never: {never}")
+    expect(page.locator(".box.none .count")).to_contain_text("0 of 132")
+    expect(page.locator(".whole.none")).to_contain_text("0")
+    hand.link("Subscriptions")
+    hand.link("comes-up")
+    expect(page.locator(".holder.absent .box")).to_contain_text("documents taken")
+    expect(page.locator(".chain > .edge").last).to_contain_text("within 4 days")
+    expect(page.locator(".waits").first).to_contain_text("until 18 Oct 2026")
+    hand.link("Subscriptions")
+    hand.link("What they share")
+    expect(page.locator(".template").first).to_contain_text("followed by, 1 value equal")
+    expect(page.locator(".paths li").first).to_contain_text("S")
+
+
+def test_a_channel_is_made_tried_reset_and_removed(
+    hand: Hand, samples: Process, tmp_path: Path
+) -> None:
+    page, file = hand.page, tmp_path / "matches.jsonl"
+    hand.link("Deliveries")
+    hand.click(page.get_by_text("New channel"))
+    hand.choose(page.get_by_label("How"), "file")
+    hand.fill(page.get_by_label("Name"), "desk")
+    hand.fill(page.get_by_label("Subscription", exact=True), "discussed")
+    hand.fill(page.get_by_label("File on the machine"), str(file))
+    hand.button("Add channel")
+    row = page.locator(".entry").filter(has_text="desk")
+    expect(row).to_contain_text("0 delivered")
+    hand.button("Reset desk")
+    hand.click(page.get_by_role("dialog").get_by_role("button", name="Deliver again"))
+    expect(row).to_contain_text("8 delivered")
+    assert len(file.read_text().splitlines()) == 8
+    hand.button("Test desk")
+    expect(page.locator(".note")).to_contain_text("desk: ")
+    expect(page.get_by_label("In a feed reader").locator("code").first).to_contain_text(".atom?key")
+    samples.client.delete("/v1/channels/desk").raise_for_status()
+    expect(row).to_have_count(0)
+
+
+def test_operations(hand: Hand, samples: Process, tmp_path: Path) -> None:
+    page = hand.page
+    hand.link("Operations")
+    expect(page.locator(".live.on")).to_contain_text("Well")
+    charts = page.locator(".chart")
+    expect(charts).to_have_count(7)
+    expect(charts.filter(has_text="Memory").locator("b")).to_contain_text("MB")
+    hand.button("Last day")
+    expect(page.get_by_role("button", name="Last day")).to_have_attribute("aria-pressed", "true")
+    hand.click(page.get_by_text("Show the settings"))
+    expect(page.locator("tbody tr").filter(has_text="time.lateness")).to_contain_text("INFINITY")
+    hand.fill(page.get_by_label("New directory"), str(tmp_path / "copy"))
+    hand.button("Back up")
+    expect(page.locator(".note")).to_contain_text("Backed up")
+    assert (tmp_path / "copy" / "spool.sqlite").exists()
+    hand.click(page.get_by_text("New token"))
+    hand.fill(page.get_by_label("Name"), "desk")
+    hand.fill(page.get_by_label("Subscriptions at most"), "5")
+    hand.button("Add token")
+    secret = page.get_by_label("The secret of desk").input_value()
+    expect(page.get_by_label("Tokens and quotas").locator(".entry")).to_contain_text(
+        "at most 5 subscriptions"
+    )
+    mine = {"Authorization": f"Bearer {secret}"}
+    assert samples.client.get("/v1/identity", headers=mine).json()["name"] == "desk"
+    expect(page.get_by_label("Changes")).to_contain_text("addToken desk")
+    hand.button("Revoke desk")
+    hand.click(page.get_by_role("dialog").get_by_role("button", name="Revoke"))
+    until(lambda: samples.client.get("/v1/identity", headers=mine).status_code == 401)
+
+
+def test_from_nothing_to_a_first_match(browser: Browser, tmp_path: Path) -> None:
+    with Process(tmp_path / "state") as service:
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        expect.set_options(timeout=PATIENCE * 1_000)
+        hand = Hand(page)
+        hand.actions += 1  # `broker open`
+        page.goto(address(service))
+        expect(page.get_by_role("heading", name="Begin here")).to_be_visible()
+        assert not violations(page)
+        hand.button("Load the samples")
+        expect(page.get_by_text("17 feeds, 132 documents read")).to_be_visible()
+        hand.button("The same link in two feeds")
+        expect(page.locator("pre.code .t-keyword").first).to_have_text("SELECT")
+        expect(page.locator(".findings article.match")).to_be_visible()
+        assert not wide(page)
+        assert not violations(page)
+        hand.button("Subscribe")
+        expect(page.get_by_label("Subscription", exact=True)).to_have_value("same-link")
+        expect(page.locator("article.match").first).to_be_visible()
+        matches = service.client.get("/v1/matches", params={"subscription": "same-link"})
+        assert json.loads(matches.text.splitlines()[0])["query"] == "same-link"
+        assert hand.actions <= MOST
+        page.goto("about:blank")
+        page.goto(str(service.client.base_url))
+        expect(page).to_have_title(re.compile("^Matches"))
+        page.close()
