@@ -32,6 +32,7 @@ from broker.model import (
     duration_microseconds,
     to_microseconds,
 )
+from broker.planner import DEFAULT, METHODS, SECONDS, Method, Planning
 from broker.query.prepared import Compiled, compile_query
 from broker.shared_match import each_match
 from broker.state.store import Store
@@ -51,13 +52,15 @@ class Broker:
     `limit` suspends a subscription that matches more (`resume` lets it go on). `memory` is the
     number of documents whose values are held in memory; older ones are read from the state when a
     value of theirs comes again. With `revisions="flow"` a revision does not replace what is stored:
-    it is a document of its own, which never matches other versions of itself.
+    it is a document of its own, which never matches other versions of itself. `planner` is the
+    method by which the orders of event patterns are found, and `planning` how long that may take at
+    most (a timedelta or seconds; None: to its end); neither changes what is found.
 
     Raises `StateError` if the state cannot be used, `ArgumentError` for an invalid argument, and
     `ClosedError` after `close`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each by its keyword
         self,
         state: str | Path | None = None,
         lateness: timedelta | float = timedelta(microseconds=LATENESS),
@@ -67,6 +70,8 @@ class Broker:
         limit: Limit | None = None,
         budgets: Budgets = DEFAULT_BUDGETS,
         revisions: Revisions = "replace",
+        planner: Method = DEFAULT,
+        planning: timedelta | float | None = SECONDS,
     ) -> None:
         general = duration_microseconds(lateness)
         streams = {name: duration_microseconds(own) for name, own in (lateness_of or {}).items()}
@@ -74,6 +79,9 @@ class Broker:
             raise ArgumentError("memory cannot be less than one document")
         if revisions not in get_args(Revisions):
             raise ArgumentError(f'revisions are "replace" or "flow", not {revisions!r}')
+        if planner not in METHODS:
+            raise ArgumentError(f"a planner is one of {', '.join(METHODS)}, not {planner!r}")
+        most = None if planning is None else duration_microseconds(planning) / 1e6
         store = Store(state)
         try:
             self._engine = Engine(
@@ -84,6 +92,7 @@ class Broker:
                 limit=limit,
                 budgets=budgets,
                 revisions=revisions,
+                planning=Planning(planner, most),
             )
             self._closed = False
         except BaseException:

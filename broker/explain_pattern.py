@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from broker.model import UNBOUNDED
 from broker.pattern.answers import answers
 from broker.pattern.growth import growth
+from broker.pattern.ordering import ordering_of, problem_of, steps_of
 from broker.pattern.plan import (
     Absence,
     Choice,
@@ -19,19 +20,33 @@ from broker.pattern.plan import (
     Next,
     Ordered,
     Plan,
+    Single,
     Together,
     Tree,
     Unit,
     Window,
 )
+from broker.pattern.statistics import Seen
+from broker.pattern.steps import Planned
+from broker.planner import DEFAULT, Method
+from broker.planner import plan as made
 from broker.query.catalog import Catalog
 from broker.query.prepared import Compiled
+from xscl import ast
 from xscl.syntax.durations import format_microseconds
 from xscl.syntax.printer import format_expression, format_pattern
 
+_ASSUMED = 100
+"""Documents of each block where nothing is known."""
 
-def pattern_stage(query: Compiled, _catalog: Catalog | None = None) -> str:
-    """An event pattern, and the queries of its blocks."""
+_VALUES = 10
+"""Values that an equality has then."""
+
+
+def pattern_stage(
+    query: Compiled, _catalog: Catalog | None = None, planner: Method = DEFAULT
+) -> str:
+    """An event pattern, the queries of its blocks, and how it is planned."""
     pattern = query.own_pattern
     if pattern is None:
         return "no event pattern"
@@ -47,7 +62,30 @@ def pattern_stage(query: Compiled, _catalog: Catalog | None = None) -> str:
     lines += [f"a match is {_kind(plan)}"] if plan.query.strategy is not None else []
     lines.append("blocks are found by")
     lines += [f"  {tap.resolved.text}" for tap in pattern.taps]
+    lines += _planned(plan, planner)
     return "\n".join(lines)
+
+
+def _planned(plan: Plan, planner: Method) -> Iterator[str]:
+    """The plans of a pattern of which nothing has been observed."""
+    selection = None if plan.query.strategy is None else plan.query.strategy.selection
+    if selection in ast.RUNS:
+        return
+
+    def name(item: Single) -> str:
+        if isinstance(item, Leaf):
+            return format_pattern(plan.taps[item.tap].block)
+        return f"what is judged by itself, {', '.join(sorted(item.variables))}"
+
+    seen = {id(each): Seen(each) for each in plan.unit.conjuncts}
+    for variant in plan.unit.variants:
+        if len(variant.singles) > 1:
+            yield f"planned by {planner}, for {_ASSUMED} documents of each block"
+            ordering = ordering_of(variant, seen, bool(plan.query.partition))
+            counts = [float(_ASSUMED)] * len(variant.singles)
+            problem = problem_of(ordering, counts, lambda *_: _VALUES, 1.0)
+            steps = steps_of(ordering, problem, made(problem, planner))
+            yield from Planned(variant, steps, counted=False).lines(name)
 
 
 def _kind(plan: Plan) -> str:

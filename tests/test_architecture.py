@@ -51,7 +51,7 @@ MAY_IMPORT = {
     "broker.stopwatch": (),
     "broker.runs": ("broker.model",),
     "broker.text": ("broker.model", "xscl"),
-    "broker.settings": ("broker.text", "broker.model", "xscl"),
+    "broker.settings": ("broker.planner", "broker.text", "broker.model", "xscl"),
     "broker.rendering": ("broker.shared_match", "broker.text", "broker.model", "xscl"),
     "broker.state": ("broker.shared_match", "broker.errors", "broker.model"),
     "broker.price": ("broker.query", "broker.statistics", "broker.model", "xscl"),
@@ -66,12 +66,19 @@ MAY_IMPORT = {
     "broker.query": ("broker.pattern", "broker.shared_match", "broker.model", "xscl"),
     "broker.join": ("broker.query", "broker.text", "broker.model", "xscl"),
     "broker.explain": ("broker.join", "broker.query", "broker.model", "xscl"),
-    "broker.explain_pattern": ("broker.pattern", "broker.query", "broker.model", "xscl"),
+    "broker.explain_pattern": (
+        "broker.planner",
+        "broker.pattern",
+        "broker.query",
+        "broker.model",
+        "xscl",
+    ),
     "broker.subscriptions": (
         *("broker.join", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("feeds", "xscl"),
     ),
     "broker.standing": (
+        "broker.planner",
         *(
             "broker.rendering",
             "broker.results",
@@ -89,6 +96,7 @@ MAY_IMPORT = {
         *("broker.shared_match", "broker.text", "broker.model", "feeds", "xscl"),
     ),
     "broker.engine": (
+        "broker.planner",
         *("broker.results", "broker.subscriptions", "broker.join"),
         *("broker.standing", "broker.query", "broker.documents", "broker.state", "broker.model"),
         *("broker.shared_match", "broker.stopwatch", "broker.statistics", "feeds"),
@@ -106,6 +114,7 @@ MAY_IMPORT = {
         *("broker.standing", "broker.shared_match", "broker.join", "feeds", "xscl"),
     ),
     "broker.broker": (
+        "broker.planner",
         *("broker.backfill", "broker.engine", "broker.join", "broker.query"),
         *("broker.documents", "broker.state", "broker.errors", "broker.model", "feeds", "xscl"),
         *("broker.shared_match", "broker.asking", "broker.why"),
@@ -133,6 +142,7 @@ MAY_IMPORT = {
         *("broker.model", "feeds"),
     ),
     "broker.service.core": (
+        "broker.planner",
         *("broker.delivery", "broker.figures", "broker.engine", "broker.join"),
         "broker.documents",
         *("broker.settings", "broker.state", "broker.model", "feeds", "xscl"),
@@ -183,6 +193,7 @@ MAY_IMPORT = {
         *("broker.cli", "broker.service", "broker.text", "broker.model", "feeds"),
     ),
     "broker.cli.remote": (
+        "broker.planner",
         *(
             "broker.cli",
             "broker.service.access",

@@ -18,6 +18,7 @@ from broker.join.joiner import MEMORY, Joiner
 from broker.join.ownership import ALL
 from broker.join.work import Work
 from broker.model import Budgets, Limit, Revisions
+from broker.planner import PLANNING, Planning
 from broker.query.canonical import Subscription
 from broker.results.contents import Contents
 from broker.results.publisher import Plans
@@ -63,8 +64,8 @@ class Parts:
     behind, if another engine knows that. `revisions` "replace" the stored document and complete no
     match, or "flow" as documents of their own, which never match other versions of themselves. With
     `keeping`, acknowledged matches stay in the outbox until `release`. `work` is the search while
-    it runs, which other threads may stop. Documents expire after every `expiry_every`-th batch. What is
-    done `elsewhere` is not done here.
+    it runs, which other threads may stop. Documents expire after every `expiry_every`-th batch.
+    What is done `elsewhere` is not done here. `planning` is how event patterns are planned.
     """
 
     def __init__(  # noqa: PLR0913  # each by its keyword
@@ -84,6 +85,7 @@ class Parts:
         work: Work | None = None,
         expiry_every: int = EXPIRY_EVERY,
         elsewhere: Elsewhere | None = None,
+        planning: Planning = PLANNING,
     ) -> None:
         self.store = store
         self.elsewhere = elsewhere
@@ -96,6 +98,7 @@ class Parts:
         self._memory = memory
         self._limit = limit
         self._budgets = budgets
+        self._planning = planning
         self._pattern_lateness = pattern_lateness
         self._requested: Requested | None = None
         self.expiry_every = expiry_every
@@ -134,6 +137,7 @@ class Parts:
             self.watermark,
             self._budgets.combinations,
             self._pattern_lateness,
+            self._planning,
         )
         self.deciding = Deciding(
             self.standings, self.catalog, self.limits, self.budget, self.contents

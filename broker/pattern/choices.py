@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from broker.pattern.absences import sides
 from broker.pattern.candidates import Candidate
-from broker.pattern.extending import Arrivals, Search, Step
+from broker.pattern.extending import Arrivals, Search
 from broker.pattern.instances import Instance
-from broker.pattern.ordering import Ordering, ordering_of, problem_of, steps_of
+from broker.pattern.ordering import Ordering, counts_of, ordering_of, problem_of, steps_of
 from broker.pattern.plan import Conjunct, Item, Leaf, Single, Unit, Variant
 from broker.pattern.pool import PARTITION, Pool
 from broker.pattern.setting import Setting
 from broker.pattern.statistics import Seen
+from broker.pattern.steps import Planned, Step
 from broker.pattern.values import path_text
 
 _LOOK = 64
@@ -105,9 +106,14 @@ class Choices:
         return steps
 
     def _planned(self, number: int, pivot: int, arrivals: Arrivals) -> list[Step]:
-        ordering = self._orderings[number]
-        problem = problem_of(ordering, pivot, arrivals, self.unit.extent)
-        return steps_of(ordering, self.setting.shape(problem))
+        ordering, extent = self._orderings[number], self.unit.extent
+        counts = counts_of(ordering.variant, pivot, arrivals, extent)
+        windows = 1.0 if extent is None else 1 + arrivals.spread / max(extent, 1)
+        problem = problem_of(ordering, counts, arrivals.distinct, windows)
+        steps = steps_of(ordering, problem, self.setting.shape(problem))
+        if self.setting.trace is not None:
+            self.setting.trace.plan(Planned(ordering.variant, steps))
+        return steps
 
     def _look(self) -> None:
         """Forget the plans when selectivities have changed."""

@@ -10,38 +10,11 @@ from broker.pattern.plan import Single, Variant, Window
 from broker.pattern.pool import PARTITION, Pool, Wanted
 from broker.pattern.setting import Setting
 from broker.pattern.statistics import Seen
+from broker.pattern.steps import Step
 from broker.pattern.values import Scope
 
 Chosen = Mapping[int, Instance]
 """Instances by the places of a variant."""
-
-
-@dataclass(slots=True)
-class Lookup:
-    """An equality: the variable and the path of what is bound, and those by which is looked up."""
-
-    bound: str
-    text: str
-    variable: str
-    path: str
-
-
-@dataclass(slots=True)
-class Step:
-    """What extends a choice: a place, or all that the steps `inside` choose for `places`.
-
-    `after` and `before` are places that must end before all of these begin, or begin after all of
-    these have ended; `order` are the other pairs of places of which one ends before the other
-    begins. `checks` are what can be asked then. `made` counts what has come of it."""
-
-    places: tuple[int, ...]
-    inside: list[Step]
-    after: list[int]
-    before: list[int]
-    order: list[tuple[int, int]]
-    lookups: list[Lookup]
-    checks: list[Seen]
-    made: int = 0
 
 
 @dataclass(slots=True)

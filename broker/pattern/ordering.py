@@ -8,12 +8,12 @@ match is lost or doubled when the next one has another plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker.pattern.absences import sides
-from broker.pattern.extending import Arrivals, Lookup, Step
+from broker.pattern.extending import Arrivals
 from broker.pattern.plan import (
     Conjunct,
     Leaf,
@@ -26,6 +26,7 @@ from broker.pattern.plan import (
 )
 from broker.pattern.pool import PARTITION, Pool
 from broker.pattern.statistics import Seen
+from broker.pattern.steps import Lookup, Step
 from broker.pattern.values import path_text
 from broker.planner import Attached, Problem, Shape, parts_of
 from xscl import ast
@@ -84,9 +85,9 @@ def _tie(each: Seen, variant: Variant, places: Mapping[str, int]) -> Tie | None:
     return None
 
 
-def _mask(places: object) -> int:
+def _mask(places: Iterable[int]) -> int:
     found = 0
-    for place in places:  # type: ignore[attr-defined]
+    for place in places:
         found |= 1 << place
     return found
 
@@ -118,17 +119,28 @@ def _union(masks: Sequence[int]) -> int:
 # -- a problem for the planner -------------------------------------------------------------------
 
 
-def problem_of(ordering: Ordering, pivot: int, arrivals: Arrivals, extent: Window) -> Problem:
-    """What is to be planned where `pivot` is the first place that has a new instance."""
-    singles = ordering.variant.singles
+def counts_of(variant: Variant, pivot: int, arrivals: Arrivals, extent: Window) -> list[float]:
+    """How many instances there are for each place where `pivot` is the first that has a new one."""
     counts = []
-    for place, item in enumerate(singles):
+    for place, item in enumerate(variant.singles):
         old = 0.0 if place == pivot else _near(arrivals.old[item], extent)
         counts.append(old + len(arrivals.fresh[item]) if place >= pivot else old)
+    return counts
+
+
+def problem_of(
+    ordering: Ordering,
+    counts: Sequence[float],
+    distinct: Callable[[Single, str], int],
+    windows: float,
+) -> Problem:
+    """What is to be planned where there are so many instances for each place, of paths so many
+    `distinct` values, and what is there is spread over so many times the window of a match."""
+    singles = ordering.variant.singles
     pairs: dict[tuple[int, int], float] = {}
     attached: list[Attached] = []
     for tie in ordering.ties:
-        values = max(_distinct(arrivals, singles[p], path) for p, path in _ends(tie))
+        values = max(_distinct(distinct, singles[p], path) for p, path in _ends(tie))
         pair = (tie.one, tie.other)
         pairs[pair] = pairs.get(pair, 1.0) / values
     for seen, mask in ordering.masks:
@@ -139,9 +151,9 @@ def problem_of(ordering: Ordering, pivot: int, arrivals: Arrivals, extent: Windo
             attached.append(Attached(mask, seen.selectivity))
     # Of what comes over a longer time than a match may last, only what is near each other agrees.
     every = (1 << len(singles)) - 1
-    equal = [(every, 1 + arrivals.spread / max(extent, 1))] if extent is not None else []
+    equal = [(every, windows)] if windows > 1 else []
     if ordering.partitioned:
-        equal.append((every, float(max([arrivals.distinct(i, PARTITION) for i in singles]))))
+        equal.append((every, float(max([distinct(item, PARTITION) for item in singles]))))
     return Problem((*counts,), pairs, ordering.lists, (*equal,), (*attached,))
 
 
@@ -149,8 +161,8 @@ def _ends(tie: Tie) -> tuple[tuple[int, ast.Path], tuple[int, ast.Path]]:
     return (tie.one, tie.left), (tie.other, tie.right)
 
 
-def _distinct(arrivals: Arrivals, item: Single, path: ast.Path) -> int:
-    return arrivals.distinct(item, path_text(path)) if isinstance(item, Leaf) else 1
+def _distinct(distinct: Callable[[Single, str], int], item: Single, path: ast.Path) -> int:
+    return distinct(item, path_text(path)) if isinstance(item, Leaf) else 1
 
 
 def _near(pool: Pool, extent: Window) -> float:
@@ -165,14 +177,15 @@ def _near(pool: Pool, extent: Window) -> float:
 # -- the planner's tree as steps -----------------------------------------------------------------
 
 
-def steps_of(ordering: Ordering, shape: Shape) -> list[Step]:
-    """The steps that fill the places as a tree says."""
-    return _Steps(ordering).chain(shape)
+def steps_of(ordering: Ordering, problem: Problem, shape: Shape) -> list[Step]:
+    """The steps that fill the places as a tree says, of which that is the problem."""
+    return _Steps(ordering, problem).chain(shape)
 
 
 class _Steps:
-    def __init__(self, ordering: Ordering) -> None:
+    def __init__(self, ordering: Ordering, problem: Problem) -> None:
         self._ordering = ordering
+        self._problem = problem
         self._asked: set[int] = set()
 
     def chain(self, shape: Shape) -> list[Step]:
@@ -195,6 +208,7 @@ class _Steps:
             *(places, inside, after, before, order),
             self._lookups(done, places),
             self._checks({*done, *places}),
+            self._problem.size(_mask([*done, *places])),
         )
 
     def _lookups(self, done: Sequence[int], places: Sequence[int]) -> list[Lookup]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from broker.pattern.instances import Arrived, Instance
 from broker.pattern.plan import Plan, Single
 from broker.pattern.trace import Trace
 from broker.pattern.trying import TooMuch
-from broker.planner import DEFAULT, SECONDS, Method, Problem, Shape, plan
+from broker.planner import PLANNING, Planning, Problem, Shape, plan
 from xscl.interruption import PENDING, check
 
 UNCOUNTED = 1 << 62
@@ -22,16 +22,6 @@ HELD = 10
 
 _RESTS = 500
 """Choices after which a question rests."""
-
-
-class Planning(NamedTuple):
-    """How orders are planned, and for how many seconds at most; None: to the end."""
-
-    method: Method = DEFAULT
-    seconds: float | None = SECONDS
-
-
-DEFAULTS = Planning()
 
 
 class Source(Protocol):
@@ -68,11 +58,11 @@ class Setting:
     left: int = 0
     most: int = 0
     trace: Trace | None = None
-    planning: Planning = DEFAULTS
+    planning: Planning = PLANNING
 
     def shape(self, problem: Problem) -> Shape:
         """The plan of a problem."""
-        return plan(problem, self.planning.method, self.planning.seconds)
+        return plan(problem, *self.planning)
 
     def hold(self, waiting: int) -> None:
         """Say how many choices wait for what is still to come. Raises TooMuch."""

@@ -13,6 +13,7 @@ from broker.pattern.soonest import FoldRunner, NextRunner
 from broker.pattern.trace import Trace
 from broker.pattern.unit import UnitRunner
 from broker.pattern.values import Scope
+from broker.planner import PLANNING, Planning
 from xscl import ast
 
 
@@ -44,7 +45,11 @@ def _scope(instance: Instance) -> Scope:
 
 
 def source_of_plan(
-    plan: Plan, registered: int | None, left: int, trace: Trace | None
+    plan: Plan,
+    registered: int | None,
+    left: int,
+    trace: Trace | None,
+    planning: Planning = PLANNING,
 ) -> tuple[Setting, Source]:
     """What finds the matches of a plan. `left` is how many choices may be tried."""
     strategy = plan.query.strategy
@@ -52,6 +57,7 @@ def source_of_plan(
     free = selection == "SKIP TILL ANY MATCH"
     kind = Setting if trace is None else Resting
     setting = kind(plan, registered, free, _nothing, _nothing, left, left // HELD, trace)
+    setting.planning = planning
     setting.source = partial(_source, setting)
     setting.unit = partial(_unit, setting)
     if selection in ast.RUNS:

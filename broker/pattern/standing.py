@@ -20,6 +20,7 @@ from broker.pattern.sliding import Past
 from broker.pattern.sources import source_of_plan
 from broker.pattern.trace import Trace
 from broker.pattern.values import Scope
+from broker.planner import PLANNING, Planning
 from xscl.functions.table import to_string
 from xscl.interruption import PENDING, check
 
@@ -81,6 +82,7 @@ class Standing:
         budget: int,
         marks: Marks | None = None,
         trace: Trace | None = None,
+        planning: Planning = PLANNING,
     ) -> None:
         self.plan = plan
         self.marks = marks or Marks()
@@ -88,6 +90,7 @@ class Standing:
         self._registered = registered
         self._budget = budget
         self._trace = trace
+        self._planning = planning
         strategy = plan.query.strategy
         self._choosing = None if strategy is None else strategy.choosing
         self._over = plan.query.over
@@ -103,7 +106,7 @@ class Standing:
 
     def _reset(self) -> None:
         self._setting, self._source = source_of_plan(
-            self.plan, self._registered, self._budget, self._trace
+            self.plan, self._registered, self._budget, self._trace, self._planning
         )
 
     # -- advancing -----------------------------------------------------------------------------

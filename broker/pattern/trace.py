@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 
 from broker.pattern.instances import Instance
 from broker.pattern.plan import Absence
+from broker.pattern.steps import Planned
+
+_PLANS = 5
+"""So many plans are noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +25,16 @@ class Blocked:
 
 @dataclass(slots=True)
 class Trace:
-    """The blocked ones, each once. `rest` is called now and then, so that who works beside may go
-    on."""
+    """The blocked ones, each once, and the plans that were made. `rest` is called now and then, so
+    that who works beside may go on."""
 
     rest: Callable[[], object] = lambda: None
     blocked: dict[object, Blocked] = field(default_factory=dict)
+    plans: list[Planned] = field(default_factory=list)
+
+    def plan(self, planned: Planned) -> None:
+        if len(planned.steps) > 1 and len(self.plans) < _PLANS:
+            self.plans.append(planned)
 
     def block(self, instance: Instance, absence: Absence, by: Sequence[Instance]) -> None:
         documents = tuple([row.doc for row in instance.rows])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from broker.planner.all_orders import MOST, cheapest_order
 from broker.planner.deadline import Deadline, OutOfTime
@@ -37,6 +37,16 @@ SECONDS = 0.05
 
 _FOR_ORDERS = 0.6
 """The share of it in which all orders are looked at; what is left is for improving GREEDY's."""
+
+
+class Planning(NamedTuple):
+    """How plans are made: by a method, for so many seconds at most; None: to its end."""
+
+    method: Method = DEFAULT
+    seconds: float | None = SECONDS
+
+
+PLANNING = Planning()
 
 
 def plan(problem: Problem, method: Method = DEFAULT, seconds: float | None = SECONDS) -> Shape:

@@ -26,6 +26,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from broker.model import Budgets
+from broker.planner import DEFAULT, SECONDS, Method
 from broker.settings.sources import Layers, SettingsError, read_layers
 from broker.text.units import (
     FOREVER,
@@ -188,8 +189,17 @@ class Pipeline(Section):
     revisions: Literal["replace", "flow"] = "replace"
     """`replace`: an edited document takes the place of what is stored and fires nothing; `flow`: it
     is a document of its own, which never matches other versions of itself"""
+    planner: Method = DEFAULT
+    """how the orders are found in which event patterns are searched; it changes no match"""
+    planning: AnyDuration = round(SECONDS * _SECOND)
+    """how long a plan may take, which is then the best so far; `INFINITY`: to its end"""
     memory: Count = 1_000_000
     """documents whose values are held in memory; older ones are read from the state"""
+
+    @property
+    def planning_seconds(self) -> float | None:
+        """How long a plan may take, in seconds; None: to its end."""
+        return None if self.planning >= FOREVER else self.planning / _SECOND
 
 
 class Time(Section):

@@ -18,6 +18,7 @@ from broker.model import COUNTED, UNBOUNDED, Waiting
 from broker.pattern.instances import Row
 from broker.pattern.standing import Marks, Published, Standing
 from broker.pattern.trying import TooMuch
+from broker.planner import PLANNING, Planning
 from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
@@ -52,6 +53,7 @@ class Standings:
         watermark: Watermark,
         budget: int,
         lateness_of: Callable[[Subscription], int] | None = None,
+        planning: Planning = PLANNING,
     ) -> None:
         self._store = store
         self._tables = PatternTables(store)
@@ -59,6 +61,7 @@ class Standings:
         self._contents = contents
         self._watermark = watermark
         self._budget = budget
+        self._planning = planning
         self._upstream = Upstream(catalog, watermark)
         self.lateness = lateness_of or self._upstream.lateness
         """By how much the watermark of a query is behind the highest time."""
@@ -326,7 +329,9 @@ class Standings:
             chooses = strategy is not None and strategy.choosing is not None
             marks = Marks(self._tables.marks(pattern.entry.number) if chooses else ())
             tries = TRIES * self._budget
-            pattern.standing = Standing(plan, pattern.entry.registered, tries, marks)
+            pattern.standing = Standing(
+                plan, pattern.entry.registered, tries, marks, planning=self._planning
+            )
             self._awake[pattern.number] = pattern
         return pattern.standing
 

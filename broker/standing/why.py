@@ -16,8 +16,9 @@ from broker.model import UNBOUNDED
 from broker.pattern.answers import answers
 from broker.pattern.growth import growth
 from broker.pattern.instances import Instance, Row
-from broker.pattern.plan import Plan
+from broker.pattern.plan import Leaf, Plan, Single
 from broker.pattern.standing import Standing
+from broker.pattern.steps import Planned
 from broker.pattern.trace import Trace
 from broker.pattern.trying import TooMuch
 from broker.standing.live import takes, time_of
@@ -68,7 +69,8 @@ class Blocked:
 @dataclass(frozen=True, slots=True)
 class Why:
     """What became of the stored documents. `answers` says when the pattern answers, `growth` how
-    many matches there may be. `found` is None where too much would have to be tried."""
+    many matches there may be. `found` is None where too much would have to be tried.
+    `plans` are the trees by which the stored documents were searched, in words."""
 
     query: str
     answers: str
@@ -79,6 +81,7 @@ class Why:
     waiting_count: int
     blocked: tuple[Blocked, ...]
     blocked_count: int
+    plans: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +166,24 @@ def _look(asked: Question, rest: Callable[[], object]) -> Why:
             ]
         ),
         len(blocked),
+        tuple([line for each in trace.plans for line in _told(plan, each)]),
     )
 
 
 def _shown(block: ast.Block) -> str:
     """A block as text; the stream of a query in FROM has no name."""
     return re.sub("^~[^/]*", "(a query)", format_pattern(block))
+
+
+def _told(plan: Plan, planned: Planned) -> list[str]:
+    """A plan as a tree, with what its steps were expected to find and what they found."""
+
+    def name(item: Single) -> str:
+        if isinstance(item, Leaf):
+            return _shown(plan.taps[item.tap].block)
+        return f"what is judged by itself, {', '.join(sorted(item.variables))}"
+
+    return ["planned:", *planned.lines(name)]
 
 
 def _known(time: int) -> int | None:

@@ -63,6 +63,10 @@ def test_event_patterns_are_checked_explained_and_run(tmp_path: Path) -> None:
     shown = broker("explain", path, "--stage", "pattern").stdout
     assert "not, within 1 h where x = y" in shown
     assert "SELECT y FROM S/b->y" in shown
+    several = "q: S/a FOLLOWED BY S/b FOLLOWED BY NOT S/n FOLLOWED BY S/c WITHIN 1 h"
+    planned = piped(several, "explain", "-", "--planner", "TRIVIAL").stdout
+    assert "planned by TRIVIAL" in planned
+    assert "  from S/a: 100 expected\n  with S/b: 5,000 expected\n" in planned
     assert broker("explain", path, "--stage", "sql").returncode == 2
     documents = tmp_path / "d.jsonl"
     documents.write_text(

@@ -31,15 +31,18 @@ def compiled(text: str) -> Plan:
     return pattern_query(query).plan
 
 
-def events(random: Random, kinds: Mapping[str, int], length: int) -> list[Event]:
-    """So many events of each kind, at `length` times a millisecond apart, with ties."""
+def events(
+    random: Random, kinds: Mapping[str, int], length: int, first: int = 0, begin: int = 0
+) -> list[Event]:
+    """So many events of each kind, at `length` times a millisecond apart, with ties; from a number
+    and a time on."""
     names = [kind for kind, count in kinds.items() for _ in range(count)]
     return [
         Event(
-            number,
+            first + number,
             kind,
-            1_000 * random.randrange(length),
-            random.randrange(3),
+            begin + 1_000 * random.randrange(length),
+            random.randrange(2),
             random.randrange(10),
         )
         for number, kind in enumerate(names)

@@ -14,6 +14,7 @@ from broker.cli.remote.options import service_options
 from broker.cli.remote.why import asked_of, lines
 from broker.explain import STAGES, ast_stage, with_prefixes
 from broker.explain_pattern import pattern_stage
+from broker.planner import DEFAULT, METHODS, Method
 from broker.query.prepared import Compiled, compile_query
 from broker.text.printable import visible
 from broker.why.asked import Asked
@@ -35,12 +36,20 @@ _NAMES = list(STAGES | PATTERN_STAGES)
 @click.option("--query", "only", metavar="ID", help="Explain this query alone.")
 @click.option("--stage", type=click.Choice(_NAMES), help="Show this stage of compilation alone.")
 @click.option("--all", "every", is_flag=True, help="Show all stages of compilation.")
+@click.option(
+    "--planner",
+    type=click.Choice(METHODS),
+    default=DEFAULT,
+    show_default=True,
+    help="Plan event patterns by this method, where no stored documents are asked.",
+)
 @service_options
 def explain(
     queries: tuple[Path, ...],
     only: str | None,
     stage: str | None,
     every: bool,
+    planner: Method,
     url: str | None,
     state: Path | None,
     token_file: Path | None,
@@ -59,20 +68,22 @@ def explain(
         raise click.BadParameter(f"there is no query {only}; there are {', '.join(ids)}")
     chosen = [query for query in program.queries if only is None or query.id == only]
     if not (stage or every):
-        for line in _for_people([f for f in files if f.statements], chosen, url, state, token_file):
+        known = [f for f in files if f.statements]
+        for line in _for_people(known, chosen, planner, url, state, token_file):
             click.echo(visible(line))
         return
     with Broker() as broker:
         broker.subscribe_files(files)
         for query in chosen:
             click.echo(f"-- {query.id}: {query.text}")
-            _stages(broker, compile_query(query), stage)
+            _stages(broker, compile_query(query), stage, planner)
             click.echo()
 
 
 def _for_people(
     files: Sequence[xscl.ast.File],
     chosen: list[xscl.ResolvedQuery],
+    planner: Method,
     url: str | None,
     state: Path | None,
     token_file: Path | None,
@@ -83,7 +94,7 @@ def _for_people(
             for file in files:
                 source = file.statements[0].span.source
                 for told in asked.of_text(source.text, source.name, Budget().documents):
-                    counted[told["query"]] = [*lines(told)]
+                    counted[told["query"]] = [*lines(told), *told.get("plans", ())]
     for number, query in enumerate(chosen):
         if number:
             yield ""
@@ -93,16 +104,19 @@ def _for_people(
         else:
             pattern = compile_query(query)
             yield f"{query.id}: an event pattern"
-            yield from pattern_stage(pattern).splitlines()
+            yield from pattern_stage(pattern, planner=planner).splitlines()
         yield from counted.get(query.id, [])
 
 
-def _stages(broker: Broker, compiled: Compiled, stage: str | None) -> None:
+def _stages(broker: Broker, compiled: Compiled, stage: str | None, planner: Method) -> None:
     stages = STAGES if compiled.pattern is None else PATTERN_STAGES
     if stage is not None and stage not in stages:
         raise click.BadParameter(f"of {compiled.id} there are: {', '.join(stages)}")
     for name in [stage] if stage else stages:
         if stage is None:
             click.echo(f"\n-- {name}")
-        shown = stages[name](compiled, broker.engine.catalog)
+        if name == "pattern":
+            shown = pattern_stage(compiled, planner=planner)
+        else:
+            shown = stages[name](compiled, broker.engine.catalog)
         click.echo(with_prefixes(shown, compiled) if name in _OF_NAMES else shown)

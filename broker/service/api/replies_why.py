@@ -66,6 +66,9 @@ class PatternReply(Reply):
     waiting_count: int = Field(description="counted up to a bound")
     blocked: list[BlockedReply] = Field(description="the youngest")
     blocked_count: int
+    plans: list[str] = Field(
+        description="the trees by which they were searched, with expected and actual numbers"
+    )
 
 
 class FellReply(Reply):

@@ -25,6 +25,7 @@ from broker.documents.ahead import Ahead
 from broker.engine import Engine, steady_time
 from broker.join.work import Cancelled, Care, Overdue, Stopped
 from broker.model import UNBOUNDED, Budgets, Limit
+from broker.planner import Planning
 from broker.service.core.agreement import (
     PROOF,
     agree,
@@ -157,6 +158,7 @@ class Core:
                 idle=settings.time.idle,
                 steady=self._steady,
                 revisions=settings.pipeline.revisions,
+                planning=Planning(settings.pipeline.planner, settings.pipeline.planning_seconds),
                 keeping=True,
             )
             engine.expect(Requested(self.reading))
