@@ -86,7 +86,7 @@ function show() {
   const writing = page.className === "in" && here === screen ? written() : null;
   here = screen;
   page.className = "in";
-  page.replaceChildren(h("a", { href: "#main", class: "skip", on: { click: (event) => (event.preventDefault(), main.focus()) } }, "To the content"), navigation(screen), main);
+  page.replaceChildren(h("a", { href: "#main", class: "skip", on: { click: (event) => (event.preventDefault(), main.focus()) } }, "To the content"), navigation(screen), main, h("footer", { class: "below" }, ways()));
   document.title = `${screen.label} · Broker`;
   const go = (params, to = screen.path) => {
     const given = Object.entries(params).filter(([, value]) => value);
@@ -127,8 +127,13 @@ function navigation(current) {
     { "aria-label": "Screens" },
     h("a", { class: "brand", href: "#/" }, h("img", { src: "ui/icon.svg", alt: "", width: 26, height: 26 }), h("span", {}, "Broker")),
     h("ul", {}, SCREENS.map((screen) => h("li", {}, h("a", { href: `#/${screen.path}`, "aria-current": screen === current ? "page" : null }, icon(screen.icon), h("span", {}, screen.label))))),
-    h("div", { class: "foot" }, h("a", { href: "docs" }, "The API"), button("Sign out", leave, { class: "plain" })),
+    h("div", { class: "foot" }, ways()),
   );
+}
+
+// What is behind the screens; on a phone it is at the end of each.
+function ways() {
+  return [h("a", { href: "docs" }, "The API"), button("Sign out", leave, { class: "plain" })];
 }
 
 function icon(path) {
