@@ -102,3 +102,34 @@ def test_streams_of_one_period_each_get_all(running: Running) -> None:
         for stream in streams:
             data = (json.loads(line[6:]) for line in stream if line.startswith("data: "))
             assert [next(data)["values"]["t"] for _ in range(2)] == [["Shared 1"], ["Shared 2"]]
+
+
+def test_of_very_many_a_stream_has_the_newest(running: Running) -> None:
+    before = running.matches(limit=1_000)[-1]["n"]
+    for n in range(30):
+        running.match(f"Flood {n:02}")
+    until(lambda: len(running.matches(after=before, limit=1_000)) == 60)
+    everything = running.matches(after=before, limit=1_000)
+    cases: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
+        ({"most": 5}, everything),
+        ({"most": 5, "subscription": "pair"}, [m for m in everything if m["query"] == "pair"]),
+        ({"most": 5, "text": "flood 2"}, [m for m in everything if "Flood 2" in m["result"]]),
+    ]
+    for params, wanted in cases:
+        with running.http.stream(
+            "GET", "/v1/matches/stream", params={**params, "after": before}
+        ) as reply:
+            stream = reply.iter_lines()
+            events: list[dict[str, Any]] = []
+            while len(events) < 6:
+                line = next(stream)
+                if line.startswith("data: "):
+                    events.append(json.loads(line[6:]))
+        assert events == [{"below": wanted[-5]["n"]}, *wanted[-5:]]
+        rest = running.matches(after=before, limit=1_000)
+        assert [m["n"] for m in rest if m["n"] < events[0]["below"]]
+    with running.http.stream(
+        "GET", "/v1/matches/stream", params={"after": everything[-3]["n"], "most": 5}
+    ) as reply:
+        found = (json.loads(line[6:]) for line in reply.iter_lines() if line.startswith("data: "))
+        assert [next(found) for _ in range(2)] == everything[-2:]

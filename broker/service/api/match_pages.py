@@ -30,13 +30,14 @@ _SEARCHED = 2_000
 class Wanted:
     """Which matches: of a subscription, of several, or (None) of all, that have a text in a title,
     the name of a feed or a value, and a document of a feed; those above a number, or below
-    `before`."""
+    `before`. With `most`, of more matches only the newest so many."""
 
     subscription: str | tuple[str, ...] | None
     after: int = 0
     before: int | None = None
     text: str = ""
     feed: str = ""
+    most: int | None = None
 
     def holds(self, match: dict[str, Any]) -> bool:
         """Whether a match, as JSON, is one of them, wherever it is in the log."""
@@ -60,19 +61,25 @@ def _texts(match: dict[str, Any]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Page:
-    """Lines of JSON, the number of each, and the cursor for the next page: `before` or `after`."""
+    """Lines of JSON, the number of each, and the cursor for the next page: `before` or `after`.
+    `skipped`: there are more between the former cursor and the first of them."""
 
     lines: list[bytes]
     numbers: list[int]
     cursor: int
+    skipped: bool = False
 
     @cached_property
     def events(self) -> bytes:
         """All of it as server-sent events, whose ids are the numbers."""
         pairs = zip(self.numbers, self.lines, strict=True)
-        return b"".join(
+        events = [
             format_sse_event(id=str(n), data_str=line.decode().rstrip("\n")) for n, line in pairs
-        )
+        ]
+        if self.skipped:
+            below = f'{{"below": {self.numbers[0]}}}'
+            events.insert(0, format_sse_event(event="skipped", data_str=below))
+        return b"".join(events)
 
 
 def read(mailbox: Mailbox, wanted: Wanted, limit: int) -> Page:
@@ -81,6 +88,8 @@ def read(mailbox: Mailbox, wanted: Wanted, limit: int) -> Page:
     It has fewer where they are large, or where very many do not pass the filter: then its cursor is
     behind what was looked at. Backwards, 0 as the cursor means that there are no more.
     """
+    if wanted.most is not None and mailbox.last() - wanted.after > wanted.most:
+        return _newest(mailbox, wanted, wanted.most)
     lines: list[bytes] = []
     numbers: list[int] = []
     backwards = wanted.before is not None
@@ -105,6 +114,23 @@ def read(mailbox: Mailbox, wanted: Wanted, limit: int) -> Page:
                 cursor = 0 if backwards else cursor
                 break
     return Page(lines, numbers, cursor)
+
+
+def _newest(mailbox: Mailbox, wanted: Wanted, most: int) -> Page:
+    """The newest matches above `after`, oldest first; more of them are skipped. Of those that are
+    filtered so many are looked at."""
+    count = _CHUNK if wanted.filtered else most + 1
+    found = [each for each in mailbox.latest(wanted.subscription, count) if each.n > wanted.after]
+    cursor = found[0].n if found else wanted.after
+    held = [(each.n, json) for each in found if wanted.holds(json := each.to_json())]
+    lines: list[bytes] = []
+    for _, json in held[:most]:
+        lines.append(to_json(json) + b"\n")
+        if sum(map(len, lines)) >= PAGE_BYTES:
+            break
+    numbers = [n for n, _ in held[: len(lines)]]
+    skipped = bool(lines) and (len(found) == count or len(held) > len(lines))
+    return Page(lines[::-1], numbers[::-1], cursor, skipped)
 
 
 def _next(

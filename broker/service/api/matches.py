@@ -246,6 +246,15 @@ async def stream(
             "share what they read, and cost next to nothing",
         ),
     ] = 0.0,
+    most: Annotated[
+        int | None,
+        Query(
+            ge=1,
+            le=100,
+            description="of more matches since the last look only the newest so many; an event "
+            "`skipped` before them says below which number there are others",
+        ),
+    ] = None,
 ) -> StreamingResponse:
     """Matches as server-sent events, as they are found.
 
@@ -255,7 +264,7 @@ async def stream(
     """
     # "X-Accel-Buffering" is for nginx, which would otherwise buffer small events.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    wanted = Wanted(subscription, begin, text=text, feed=feed)
+    wanted = Wanted(subscription, begin, text=text, feed=feed, most=most)
     events = _events(api, who, wanted, every, partial(still_allowed, request.scope))
     return StreamingResponse(events, media_type=_EVENTS, headers=headers)
 
@@ -276,10 +285,10 @@ async def _events(
                 yield matches.events
             if matches.cursor != wanted.after:
                 wanted = replace(wanted, after=matches.cursor)
-            elif await watch.news(api.keep_alive):
-                # Streams of one period look at the same moments, so that they share a read.
-                await asyncio.sleep(every and every - asyncio.get_running_loop().time() % every)
-            else:
+                if every:
+                    # Streams of one period rest until the same moment, so that they share a read.
+                    await asyncio.sleep(every - asyncio.get_running_loop().time() % every)
+            elif not await watch.news(api.keep_alive):
                 yield KEEPALIVE_COMMENT
 
 

@@ -91,23 +91,28 @@ export async function signOut() {
 
 // -- a stream of matches ---------------------------------------------------------------------------
 
+const EVERY = 1; // seconds between two looks of the service, while there is much
+const MOST = 20; // of more at once only the newest are sent
+
 /**
  * Follow matches behind a number of the log, beyond restarts of the service. `onMatch` gets each,
- * `onState` whether the stream is open. Returns the function that ends it.
+ * `onSkipped` the number below which some are left out, and `onState` whether the stream is open.
+ * Returns the function that ends it.
  */
-export function follow(params, onMatch, onState) {
+export function follow(params, { onMatch, onSkipped, onState }) {
   let source = null;
   let timer = 0;
   let last = params.after;
   let ended = false;
   const open = () => {
-    const given = Object.entries({ ...params, after: last, every: 0.25 }).filter(([, value]) => value !== "" && value !== null);
+    const given = Object.entries({ ...params, after: last, every: EVERY, most: MOST }).filter(([, value]) => value !== "" && value !== null);
     source = new EventSource(`v1/matches/stream?${new URLSearchParams(given)}`);
     source.onopen = () => onState(true);
     source.onmessage = (event) => {
       last = Number(event.lastEventId);
       onMatch(JSON.parse(event.data));
     };
+    source.addEventListener("skipped", (event) => onSkipped(JSON.parse(event.data).below));
     source.onerror = () => {
       onState(false);
       if (source.readyState === EventSource.CLOSED && !ended) timer = setTimeout(again, 2000);

@@ -102,7 +102,7 @@ function making(load) {
   const label = where.querySelector("span");
   const input = where.querySelector("input");
   const chosen = () => {
-    const [says, example] = { webhook: ["Address", "https://example.org/hook"], file: ["File on the machine of the service", "/var/log/matches.jsonl"], mail: ["Mail address", "desk@example.org"], pull: ["", ""] }[select.value];
+    const [says, example] = { webhook: ["Address", "https://…"], file: ["File on the machine of the service", "/var/log/matches.jsonl"], mail: ["Mail address", "desk@example.org"], pull: ["", ""] }[select.value];
     where.hidden = !says;
     input.required = Boolean(says);
     label.textContent = says;

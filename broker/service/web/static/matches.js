@@ -8,6 +8,7 @@ import { Timeline } from "./timeline.js";
 
 const MOST_AT_ONCE = 60; // beyond, the list begins anew with the newest
 const PAINTED = 8; // milliseconds of one frame
+const AT_ONCE = 4; // matches that fill the window
 
 /** The screen. `params`: subscription, feed, text; `go` changes them. */
 export function matches(main, params, go) {
@@ -21,6 +22,7 @@ export function matches(main, params, go) {
 
   const held = []; // matches that came in while one reads further down
   const queue = []; // matches that are to be painted
+  let gap = null; // the number below which matches are left out of what comes
   let frame = 0;
   let stop = () => {};
   let closed = false;
@@ -44,8 +46,15 @@ export function matches(main, params, go) {
       timeline.reset(null);
       return;
     }
+    if (gap !== null) {
+      timeline.reset(gap, true);
+      gap = null;
+      // Together with what stands in their place, so that nothing flickers.
+      for (let count = 0; count < AT_ONCE && queue.length; count += 1) timeline.prepend([queue.shift()]);
+    }
     while (queue.length && performance.now() < until) timeline.prepend([queue.shift()]);
     if (queue.length) frame = requestAnimationFrame(paint);
+    else timeline.resume();
     if (timeline.count && end.querySelector(".nothing")) end.replaceChildren();
   }
 
@@ -68,13 +77,28 @@ export function matches(main, params, go) {
     pill.textContent = held.length > MOST_AT_ONCE ? `More than ${MOST_AT_ONCE} new matches` : plural(held.length, "new match", "new matches");
   }
 
+  // So much has come at once that the list begins anew with the newest of it.
+  function skipped(below) {
+    if (window.scrollY < 120 && !held.length) {
+      queue.length = 0;
+      gap = below;
+    } else {
+      held.length = MOST_AT_ONCE + 1;
+      held.fill(null);
+    }
+  }
+
   // The stream begins behind the newest match that there is, whether the list has it or not.
   async function begin() {
     const { found } = await lines("matches", { before: Number.MAX_SAFE_INTEGER, limit: 1 });
     if (closed) return;
-    stop = follow({ ...wanted, after: found.length ? found[0].n : 0 }, come, (open) => {
-      state.className = open ? "live on" : "live";
-      state.textContent = open ? "Live" : "Reconnecting…";
+    stop = follow({ ...wanted, after: found.length ? found[0].n : 0 }, {
+      onMatch: come,
+      onSkipped: skipped,
+      onState: (open) => {
+        state.className = open ? "live on" : "live";
+        state.textContent = open ? "Live" : "Reconnecting…";
+      },
     });
   }
   begin().catch(() => {

@@ -24,8 +24,8 @@ export class Timeline {
     this.reset(null);
   }
 
-  /** Begin again: with the newest, or below a number. */
-  reset(before) {
+  /** Begin again: with the newest, or below a number; `waiting` for `resume` before it loads. */
+  reset(before, waiting = false) {
     this.observer.disconnect();
     this.chunks.clear();
     this.hidden = [];
@@ -35,6 +35,14 @@ export class Timeline {
     this.turn = (this.turn || 0) + 1; // what an earlier turn still loads is dropped
     this.loading = false;
     this.root.replaceChildren(this.sentinel);
+    this.waiting = waiting;
+    if (!waiting) this.observer.observe(this.sentinel);
+  }
+
+  /** Load what is near, after a reset that waits. */
+  resume() {
+    if (!this.waiting) return;
+    this.waiting = false;
     this.observer.observe(this.sentinel);
   }
 
