@@ -136,6 +136,7 @@ class Parts:
             self.contents,
             self.watermark,
             self._budgets.combinations,
+            self.work,
             self._pattern_lateness,
             self._planning,
         )

@@ -7,6 +7,7 @@ from broker.engine.retention import Retained
 from broker.engine.search import Search
 from broker.engine.suspending import halt_stopped, stop_known
 from broker.engine.transactions import begin, searching
+from broker.join.work import Stopped
 from broker.model import Waiting
 from broker.results.matches import in_order
 from broker.shared_match import SharedMatch
@@ -67,9 +68,12 @@ class Passing:
         parts = self._parts
         if not parts.standings:
             return []
-        with parts.store.transaction():
-            parts.standings.begin(parts.newest())
-        return parts.standings.waiting()
+        try:
+            with parts.store.transaction(), searching(parts):
+                parts.standings.begin(parts.newest())
+                return parts.standings.waiting()
+        except Stopped:
+            return []  # it is not known at once
 
     def decide(self) -> list[SharedMatch]:
         parts = self._parts

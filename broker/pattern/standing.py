@@ -263,9 +263,10 @@ class Standing:
             horizon = min(horizon, past)
         self.marks.expire(horizon)
 
-    def waiting(self) -> Iterator[tuple[int, Instance]]:
-        """What is not decided, with twice the watermark that decides it; see `due_from`."""
-        self._setting.left = UNCOUNTED
+    def waiting(self, tries: int = UNCOUNTED) -> Iterator[tuple[int, Instance]]:
+        """What is not decided, with twice the watermark that decides it; see `due_from`. Raises
+        TooMuch where more than so many choices would have to be tried."""
+        self._setting.left = tries
         seen: set[object] = set()
         for due, instance in self._source.waiting():
             identity = (_documents(instance.parts), self._nodes(instance))
@@ -274,6 +275,10 @@ class Standing:
                 yield due, instance
         for due, _, decided in self._ready:
             yield due, decided.instance
+
+    def tried(self, tries: int) -> int:
+        """How many choices were tried since there were so many left."""
+        return tries - max(0, self._setting.left)
 
 
 def _scope(plan: Plan, instance: Instance) -> Scope:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from math import prod
+from threading import get_ident
 from typing import Any
 
 from xscl.interruption import PENDING, check
@@ -26,10 +28,33 @@ def choices(*values: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
     return every if prod(map(len, values)) <= _FEW else _counted(every)
 
 
+@contextmanager
+def allowed(choices: int) -> Iterator[None]:
+    """A block in which this thread may try so many choices among nodes in all."""
+    me = get_ident()
+    _ALLOWED[me] = choices
+    try:
+        yield
+    finally:
+        del _ALLOWED[me]
+
+
+_ALLOWED: dict[int, int] = {}
+"""By thread, what is left of what it may try in all."""
+
+
 def _counted(every: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    for number, choice in enumerate(every):
-        if PENDING:
-            check()
-        if number == CHOICES:
-            raise TooMuch
-        yield choice
+    me = get_ident()
+    most = _ALLOWED.get(me, CHOICES)
+    number = 0
+    try:
+        for choice in every:
+            if PENDING:
+                check()
+            if number >= most:
+                raise TooMuch
+            number += 1
+            yield choice
+    finally:
+        if me in _ALLOWED:
+            _ALLOWED[me] -= number

@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 
 from broker.documents.watermark import Watermark
 from broker.join.candidates import Candidate, Found
+from broker.join.work import Work
 from broker.model import COUNTED, UNBOUNDED, Waiting
 from broker.pattern.instances import Row
 from broker.pattern.standing import Marks, Published, Standing
@@ -52,6 +53,7 @@ class Standings:
         contents: Contents,
         watermark: Watermark,
         budget: int,
+        work: Work,
         lateness_of: Callable[[Subscription], int] | None = None,
         planning: Planning = PLANNING,
     ) -> None:
@@ -62,6 +64,7 @@ class Standings:
         self._watermark = watermark
         self._budget = budget
         self._planning = planning
+        self._work = work
         self._upstream = Upstream(catalog, watermark)
         self.lateness = lateness_of or self._upstream.lateness
         """By how much the watermark of a query is behind the highest time."""
@@ -352,16 +355,30 @@ class Standings:
             for number, pattern in self._members.taps[row.tap].patterns.items():
                 if number in chosen:
                     self._offer(pattern, row, seen, arrived.setdefault(number, {}))
+        care = self._work.care
+        stopped = {} if care is None else care.without()
         for number, pattern in chosen.items():
             pattern.pending = {}
-            rows = arrived.get(number)
-            if pattern.too_much:
-                self._touched[number] = pattern
-            if rows or pattern.standing is not None:
-                standing = self._standing(pattern)
-                standing.watermark = pattern.watermark(self.settled)
+            if all(each.id in stopped for each in pattern.subscriptions.values()):
+                continue  # it is stopped at the document that is searched
+            if care is not None:
+                id = pattern.subscription.id
+                self._work.enter((id, id))
+            self._remake(pattern, arrived.get(number))
+        if care is not None:
+            self._work.leave()
+
+    def _remake(self, pattern: Live, rows: Arrivals | None) -> None:
+        if rows or pattern.standing is not None:
+            standing = self._standing(pattern)
+            standing.watermark = pattern.watermark(self.settled)
+            try:
                 standing.again(rows or {})
-                self._agenda.plan(pattern)
+            except TooMuch:
+                pattern.too_much = True
+            self._agenda.plan(pattern)
+        if pattern.too_much:
+            self._touched[pattern.number] = pattern
 
     # -- the end of a batch ----------------------------------------------------------------------
 

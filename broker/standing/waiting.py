@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from broker.model import COUNTED, UNBOUNDED, Waiting
+from broker.pattern.trying import TooMuch, allowed
 from broker.standing.live import Live
+
+_TRIED = 100_000
+"""Choices that are tried to tell what waits, and choices among nodes; with more, patterns are taken
+to wait for what they look at next."""
 
 
 def waiting(awake: Mapping[int, Live], owner_of: Callable[[str], str]) -> list[Waiting]:
@@ -14,27 +19,42 @@ def waiting(awake: Mapping[int, Live], owner_of: Callable[[str], str]) -> list[W
     for the query that owns it."""
     counts: dict[str, int] = {}
     soonest: dict[str, int] = {}
-    for _, pattern in sorted(awake.items()):
-        assert pattern.standing is not None
-        dues = [due for due, _ in islice(pattern.standing.waiting(), COUNTED)]
-        highest = pattern.highest(min(dues)) if dues else UNBOUNDED
-        for subscription in pattern.subscriptions.values() if dues else ():
-            owner = owner_of(subscription.id)
-            counts[owner] = min(COUNTED, counts.get(owner, 0) + len(dues))
-            soonest[owner] = min(soonest.get(owner, UNBOUNDED), highest)
+    left = _TRIED
+    with allowed(_TRIED):
+        for _, pattern in sorted(awake.items()):
+            dues: list[int] = []
+            left -= _look(pattern, dues, left)
+            for subscription in pattern.subscriptions.values() if dues else ():
+                owner = owner_of(subscription.id)
+                counts[owner] = min(COUNTED, counts.get(owner, 0) + len(dues))
+                soonest[owner] = min(soonest.get(owner, UNBOUNDED), *dues)
     found = [
         Waiting(id, counts[id], None if soonest[id] >= UNBOUNDED else soonest[id]) for id in counts
     ]
     return sorted(found, key=lambda each: (each.decides or UNBOUNDED, each.query))
 
 
+def _look(pattern: Live, dues: list[int], tries: int) -> int:
+    """Adds the highest times at which it is decided what a pattern has not decided yet; returns how
+    many choices were tried."""
+    standing = pattern.standing
+    assert standing is not None
+    try:
+        for due, _ in islice(standing.waiting(tries), COUNTED):
+            dues.append(pattern.highest(due))
+    except TooMuch:
+        dues.append(pattern.due)
+    return standing.tried(tries)
+
+
 def latest(awake: Iterable[Live]) -> int | None:
     """The highest time at which all that waits is decided, but for what waits for ever."""
-    found = [
-        highest
-        for pattern in awake
-        if pattern.standing is not None
-        for due, _ in pattern.standing.waiting()
-        if (highest := pattern.highest(due)) < UNBOUNDED
-    ]
-    return max(found, default=None)
+    found: list[int] = []
+    for pattern in awake:
+        if pattern.standing is None:
+            continue
+        try:
+            found += [pattern.highest(due) for due, _ in pattern.standing.waiting()]
+        except TooMuch:
+            found.append(pattern.due)
+    return max([time for time in found if time < UNBOUNDED], default=None)

@@ -20,7 +20,7 @@ from broker.pattern.plan import Leaf, Plan, Single
 from broker.pattern.standing import Standing
 from broker.pattern.steps import Planned
 from broker.pattern.trace import Trace
-from broker.pattern.trying import TooMuch
+from broker.pattern.trying import TooMuch, allowed
 from broker.standing.live import takes, time_of
 from broker.standing.taps import TapReader
 from broker.state.pattern_tables import Entry, tap_rows
@@ -135,9 +135,11 @@ def _look(asked: Question, rest: Callable[[], object]) -> Why:
     found: int | None = None
     waiting: list[tuple[int, Instance]] = []
     try:
-        rows.update(asked.rows.read(rest))
-        found = standing.count(rows, asked.watermark)
-        waiting = sorted(islice(standing.waiting(), asked.counted), key=lambda each: each[0])
+        with allowed(asked.tries):
+            rows.update(asked.rows.read(rest))
+            found = standing.count(rows, asked.watermark)
+            waits = islice(standing.waiting(asked.tries), asked.counted)
+            waiting = sorted(waits, key=lambda each: each[0])
     except TooMuch:
         trace.blocked.clear()
     blocked = sorted(trace.blocked.values(), key=lambda each: each.instance.last, reverse=True)

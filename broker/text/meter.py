@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xscl.functions.texts import TextTooLong
+from xscl.interruption import PENDING, check
 
 
 class Meter:
@@ -13,7 +14,10 @@ class Meter:
         self.used = 0
 
     def __call__(self, text: str) -> str:
-        """The text, counted. Raises TextTooLong where there is no room left."""
+        """The text, counted. Raises TextTooLong where there is no room left, and what the thread is
+        to end with."""
+        if PENDING:
+            check()
         self.used += len(text)
         if self.used > self.room:
             raise TextTooLong

@@ -9,7 +9,7 @@ from random import Random
 from tests.bombs.generate import KINDS, bomb
 from tests.bombs.long import HONEST, Rounds, Served
 
-_KINDS = ("product", "long-text", "inner", "pairs", "pattern-product", "hot")
+_KINDS = ("product", "long-concat", "inner", "join-pairs", "pattern-product", "join-hot")
 """Those that are found soon."""
 
 

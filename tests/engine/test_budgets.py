@@ -13,6 +13,7 @@ import pytest
 from broker import Broker, Document, Match
 from broker.engine import Engine
 from broker.model import Budgets
+from tests.calls import calls
 from tests.oracle.generate import Batch, Subscribe, steady
 from tests.properties.harness import _document
 from tests.seeds import seeds
@@ -307,3 +308,18 @@ def test_history_keeps_to_the_budgets(tmp_path: Path) -> None:
         assert broker.engine.registered_one("cube").gaps[0].first_doc == 6
     with Broker(tmp_path) as broker:
         assert found_by(broker.dry_run("again" + query[4:], 0.0).matches) == {"again": 4 + 4 * 9}
+
+
+def test_to_ask_what_waits_tries_no_more_than_it_may() -> None:
+    """However many candidates wait whose absences compare very many nodes."""
+    broker = Broker()
+    broker.subscribe(
+        "q: S//r->x FOLLOWED BY NOT S//r->y WHERE x//n + y//n = 0.5 WITHIN 1 day WAIT 0 s;"
+    )
+    inside = "".join([f"<n>{n}</n>" for n in range(200)])
+    broker.process([document(n, inside) for n in range(30)])
+    with calls() as made:
+        (waits,) = broker.waiting()
+    assert waits.query == "q"
+    assert waits.decides is not None
+    assert made[0] < 3_000_000  # 435 pairs of 40,000 choices each

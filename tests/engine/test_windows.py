@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import inf, nan
 from random import Random
-from types import FrameType
 
 import pytest
 
@@ -15,23 +11,8 @@ from broker import Broker, Document
 from broker.pattern.comparing import COMPARE, some_compare
 from broker.pattern.instances import Instance, Row
 from broker.pattern.sliding import Column, Past
+from tests.calls import calls
 from tests.seeds import seeds
-
-
-@contextmanager
-def calls() -> Iterator[list[int]]:
-    """Counts the calls of functions."""
-    count = [0]
-
-    def called(_frame: FrameType, event: str, _of: object) -> None:
-        count[0] += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(called)
-    try:
-        yield count
-    finally:
-        sys.setprofile(before)
 
 
 def prices(count: int) -> list[Document]:

@@ -20,6 +20,7 @@ from lxml import etree
 
 from xscl import ast
 from xscl.functions.table import FUNCTIONS, arithmetic, to_number, to_string
+from xscl.interruption import PENDING, check
 from xscl.kinds import asks_position, kind_of, positional
 from xscl.stage1.tree import ATTRIBUTE, COMMENT, ELEMENT, INSTRUCTION, TEXT, Tree
 
@@ -103,6 +104,8 @@ def _once(expr: ast.Expr, evaluate: Evaluator) -> Evaluator:
         table = tree.known.setdefault(key, {})
         found = table.get(node)
         if found is None:
+            if PENDING:
+                check()
             found = table[node] = evaluate(tree, node, position, size)
         return found
 
