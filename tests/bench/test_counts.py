@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 
 import pytest
 
@@ -22,24 +23,34 @@ from bench.ours import Ours
 from bench.workload import Batch, Constant, Documents, Query, Workload, flat, nested
 from broker import Broker, Document
 
-ITEMS = rss(90, channels=4)
+
+@cache
+def items() -> Documents:
+    return rss(90, channels=4)
+
+
+@cache
+def records() -> Documents:
+    return wide(60, leaves=4)
+
+
 SYSTEMS: dict[str, Factory] = (
     {BROKER: Ours} | BASELINES | {"Sequential": partial(Sequential, sample=10)}
 )
-RECORDS = wide(60, leaves=4)
 
 
 def edges() -> list[Query]:
     """Windows that pairs of records with an equal leaf just fill, with and without a filter."""
-    ids, times = RECORDS.ids.tolist(), RECORDS.timestamps.tolist()
+    documents = records()
+    ids, times = documents.ids.tolist(), documents.timestamps.tolist()
     found: dict[Query, None] = {}
     for late in range(len(ids)):
         for early in range(late):
             for leaf in range(4):
                 if ids[early][leaf] == ids[late][leaf]:
                     window = times[late] - times[early]
-                    chosen = (Constant(leaf, "=", RECORDS.strings[ids[late][leaf]]),)
-                    other = (Constant(3 - leaf, "=", RECORDS.strings[ids[late][3 - leaf]]),)
+                    chosen = (Constant(leaf, "=", documents.strings[ids[late][leaf]]),)
+                    other = (Constant(3 - leaf, "=", documents.strings[ids[late][3 - leaf]]),)
                     joins = ((leaf, leaf),)
                     found[Query(joins, window)] = None
                     found[Query(joins, window, chosen)] = None
@@ -47,17 +58,19 @@ def edges() -> list[Query]:
     return list(found)[:150]
 
 
-WORKLOADS = {
-    "edges of windows": Workload(RECORDS, edges()),
-    "feed items": Workload(ITEMS, join_queries(60)),
-    "constants": Workload(ITEMS, constant_queries(40, ITEMS)),
-    "windows": Workload(ITEMS, window_queries(60)),
-    "twelve leaves": Workload(wide(80), wide_queries(60)),
-    "two levels": Workload(
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "edges of windows": lambda: Workload(records(), edges()),
+    "feed items": lambda: Workload(items(), join_queries(60)),
+    "constants": lambda: Workload(items(), constant_queries(40, items())),
+    "windows": lambda: Workload(items(), window_queries(60)),
+    "twelve leaves": lambda: Workload(wide(80), wide_queries(60)),
+    "two levels": lambda: Workload(
         technical(flat("root", [f"l{n}" for n in range(6)]), 8), join_queries(50, 6, 4)
     ),
-    "three levels": Workload(technical(nested("root", 3, 8), 8), join_queries(50, 8, 4)),
-    "one value": Workload(technical(nested("root", 2, 5), 6, domain=1), join_queries(30, 5, 3)),
+    "three levels": lambda: Workload(technical(nested("root", 3, 8), 8), join_queries(50, 8, 4)),
+    "one value": lambda: Workload(
+        technical(nested("root", 2, 5), 6, domain=1), join_queries(30, 5, 3)
+    ),
 }
 
 
@@ -74,7 +87,7 @@ def brute(documents: Documents, query: Query) -> int:
 
 @pytest.fixture(scope="module", params=WORKLOADS)
 def workload(request: pytest.FixtureRequest) -> Workload:
-    found: Workload = WORKLOADS[request.param]
+    found: Workload = WORKLOADS[request.param]()
     return found
 
 
@@ -99,27 +112,27 @@ def test_systems_count_exactly(name: str, size: int, workload: Workload) -> None
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_systems_count_exactly_one_document_at_a_time(name: str) -> None:
-    workload = Workload(ITEMS.head(40), join_queries(12))
+    workload = Workload(items().head(40), join_queries(12))
     result = run(name, SYSTEMS[name], workload, 1, budget=1e9)
     assert Verifier(workload.documents).verify(result, workload) > 0
 
 
 def test_the_broker_publishes_as_many_matches_from_xml() -> None:
     """The whole library, from XSCL and XML to matches, against the count."""
-    queries = list(dict.fromkeys([*join_queries(25), *constant_queries(8, ITEMS)]))
+    queries = list(dict.fromkeys([*join_queries(25), *constant_queries(8, items())]))
     queries += window_queries(12)
-    text = ";\n".join(f"q{i}: {q.text(ITEMS.schema)}" for i, q in enumerate(queries))
+    text = ";\n".join(f"q{i}: {q.text(items().schema)}" for i, q in enumerate(queries))
     broker = Broker()
     broker.subscribe(text)
     found = dict.fromkeys(queries, 0)
     documents = [
-        Document(str(n), "S", float(ITEMS.timestamps[n] // 1_000_000), ITEMS.xml(n))
-        for n in range(len(ITEMS))
+        Document(str(n), "S", float(items().timestamps[n] // 1_000_000), items().xml(n))
+        for n in range(len(items()))
     ]
     for start in range(0, len(documents), 20):
         for match in broker.process(documents[start : start + 20]):
             found[queries[int(match.query[1:])]] += 1
-    assert found == exact(ITEMS, queries)
+    assert found == exact(items(), queries)
     assert sum(found.values()) > 100
 
 
@@ -140,7 +153,7 @@ class Forgetful:
 
 
 def test_a_wrong_count_is_reported_with_its_query() -> None:
-    workload = WORKLOADS["feed items"]
+    workload = WORKLOADS["feed items"]()
     result = run("forgetful", Forgetful, workload, 30, budget=1e9)
     with pytest.raises(
         Disagreement, match=r"forgetful: [\d,]+ matches, not [\d,]+, .* FOLLOWED BY"
@@ -149,7 +162,7 @@ def test_a_wrong_count_is_reported_with_its_query() -> None:
 
 
 def test_a_stopped_run_is_held_against_what_it_was_given() -> None:
-    workload = WORKLOADS["feed items"]
+    workload = WORKLOADS["feed items"]()
     result = run("stopped", BASELINES["hash joins by hand"], workload, 20, budget=-1.0)
     assert result.documents == 20
     assert not result.complete(workload)

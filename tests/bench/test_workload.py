@@ -88,11 +88,11 @@ def test_a_pair_joins_within_itself_only() -> None:
     assert (owners == np.repeat(np.arange(10), 2)[:, None]).all()
 
 
-WORKLOADS: dict[str, Workload] = {
-    "feed items": Workload(rss(60, channels=5), join_queries(100)),
-    "constants": Workload(rss(60, channels=5), constant_queries(60, rss(60, channels=5))),
-    "twelve leaves": Workload(wide(40), wide_queries(60)),
-    "three levels": Workload(technical(nested("root", 3, 8), 10), join_queries(80, 8, 4)),
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "feed items": lambda: Workload(rss(60, channels=5), join_queries(100)),
+    "constants": lambda: Workload(rss(60, channels=5), constant_queries(60, rss(60, channels=5))),
+    "twelve leaves": lambda: Workload(wide(40), wide_queries(60)),
+    "three levels": lambda: Workload(technical(nested("root", 3, 8), 10), join_queries(80, 8, 4)),
 }
 
 
@@ -100,7 +100,7 @@ WORKLOADS: dict[str, Workload] = {
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_witness_columns_are_those_of_stage_1(name: str, size: int) -> None:
     """The same documents as XML through the matcher, under the same queries as XSCL."""
-    workload = WORKLOADS[name]
+    workload = WORKLOADS[name]()
     documents, catalog, mine = workload.documents, Catalog(), {}
     for number, query in enumerate(workload.distinct):
         (resolved,) = xscl.check([xscl.parse(query.text(documents.schema))]).queries
@@ -133,7 +133,7 @@ def test_witness_columns_are_those_of_stage_1(name: str, size: int) -> None:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_shapes_are_as_many_as_templates(name: str) -> None:
     """Two queries share a shape exactly if they share one of xscl's templates."""
-    workload = WORKLOADS[name]
+    workload = WORKLOADS[name]()
     pairs = set()
     for query in workload.distinct:
         (resolved,) = xscl.check([xscl.parse(query.text(workload.documents.schema))]).queries
@@ -142,7 +142,7 @@ def test_shapes_are_as_many_as_templates(name: str) -> None:
 
 
 def test_batches_hold_each_document_once() -> None:
-    workload = WORKLOADS["feed items"]
+    workload = WORKLOADS["feed items"]()
     for size in (1, 7, 60, 1_000):
         batches = list(workload.batches(size))
         assert [b.first for b in batches] == list(range(0, 60, size))

@@ -36,16 +36,17 @@ def make(directory: Path) -> Outcome:
     return {"delivered": sorted(_found(directory))}
 
 
-def go_on(state: Path, made: Outcome, directory: Path) -> Outcome:
+def go_on(state: Path, made: Outcome, directory: Path, through: str = "spark") -> Outcome:
     """Go on with a copy of a kept state, and what there is to say about it: what it finds, and what
-    of that it had delivered without knowing so when it was killed."""
+    of that it had delivered without knowing so when it was killed. `through` a pipeline, which need
+    not be the one that made it."""
     shutil.copytree(state, directory / "state")
     # Where the documents were is in Spark's checkpoint; here they are somewhere else, and all
     # known.
     _add(directory, "first.jsonl", documents.FIRST)
     _add(directory, "second.jsonl", documents.SECOND)
     _add(directory, "then.jsonl", [*documents.KNOWN, *documents.THEN])
-    _finish(_run(directory, "first.xscl", "history.xscl", "--once"))
+    _finish(_run(directory, "first.xscl", "history.xscl", "--once", "--pipeline", through))
     found = _found(directory)
     again = sorted(found.keys() & set(made["delivered"]))
     return {"then": {"matches": found, "delivered again": again}}
