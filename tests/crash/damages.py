@@ -25,7 +25,7 @@ from feeds.spool import SpoolError, read_rows
 from tests.service.data import ORDERS, order, settings
 from tests.service.test_maintenance import subscribe
 
-_REFUSED = (BrokerError, SpoolError, MailboxError, DatabaseError, OSError)
+REFUSED = (BrokerError, SpoolError, MailboxError, DatabaseError, OSError)
 DONE, PENDING = 60, 40
 
 
@@ -67,14 +67,14 @@ class States:
         what = damage(self.scratch)
         try:
             core = Core(settings(self.scratch))
-        except _REFUSED:
+        except REFUSED:
             return "refused", what
         try:
             self._match(core)
             core.empty_outbox()
             told = bool(core.mailbox.events())
             found = [m.match.values["p"][0] for m in core.mailbox.matches(None, 0, 10_000)]
-        except _REFUSED:
+        except REFUSED:
             return "refused", what
         finally:
             core.close()

@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 
 from tests.crash.actors import Accepted, Actor, Caller, Publisher
+from tests.crash.damaged import Damages
 from tests.crash.desk import Desk
 from tests.crash.mails import EVERY, LIMIT, TO, Mails
 from tests.crash.notes import lives
@@ -95,12 +96,19 @@ class Episode:
     """All clients around one state directory; a context manager."""
 
     def __init__(
-        self, directory: Path, seed: int, *, pipeline: str = "local", publishers: int = 2
+        self,
+        directory: Path,
+        seed: int,
+        *,
+        pipeline: str = "local",
+        publishers: int = 2,
+        damages: int = 0,
     ) -> None:
         self.directory = directory
         self.seed = seed
         self.pipeline = pipeline
         self.struck: list[Struck] = []
+        self.damages = Damages(directory, seed, damages) if damages else None
         self._stack = ExitStack()
         directory.mkdir(parents=True, exist_ok=True)
         self.world = World(seed, datetime.now(UTC))
@@ -201,6 +209,8 @@ class Episode:
                 self.check()
         reached = kill.aim is None or served.struck()
         served.kill()
+        if self.damages is not None:
+            self.damages.look(served.state)
         self.check()
         self.start(then)
         done = Struck(kill, reached, time.monotonic() - began)
@@ -280,7 +290,9 @@ class Episode:
             own={name.removeprefix("of/"): box for name, box in hooks if "of/" in name},
             digests=self.mails.digests,
         )
-        return judge(evidence) | {"changes": self.desk.changes, "copies": self.copies.made}
+        found = judge(evidence) | {"changes": self.desk.changes, "copies": self.copies.made}
+        damaged = self.damages.outcomes if self.damages is not None else {}
+        return found | {f"damages {outcome}": count for outcome, count in damaged.items()}
 
     def evidence(self) -> Evidence:
         """Stop the service; returns everything but the contents of the receivers."""
@@ -347,10 +359,12 @@ def live(
     kills: Sequence[Kill],
     *,
     pipeline: str = "local",
+    damages: int = 0,
     tell: Callable[[Struck], None] = lambda struck: None,
 ) -> tuple[list[Struck], dict[str, int]]:
-    """Run a whole episode. Raises AssertionError with how to repeat it."""
-    with Episode(directory, seed, pipeline=pipeline) as episode:
+    """Run a whole episode; after each kill so many `damages` of copies are tried. Raises
+    AssertionError with how to repeat it."""
+    with Episode(directory, seed, pipeline=pipeline, damages=damages) as episode:
         try:
             episode.begin()
             episode.served.kill()

@@ -1,6 +1,7 @@
 """The long run: `python -m tests.crash.long --kills 200 [--seed N] [--pipeline local|spark]`.
 
-A state lives through some kills, is judged, and the next one begins. Prints a line for each kill
+A state lives through some kills, is judged, and the next one begins. After each kill copies of it are
+damaged, which is refused, told or made good. Prints a line for each kill
 and each verdict; ends with 1 at the first failure, with what was found wrong and the way to see it
 again.
 """
@@ -27,6 +28,9 @@ def main() -> int:
     parser.add_argument("--pipeline", choices=["local", "spark"], default="local")
     parser.add_argument("--each", type=int, default=20, help="kills that a state lives through")
     parser.add_argument("--point", choices=sorted(POINTS), help="kill there, every time")
+    parser.add_argument(
+        "--damages", type=int, default=2, help="of copies, after each kill but the first"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the last state where it is")
     args = parser.parse_args()
     began = time.monotonic()
@@ -46,7 +50,10 @@ def main() -> int:
         directory = Path(tempfile.mkdtemp(prefix="crash-"))
         kills = _kills(Random(seed), min(args.each, args.kills - done), args.point)
         try:
-            _, found = live(directory, seed, kills, pipeline=args.pipeline, tell=tell)
+            damages = args.damages
+            _, found = live(
+                directory, seed, kills, pipeline=args.pipeline, damages=damages, tell=tell
+            )
         except AssertionError as error:
             command = f"--seed {args.seed} --kills {args.kills} --each {args.each}"
             print(f"FAILED: {error}\nagain: {command} --pipeline {args.pipeline}", flush=True)
