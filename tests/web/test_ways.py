@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -54,6 +55,8 @@ def hand(page: Page) -> Iterator[Hand]:
     for width in (1280, 820, 360):
         page.set_viewport_size({"width": width, "height": 800})
         assert not wide(page), width
+    assert not violations(page)
+    page.emulate_media(color_scheme="dark")
     assert not violations(page)
 
 
@@ -129,6 +132,64 @@ def test_operations(hand: Hand, samples: Process, tmp_path: Path) -> None:
     hand.button("Revoke desk")
     hand.click(page.get_by_role("dialog").get_by_role("button", name="Revoke"))
     until(lambda: samples.client.get("/v1/identity", headers=mine).status_code == 401)
+
+
+def test_the_keyboard_alone_adds_a_token(page: Page, samples: Process) -> None:
+    page.get_by_role("link", name="Operations").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".live.on")).to_be_visible()
+    summary = page.locator("summary", has_text="New token")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if summary.evaluate("each => each === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("keys")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("The secret of keys")).to_be_focused()
+    revoke = page.get_by_role("button", name="Revoke keys")
+    revoke.focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(revoke).to_be_focused()
+    samples.client.delete("/v1/tokens/keys").raise_for_status()
+
+
+def test_what_comes_from_elsewhere_is_text_on_every_screen(
+    page: Page, samples: Process, tmp_path: Path
+) -> None:
+    evil = "<script>document.title='x'</script><img src=//evil.example/a onerror=alert(1)>\u202e"
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    outline = f"<outline text={quoteattr(evil)} xmlUrl='http://evil.invalid/'/>"
+    opml = f"<opml><body>{outline}</body></opml>"
+    samples.client.post("/v1/feeds/opml", json={"opml": opml}).raise_for_status()
+    headers = {"Content-Type": "application/xml", "Document-Id": "evil"}
+    kept = f"<a>{evil * 100}".encode()
+    samples.client.post("/v1/streams/S/documents", content=kept, headers=headers)
+    hook = {"kind": "webhook", "settings": {"url": "http://evil.invalid/<script>"}}
+    samples.client.put("/v1/channels/evil", json=hook).raise_for_status()
+    page.get_by_role("link", name="Feeds").click()
+    feed = page.locator(".entry").filter(has_text="evil.invalid")
+    expect(feed.locator("h2")).to_contain_text("<script>")
+    letter = page.get_by_label("Kept aside").locator(".entry")
+    letter.get_by_text("What came").click()
+    expect(letter.locator("pre")).to_contain_text("<script>")
+    assert not wide(page)
+    page.get_by_role("link", name="Deliveries").click()
+    expect(page.locator(".entry").filter(has_text="evil")).to_contain_text("<script>")
+    page.get_by_role("link", name="Operations").click()
+    expect(page.get_by_label("Changes")).to_contain_text("putChannel evil")
+    assert page.locator("script").count() == 1
+    assert page.title() == "Operations · Broker"
+    assert all(url.startswith(str(samples.client.base_url)) for url in asked)
+    samples.client.delete("/v1/channels/evil").raise_for_status()
+    samples.client.delete("/v1/dead-letters").raise_for_status()
+    samples.client.delete("/v1/feeds", params={"url": "http://evil.invalid/"}).raise_for_status()
 
 
 def test_from_nothing_to_a_first_match(browser: Browser, tmp_path: Path) -> None:
