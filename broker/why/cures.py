@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 
 from broker.pattern.instances import Row
@@ -16,18 +15,16 @@ from broker.pattern.values import Scope, compile_condition
 from broker.text.people import shorten
 from broker.why.blocks import BlockReader, Condition, is_plain_path
 from broker.why.joins import RESTS, Side, ValueJoin, satisfied, value_join
+from broker.why.softer import softened
 from feeds.vocabulary import INSTEAD
 from xscl import ast
-from xscl.functions.table import FUNCTIONS, to_number
+from xscl.functions.table import FUNCTIONS, to_number, to_string
 from xscl.kinds import positional
-from xscl.normal.lower import NOWHERE, complete
+from xscl.normal.lower import complete
 from xscl.stage1 import xpath
 from xscl.stage1.tree import ATTRIBUTE, ELEMENT, Tree
 from xscl.syntax.printer import format_expression, quoted
 
-_SOFTER = ("normalize-space", "lower-case", "words", "url", "number")
-_CUTTING = (("substring-after", " "), ("substring-before", " "), ("substring-before", "%"))
-_TEXTS = ("contains", "starts-with", "ends-with")
 _LISTED = 8
 _LONGEST = 40
 _PAIRS = 20_000
@@ -84,7 +81,7 @@ def _of_step(step: ast.Step, text: str, at: Sequence[tuple[Tree, int]]) -> str |
     if near is not None:
         return f"write {before}{step.axis}{near}"
     if not names:
-        return "there is nothing below it but text"
+        return f"there is nothing below it but text: write {before}" if before else None
     return f"there are: {', '.join(names[:_LISTED])}"
 
 
@@ -122,6 +119,9 @@ def nearest(wanted: str, names: Sequence[str]) -> str | None:
 def _of_filter(reader: BlockReader, part: ast.Expr, at: Sequence[tuple[Tree, int]]) -> str | None:
     """What to write instead of a filter that none of these nodes passes."""
 
+    if isinstance(part, ast.Number):
+        most = max(Counter([id(tree) for tree, _ in at]).values(), default=0)
+        return f"there are no more than {most}: write [last()]" if most < part.value else None
     if positional(part):
         return None
 
@@ -132,12 +132,29 @@ def _of_filter(reader: BlockReader, part: ast.Expr, at: Sequence[tuple[Tree, int
     found = _softer(part, passing, "document")
     if found is not None:
         return found
+    computed = _computed(reader, part, at)
+    if computed is not None:
+        return computed
     path = next(filter(is_plain_path, _operands(part)), None)
     if path is None:
         return None
     read = reader.embedder.reader(path.steps)
     texts = [tree.text(n) for tree, node in at for n in read(tree, node)]
-    return _there_are(format_expression(path, True), texts, _asks_numbers(part))
+    return _nearly(part, texts) or _there_are(
+        format_expression(path, True), texts, _asks_numbers(part)
+    )
+
+
+def _computed(reader: BlockReader, part: ast.Expr, at: Sequence[tuple[Tree, int]]) -> str | None:
+    """The numbers that a filter computes of these nodes and compares, in words."""
+    if not isinstance(part, ast.Comparison) or not isinstance(part.left, ast.Call):
+        return None
+    function = FUNCTIONS.get(part.left.name)
+    if part.left.name != "count" and (function is None or function.result != "number"):
+        return None
+    value = xpath.compile_value(complete(reader.lowering.filter(part.left)))
+    found = [*dict.fromkeys([to_string(value(tree, node, 1, 1)) for tree, node in at])]
+    return f"{format_expression(part.left, True)} is {', '.join(found[:_LISTED])}"
 
 
 def of_predicate(predicate: ast.Expr, rows: Sequence[Row]) -> str | None:
@@ -155,7 +172,7 @@ def of_predicate(predicate: ast.Expr, rows: Sequence[Row]) -> str | None:
         return None
     text = format_expression(path)
     texts = [each for row in rows for each in row.values.get(text, ())]
-    return _there_are(text, texts, _asks_numbers(predicate))
+    return _nearly(predicate, texts) or _there_are(text, texts, _asks_numbers(predicate))
 
 
 def of_pairs(predicate: ast.Expr, pairs: Sequence[tuple[Row, Row]]) -> str | None:
@@ -248,48 +265,6 @@ def _softer(part: ast.Expr, passing: Callable[[ast.Expr], int], what: str) -> st
     return None
 
 
-def softened(part: ast.Expr) -> Iterator[ast.Expr]:
-    """Forms of a predicate that ask for less: that ignore case, blanks, signs, tracking parameters,
-    compare dates and numbers as such, or cut off what stands beside a number."""
-    match part:
-        case ast.Comparison(op=op, left=left, right=ast.Number()) if op not in ("=", "!="):
-            for name, sign in _CUTTING:
-                if _applies(name, left):
-                    cut = ast.Call(name, (left, ast.String(sign, span=NOWHERE)), span=NOWHERE)
-                    yield replace(part, left=cut)
-        case ast.Comparison(op=op, left=left, right=right):
-            names = _SOFTER if op == "=" else ("date",) if op not in ("=", "!=") else ()
-            for name in names:
-                if _applies(name, left) and _applies(name, right):
-                    sides = _applied(name, left), _applied(name, right)
-                    yield replace(part, left=sides[0], right=sides[1])
-        case ast.Call(name=called, args=args) if called in _TEXTS:
-            for name in _SOFTER[:3]:
-                if all(_applies(name, each) for each in args):
-                    yield replace(part, args=tuple([_applied(name, each) for each in args]))
-
-
-def _applies(name: str, expr: ast.Expr) -> bool:
-    """Whether a function may be put around an operand: not where it is there, or there is a
-    number."""
-    match expr:
-        case ast.Path() | ast.String():
-            return True
-        case ast.Call(name=inner):
-            function = FUNCTIONS.get(inner)
-            known = function is not None and function.result == "string" and not function.several
-            return known and inner != name
-    return False
-
-
-def _applied(name: str, expr: ast.Expr) -> ast.Expr:
-    if isinstance(expr, ast.String):
-        made = FUNCTIONS[name].call(expr.value) if name not in ("date", "number") else None
-        if isinstance(made, str):
-            return ast.String(made, span=NOWHERE)
-    return ast.Call(name, (expr,), span=NOWHERE)
-
-
 def _operands(part: ast.Expr) -> Iterator[ast.Path]:
     match part:
         case ast.Path():
@@ -308,6 +283,18 @@ def _asks_numbers(part: ast.Expr) -> bool:
     return isinstance(part, ast.Comparison) and (
         part.op not in ("=", "!=") or isinstance(part.right, ast.Number)
     )
+
+
+def _nearly(part: ast.Expr, texts: Sequence[str]) -> str | None:
+    """The value, or the word of one, that is nearly what a predicate asks for."""
+    match part:
+        case ast.Comparison(op="=", right=ast.String(value=wanted)):
+            near = nearest(wanted, texts)
+        case ast.Call(name="contains", args=(_, ast.String(value=wanted))):
+            near = nearest(wanted, [word for text in texts for word in text.split()])
+        case _:
+            return None
+    return None if near is None else f"there is {quoted(near)}: write {quoted(near)}"
 
 
 def _there_are(path: str, texts: Sequence[str], numbers: bool) -> str | None:

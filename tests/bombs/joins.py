@@ -40,7 +40,7 @@ def star(r: Random) -> Made:
     text = "B//r[.//n->x0]"
     for n in range(1, others + 1):
         text += f" JOIN {{x0 = x{n}, 1 day}} B//r[.//n->x{n}]"
-    return Made(f"SELECT x0 FROM {text}", times(r, nodes(r, 5, 9), 4))
+    return Made(f"SELECT x0 FROM {text}", times(r, nodes(r, 5, 9), 5))
 
 
 def triangle(r: Random) -> Made:

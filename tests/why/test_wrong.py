@@ -67,8 +67,8 @@ def parts(pair: Pair) -> tuple[str, str, str]:
     return wrong, cure.removeprefix("cure: "), right
 
 
-def test_there_are_twenty() -> None:
-    assert len(pairs()) >= 20
+def test_there_are_fifty() -> None:
+    assert len(pairs()) >= 50
 
 
 @pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair.remarks[0].lstrip("# "))
