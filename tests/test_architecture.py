@@ -63,7 +63,13 @@ MAY_IMPORT = {
     "broker.documents": ("broker.state", "broker.model", "feeds", "xscl"),
     "broker.planner": (),
     "broker.pattern": ("broker.planner", "xscl"),
-    "broker.query": ("broker.pattern", "broker.shared_match", "broker.model", "xscl"),
+    "broker.query": (
+        "broker.planner",
+        "broker.pattern",
+        "broker.shared_match",
+        "broker.model",
+        "xscl",
+    ),
     "broker.join": ("broker.query", "broker.text", "broker.model", "xscl"),
     "broker.explain": ("broker.join", "broker.query", "broker.model", "xscl"),
     "broker.explain_pattern": (

@@ -217,9 +217,10 @@ class Templates:
             sql = conjunctive_query(shape, run.template, pivot, stored, some)
             self._sql[key] = sql
         parameters = {name: value for name, value in values.items() if f"${name}" in sql}
-        # For few rows DuckDB takes longer to choose an order than to join them in any. All of RL
-        # are many rows, and conditions on several nodes can be checked early.
-        in_order = run.stored == "slice" and not shape.residuals
+        # For few rows DuckDB takes longer to choose an order than to join them in any, and for
+        # many blocks it chooses badly. All of RL are many rows; what asks for some node of several
+        # is a query of its own, which only the optimizer makes a join.
+        in_order = run.stored == "slice" and not shape.quantified
         return self.relations.query(sql, parameters, in_order=in_order)
 
     def _read(

@@ -8,7 +8,9 @@ block is the *pivot*; blocks before it come from older documents, blocks after i
 
 from __future__ import annotations
 
+from broker.query.join_order import before_of, join_order
 from broker.query.residual import ResidualSql, parameters
+from xscl.normal import ir
 from xscl.normal.operators import FollowedBy, blocks_of, operators_of
 from xscl.normal.template import Template
 
@@ -84,7 +86,7 @@ def conjunctive_query(
     checked by then.
     """
     aliases = _Aliases(template)
-    order = _join_order(template, pivot)
+    order = join_order(template, pivot)
     on = {
         position: _edge(template, aliases, position) for b in order for position in aliases.edges(b)
     }
@@ -100,12 +102,20 @@ def conjunctive_query(
             on[top].append(f"({document}.doc < $first OR {document}.doc > $last)")
         on[top].append(f"{document}.base >= t.first_doc")
         on[top] += [f"{document}.doc <> {aliases.document(b)}.doc" for b in order[:i]]
+        on[top] += _early(template, aliases, order[: i + 1])
     for a, b in template.joins:
         on[max(a, b, key=place.__getitem__)].append(f"e{a}.value = e{b}.value")
     for blocks, condition in _time(template, aliases):
         on[aliases.edges(max(blocks, key=order.index))[0]].append(condition)
     residual = ResidualSql(template, aliases.node, aliases.document, stored)
-    residuals = [residual.condition(part) for part in template.residuals]
+    residuals: list[str] = []
+    for part in template.residuals:
+        leaves = [*ir.leaves(part)]
+        nodes = [leaf.node for leaf in leaves if isinstance(leaf, ir.NodeValue)]
+        here = residuals
+        if nodes and not any(isinstance(leaf, ir.SomeNode) for leaf in leaves):
+            here = on[max(nodes, key=place.__getitem__)]
+        here.append(residual.condition(part))
     relations = {block: "rr" if block == pivot else stored for block in order}
     joins = [
         f"JOIN {relations[template.nodes[p][0]]} e{p} ON " + "\n  AND ".join(conditions)
@@ -136,20 +146,6 @@ def conjunctive_query(
     )
 
 
-def _join_order(template: Template, pivot: int) -> list[int]:
-    """The blocks in the order of their joins: from the pivot on, next the one with most value joins
-    to those before it."""
-    pairs = [{template.nodes[a][0], template.nodes[b][0]} for a, b in template.joins]
-    order = [pivot]
-    while left := [block for block in range(template.blocks) if block not in order]:
-        joins = {
-            block: sum(block in pair and not pair.isdisjoint(order) for pair in pairs)
-            for block in left
-        }
-        order.append(max(left, key=joins.__getitem__))
-    return order
-
-
 def _edge(template: Template, aliases: _Aliases, position: int) -> list[str]:
     """The conditions that make a row of witnesses an edge of its block."""
     block, parent = template.nodes[position]
@@ -177,6 +173,31 @@ def _time(template: Template, aliases: _Aliases) -> list[tuple[list[int], str]]:
     every = blocks_of(template.operators)
     conditions.append((every, f"{_duration(every, aliases)} <= t.w{template.windows - 1}"))
     return conditions
+
+
+def _early(template: Template, aliases: _Aliases, order: list[int]) -> list[str]:
+    """What order and windows say of the last of some blocks and those before it, while the other
+    blocks of their operators are not there: the blocks next to it in time, and the pivot."""
+    *placed, block = order
+    before = before_of(template)
+    last = [a for a in placed if (a, block) in before]
+    last = [a for a in last if not any((a, c) in before for c in last)]
+    first = [b for b in placed if (block, b) in before]
+    first = [b for b in first if not any((c, b) in before for c in first)]
+    conditions = []
+    for a, b in [*((a, block) for a in last), *((block, b) for b in first)]:
+        conditions.append(f'{aliases.document(a)}."end" < {aliases.document(b)}."start"')
+    for other in dict.fromkeys([*last, *first, *placed[:1]]):
+        window = f"t.w{_narrowest(template, other, block)}"
+        conditions.append(f"{_duration([other, block], aliases)} <= {window}")
+    return conditions
+
+
+def _narrowest(template: Template, one: int, other: int) -> int:
+    """The window of the fewest blocks that have these two."""
+    windows = [*map(blocks_of, operators_of(template.operators))]
+    around = [i for i, blocks in enumerate(windows) if one in blocks and other in blocks]
+    return min(around, key=lambda i: len(windows[i]), default=template.windows - 1)
 
 
 def _duration(blocks: list[int], aliases: _Aliases) -> str:
