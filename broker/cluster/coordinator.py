@@ -90,6 +90,7 @@ class Coordinator:
         there = [each.number for each, _ in self._segments]
         if not whole or there != [*range(first, self._number + 1)]:
             self._renew()
+        self._committed = Loading(0, (), ())
         self._write_queries(whole=True)
         self.shared.remove_queries()
         settings = Settings(self.count, engine.joiner.memory, engine.budget.budgets, self.form)
@@ -99,7 +100,12 @@ class Coordinator:
         self.shards.close()
 
     def _loading(self) -> Loading:
-        return Loading(self._names, tuple([each for each, _ in self._segments]))
+        return self._committed
+
+    def _publish(self) -> None:
+        """Say what a shard that is made anew begins with: at once, as others read it any time."""
+        segments = tuple([each for each, _ in self._segments])
+        self._committed = Loading(self._number, self._names, segments)
 
     # -- queries -----------------------------------------------------------------------------
 
@@ -137,9 +143,11 @@ class Coordinator:
         self._record()
         self._attempt += 1
         self._names += (self.shared.write_queries(self._number, self._attempt, changes),)
-        if not whole and lowest < next_doc:
+        renew = not whole and lowest < next_doc
+        if renew:
             self._renew()  # it counts from documents on that were not sent for it
-        if whole:
+        self._publish()
+        if whole or renew:
             self.shards.reset()
 
     def _record(self) -> None:
@@ -151,7 +159,6 @@ class Coordinator:
 
     def _renew(self) -> None:
         """Make all segments again from the documents of the state."""
-        self.shards.reset()
         for each in self.shared.committed(UNBOUNDED):
             self.shared.remove(each)
         self._segments = []
@@ -258,5 +265,6 @@ class Coordinator:
             self._sent = False
             gone = self._segments[: self._gone]
             self._segments = [*self._segments[self._gone :], (self._segment, self._latest)]
+            self._publish()
             for each, _ in gone:
                 self.shared.remove(each)

@@ -83,9 +83,7 @@ class Shard:
     """One of several shards, over a directory of segments."""
 
     def __init__(self, directory: Path, shard: int, settings: Settings) -> None:
-        self.shard = shard
-        self.applied = 0
-        """The number of the last batch."""
+        self._shard = shard
         self._horizon = -UNBOUNDED
         self._settings = settings
         self._reader = Reader(directory)
@@ -121,7 +119,6 @@ class Shard:
                         self._relations.delete(step.revised)
                     self._relations.insert_rows(rows)
             self._documents.add(segment, steps)
-            self.applied = segment.number
         # The index is made of the relations in one go, whatever was revised in between.
         self._joiner.reset()
         self._joiner.refresh()
@@ -175,11 +172,10 @@ class Shard:
                     found += self._results(candidates)
             changed = frozenset(doc for step in steps for doc in step.revised)
             answer = Answer(self._written(found, changed), asides)
-        self.applied = segment.number
         return answer
 
     def _rows(self, file: pa.ipc.RecordBatchFileReader, step: int) -> pa.Table:
-        place = step * self._settings.shards + self.shard
+        place = step * self._settings.shards + self._shard
         return pa.Table.from_batches([file.get_batch(place).replace_schema_metadata()])
 
     def _expire(self, horizon: int) -> None:

@@ -11,8 +11,10 @@ from broker.cluster.shard import Answer, Settings, Shard
 
 
 class Loading(NamedTuple):
-    """What a shard begins with: the names of all files of queries, and the committed segments."""
+    """What a shard begins with: the number of the last committed batch, the names of all files of
+    queries, and the committed segments."""
 
+    number: int
     queries: tuple[str, ...]
     segments: tuple[Segment, ...]
 
@@ -46,18 +48,26 @@ class Shards(Protocol):
         """End all shards."""
 
 
+class Stale(Exception):
+    """A shard has been made of something else than what it is asked about."""
+
+
 class Worker:
     """One shard, which is made when it is needed, in whatever process."""
 
     def __init__(self, directory: Path, shard: int, settings: Settings, loading: Loading) -> None:
         self._shard = Shard(directory, shard, settings)
         self._shard.load(loading.queries, loading.segments)
-        self._known = len(loading.queries)
+        self._known = loading.queries
+        self._number = loading.number
 
     def answer(self, request: Request) -> Answer:
-        """Apply a batch. If it raises, the worker cannot go on."""
-        self._shard.change(request.queries[self._known :])
-        self._known = len(request.queries)
+        """Apply a batch. If it raises, the worker cannot go on; Stale if another one can."""
+        known = len(self._known)
+        if request.segment.number != self._number + 1 or request.queries[:known] != self._known:
+            raise Stale
+        self._shard.change(request.queries[known:])
+        self._known, self._number = request.queries, request.segment.number
         return self._shard.apply(request.segment, request.horizon)
 
     def close(self) -> None:

@@ -1,0 +1,101 @@
+"""A process with one shard: it connects to the coordinator, and answers its requests.
+
+    python -m broker.cluster.serving < where      a process of its own; `where` is a pickled Place
+
+Every message is a pickle over a connection that both sides prove their key on. A shard that is lost
+is made anew by whoever connects next, so a process that cannot go on just ends or connects again.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import socket
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from multiprocessing.connection import Client, Connection
+from pathlib import Path
+from typing import NamedTuple
+
+from broker.cluster.shards import Request, Stale, Worker
+
+YOUNG = 100_000
+"""Objects after which garbage is looked for: what a shard holds is hardly ever garbage."""
+
+
+class Place(NamedTuple):
+    """Where a shard belongs: the coordinator's address and key, the shared directory, its number."""
+
+    address: tuple[str, int]
+    key: bytes
+    directory: str
+    shard: int
+
+
+class Failure(NamedTuple):
+    """Why a shard cannot answer."""
+
+    why: str
+
+
+def serve(place: Place) -> None:
+    """Serve until the coordinator is gone."""
+    gc.set_threshold(YOUNG, 50, 100)
+    while True:
+        try:
+            connection = Client(place.address, authkey=place.key)
+        except OSError:
+            return
+        with connection, suppress(EOFError, OSError, Stale):
+            _keep_alive(connection)
+            connection.send(place.shard)
+            if not _serve(place, connection):
+                return
+
+
+def _serve(place: Place, connection: Connection) -> bool:
+    """Answer until the coordinator says that it is over, and then returns False."""
+    settings, loading = connection.recv()
+    try:
+        worker = Worker(Path(place.directory), place.shard, settings, loading)
+    except Exception as error:
+        connection.send(Failure(f"{type(error).__name__}: {error}"))
+        raise
+    try:
+        gc.collect()
+        gc.freeze()
+        while (request := connection.recv()) is not None:
+            assert isinstance(request, Request)
+            try:
+                answer = worker.answer(request)
+            except Stale:
+                raise
+            except Exception as error:
+                connection.send(Failure(f"{type(error).__name__}: {error}"))
+                raise EOFError from error
+            connection.send(answer)
+        return False
+    finally:
+        worker.close()
+        gc.unfreeze()
+
+
+def _keep_alive(connection: Connection) -> None:
+    """Notice that the other machine is gone."""
+    own = socket.socket(fileno=connection.fileno())
+    try:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    finally:
+        own.detach()
+
+
+def serve_each(places: Iterable[Place]) -> None:
+    """The shards of a task, of which there is one."""
+    for place in places:
+        serve(place)
+
+
+if __name__ == "__main__":
+    serve(pickle.loads(sys.stdin.buffer.read()))

@@ -1,0 +1,100 @@
+"""Spark's standalone cluster out of the Python package: its master, and a worker on each machine.
+
+Both are Java programs that end with the process that has started them, or on its signal. A worker
+starts the executors, which find Java and Spark's jars through the environment that it has here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyspark
+
+from broker.spark.gateway import LOGGING, MODULE_OPTIONS, class_path, java_program
+
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+MASTER_PORT = 7077
+
+
+_JAVA = """\
+#!/bin/sh
+# The Java of a Python package, without a module that it does not have and Spark asks for.
+for argument do
+  shift
+  case "$argument" in
+    --add-modules=jdk.incubator.vector) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec "{java}" "$@"
+"""
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """What the programs of a standalone cluster find Java, Spark and Python by; `directory` gets
+    the Java that executors are started with."""
+    java = directory / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True, exist_ok=True)
+    java.write_text(_JAVA.format(java=java_program()), encoding="utf-8")
+    java.chmod(0o755)
+    home = Path(pyspark.__file__).parent
+    (scala,) = [each.name for each in (home / "jars").glob("scala-library-*.jar")]
+    return {
+        **os.environ,
+        "JAVA_HOME": str(java.parent.parent),
+        "SPARK_HOME": str(home),
+        # Without it a worker looks for the directories of a build.
+        "SPARK_SCALA_VERSION": ".".join(scala.removeprefix("scala-library-").split(".")[:2]),
+        "CLASSPATH": os.pathsep.join(map(str, class_path())),
+    }
+
+
+def _command(
+    directory: Path, main: str, arguments: Sequence[str], settings: Mapping[str, str]
+) -> list[str]:
+    directory.mkdir(parents=True, exist_ok=True)
+    logging = directory / "log4j2.properties"
+    logging.write_text(LOGGING, encoding="utf-8")
+    return [
+        str(java_program()),
+        "-Xmx512m",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-XX:-UsePerfData",
+        f"-Djava.io.tmpdir={directory}",
+        f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        *MODULE_OPTIONS,
+        *(f"-D{name}={value}" for name, value in settings.items()),
+        main,
+        *arguments,
+    ]
+
+
+def start_master(
+    directory: Path, host: str, port: int = MASTER_PORT, page: int = 0
+) -> subprocess.Popen[bytes]:
+    """Start a master at `spark://host:port`; its page in a browser has the port `page`. Its files
+    are in `directory`, its output is ours."""
+    arguments = ["--host", host, "--port", str(port), "--webui-port", str(page)]
+    command = _command(directory, _MASTER, arguments, {})
+    return subprocess.Popen(command, env=environment(directory), cwd=directory)
+
+
+def start_worker(
+    directory: Path,
+    master: str,
+    host: str,
+    cores: int,
+    memory: str,
+    settings: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a worker that offers so many cores and so much memory (as Spark writes sizes) to the
+    applications of a master."""
+    arguments = ["--host", host, "--webui-port", "0", "--cores", str(cores), "--memory", memory]
+    arguments += ["--work-dir", str(directory / "work"), master]
+    command = _command(directory, _WORKER, arguments, settings or {})
+    return subprocess.Popen(command, env=environment(directory), cwd=directory)
