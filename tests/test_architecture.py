@@ -136,6 +136,7 @@ MAY_IMPORT = {
     ),
     "broker.sources": ("feeds", "xscl"),
     "broker.spark": (
+        "broker.cluster",
         *("broker.sources", "broker.documents", "broker.shared_match", "broker.stopwatch"),
         *("broker.runs", "broker.model", "feeds"),
     ),
@@ -193,7 +194,7 @@ MAY_IMPORT = {
         *("broker.documents", "broker.query", "broker.settings"),
         *("broker.settings", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
         *("broker.shared_match", "broker.runs", "broker.advice", "broker.price"),
-        *("broker.asking", "broker.why"),
+        *("broker.asking", "broker.why", "broker.cluster", "broker.engine"),
     ),
     "broker.cli.feeds": (
         *("broker.cli", "broker.service", "broker.text", "broker.model", "feeds"),
@@ -202,6 +203,7 @@ MAY_IMPORT = {
         "broker.planner",
         *(
             "broker.cli",
+            "broker.cluster",
             "broker.service.access",
             "broker.service.core",
             "broker.service",

@@ -27,6 +27,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "fmt": ("queries", "Print query files in canonical form"),
     },
+    "A cluster": {
+        "cluster": ("cluster", "Start a cluster of Spark's own kind, and check any"),
+    },
     "The service": {
         "serve": ("serve", "Run the service"),
         "open": ("remote.browser", "Show the service in a browser"),

@@ -18,6 +18,7 @@ from broker.cli.signals import if_stopped
 if TYPE_CHECKING:
     # DuckDB and Arrow take half a second to import; most commands need neither.
     from broker.broker import Broker
+    from broker.cli.sharding import Sharding
     from broker.model import Revisions
     from broker.query.prepared import Compiled
 
@@ -34,13 +35,14 @@ def open_broker(
     files: Sequence[xscl.ast.File],
     backfill: int | None = None,
     revisions: Revisions = "replace",
+    sharding: Sharding | None = None,
 ) -> Broker:
     """A broker whose subscriptions are exactly those of the query files.
 
     With `backfill`, new ones begin that long (in microseconds) before the newest stored document.
     """
     from broker.broker import Broker
-    from broker.state.store import StateError
+    from broker.state.store import StateError, Store
 
     if state is not None and (state / "mailbox.sqlite").exists():
         # Its subscriptions would go, and what is found here would never come to its channels.
@@ -54,7 +56,11 @@ def open_broker(
     if not program.queries:
         raise Failed("the query files hold no query")
     try:
-        broker = Broker(state, timedelta(microseconds=lateness), revisions=revisions)
+        if sharding is not None and sharding.count:
+            store = Store(state)
+            broker = Broker.over(sharding.engine(store, lateness=lateness, revisions=revisions))
+        else:
+            broker = Broker(state, timedelta(microseconds=lateness), revisions=revisions)
     except StateError as error:
         raise Failed(str(error)) from None
     try:

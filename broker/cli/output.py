@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -85,6 +85,14 @@ class Output:
         self._header = None
         self.written += len(matches)
 
+    def write_lines(self, lines: Sequence[bytes]) -> None:
+        """Write matches that are in the format already, which has no header."""
+        if self._stream is None:
+            _, self._state = append(self._path, lines, self._state)
+        else:
+            _write(self._stream, [b"".join(lines).decode("utf-8", "backslashreplace")])
+        self.written += len(lines)
+
     def close(self) -> None:
         if self._stream is not None and self._stream is not sys.stdout:
             self._stream.close()
@@ -125,6 +133,14 @@ class Delivery:
                 ) from None
             stack.enter_context(held())
             self.broker.acknowledge(matches)
+
+    def text(self, lines: list[bytes]) -> None:
+        """Write matches that are in the format already; who gives them acknowledges them."""
+        with held() if self.output.is_file else nullcontext():
+            try:
+                self.output.write_lines(lines)
+            except OSError as error:
+                raise Failed(f"{self.name}: {error.strerror}") from None
 
 
 def _write(stream: TextIO, lines: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from broker.cli.output import Delivery, format_option, out_option
 from broker.cli.places import XmlOptions, check_xpath, places, report_places
 from broker.cli.progress import Work, interactive, quiet_option, stage
 from broker.cli.query_files import STDIN, query_files, read_queries
+from broker.cli.sharding import Sharding, conf_option, shards_options
 from broker.cli.shared import (
     DURATION,
     Stopped,
@@ -104,6 +105,8 @@ if TYPE_CHECKING:
 )
 @pipeline_option
 @click.option("--master", help="Spark master; by default Spark runs in this process's machine.")
+@shards_options
+@conf_option
 @quiet_option
 def run(
     queries: tuple[Path, ...],
@@ -126,6 +129,9 @@ def run(
     backfill: int | None,
     pipeline: str,
     master: str | None,
+    shards: int | None,
+    shared: Path | None,
+    conf: dict[str, str],
 ) -> None:
     """Run the subscriptions in QUERIES over documents and feeds.
 
@@ -141,6 +147,7 @@ def run(
         )
     if master is not None and pipeline == "local":
         raise click.UsageError("--master is for Spark, so no --pipeline local")
+    sharding = Sharding.of(shards, shared, conf, form=form, pipeline=pipeline)
     if decide and not once:
         raise click.UsageError("--decide is for the end of what --once reads")
     if websub and once:
@@ -156,10 +163,14 @@ def run(
             directory = state
         files = read_queries(queries)
         broker = stack.enter_context(
-            open_broker(directory, lateness, files, backfill, revisions=revisions)
+            open_broker(
+                directory, lateness, files, backfill, revisions=revisions, sharding=sharding
+            )
         )
         delivery = Delivery(broker, out, form, files)
         delivery.pending()
+        if sharding.count:
+            broker.engine.on_text = delivery.text
         poll = None
         if feeds or watched:
             poll = stack.enter_context(
@@ -178,6 +189,7 @@ def run(
             pipeline=pipeline,
             master=master,
             keep=state is not None,
+            sharding=sharding,
             ask=_asks_why(queries, documents, state),
         )
         report_dead_letters(broker.dead_letters()[before:], state)
@@ -214,6 +226,7 @@ def pipe(
     keep: bool = True,
     brief: bool = False,
     ask: str | None = None,
+    sharding: Sharding | None = None,
 ) -> int:
     """Run the pipeline until it is done or stopped; returns the number of documents processed.
 
@@ -232,7 +245,7 @@ def pipe(
     read = list(places(documents))
     match_count = 0
     with (
-        _prepared(pipeline, broker, directory, read, xml, poll, master, keep=keep) as run,
+        _prepared(pipeline, broker, directory, read, xml, poll, master, sharding, keep=keep) as run,
         Work("document") as work,
         stop_on_signals() as stop,
     ):
@@ -281,6 +294,7 @@ def _prepared(
     xml: XmlOptions,
     poll: Polling | None,
     master: str | None,
+    sharding: Sharding | None,
     *,
     keep: bool,
 ) -> AbstractContextManager[Run]:
@@ -293,7 +307,16 @@ def _prepared(
         return in_this_process(broker, directory, read, xml, spool)
     from broker.cli.run_spark import through_spark
 
-    return through_spark(broker, directory, read, xml, spool, master=master, keep=keep)
+    return through_spark(
+        broker,
+        directory,
+        read,
+        xml,
+        spool,
+        master=master,
+        keep=keep,
+        sharding=sharding or Sharding(),
+    )
 
 
 def _fetch(poll: Polling) -> None:

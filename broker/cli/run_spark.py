@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from broker.cli.places import Place, XmlOptions
 from broker.cli.progress import stage
+from broker.cli.sharding import Sharding
 from broker.cli.shared import Failed
 from broker.runs import PipelineError, Run
 from broker.spark.gateway import JavaError
@@ -34,20 +35,29 @@ def through_spark(
     *,
     master: str | None,
     keep: bool,
+    sharding: Sharding,
 ) -> Iterator[Run]:
     """A function that runs the pipeline. Raises Failed; `keep`: the directory stays, so that the
     message may name its log."""
     session = None
     try:
         with stage("starting Spark"):
-            session = start_session(master, state_dir=directory)
+            session = start_session(master, conf=sharding.conf, state_dir=directory)
+        sharding.begin(session, broker.engine)
         sources = [_source(session, place, xml) for place in read]
         if spool is not None:
             session.dataSource.register(FeedSpool)
             path = str(spool.absolute())
             frame = session.readStream.format("feed_spool").option("path", path).load()
             sources.append(Source(f"feeds {path}", frame))
-        yield partial(run_pipeline, session, broker.engine, sources, directory / "checkpoint")
+        yield partial(
+            run_pipeline,
+            session,
+            broker.engine,
+            sources,
+            directory / "checkpoint",
+            hand_over=broker.engine.hand_over,
+        )
     except (ValueError, FileNotFoundError, JavaError) as error:
         raise Failed(str(error)) from None
     except PipelineError as error:
@@ -57,6 +67,7 @@ def through_spark(
         raise Failed(f"{error}{log}") from error.__cause__
     finally:
         if session is not None:
+            sharding.end(broker.engine)
             stop_session(session)
 
 

@@ -65,6 +65,7 @@ class Coordinator:
         self._attempt = 0
         self._names: tuple[str, ...] = ()
         self._sent = False
+        self._started = False
 
     def begin(self, engine: Engine) -> None:
         """Take over the directory, for an engine that has this as its `elsewhere`. Segments that do
@@ -93,8 +94,14 @@ class Coordinator:
         self._committed = Loading(0, (), ())
         self._write_queries(whole=True)
         self.shared.remove_queries()
-        settings = Settings(self.count, engine.joiner.memory, engine.budget.budgets, self.form)
-        self.shards.start(self.shared.path, settings, self._loading)
+
+    def start(self) -> None:
+        """Start the shards, unless they were."""
+        if not self._started:
+            engine = self._engine
+            settings = Settings(self.count, engine.joiner.memory, engine.budget.budgets, self.form)
+            self.shards.start(self.shared.path, settings, self._loading)
+            self._started = True
 
     def close(self) -> None:
         self.shards.close()
@@ -211,6 +218,7 @@ class Coordinator:
         self._number += 1
         self._latest = max([step.latest for step in steps])
         self._write(steps, rows, documents)
+        self.start()
         horizon = self._engine.retention.horizon
         self.shards.send(Request(self._segment, self._names, horizon))
         self._gone = 0

@@ -44,7 +44,10 @@ class RemoteShards:
     """Shards that connect to `host`, an address of this machine that theirs reach."""
 
     def __init__(
-        self, launcher: Launcher, host: str = "127.0.0.1", patience: float = PATIENCE
+        self,
+        launcher: Launcher | None = None,
+        host: str = "127.0.0.1",
+        patience: float = PATIENCE,
     ) -> None:
         self._launcher = launcher
         self._host = host
@@ -59,7 +62,12 @@ class RemoteShards:
         self.rebuilt = 0
         """How often a shard was made, first or anew."""
 
+    def use(self, launcher: Launcher, host: str) -> None:
+        """Set the launcher, before the start."""
+        self._launcher, self._host = launcher, host
+
     def start(self, directory: Path, settings: Settings, loading: Callable[[], Loading]) -> None:
+        assert self._launcher is not None, "use() comes first"
         self._settings, self._loading = settings, loading
         self._listener = socket.create_server((self._host, 0))
         address = self._listener.getsockname()[:2]
@@ -126,7 +134,8 @@ class RemoteShards:
         while time.monotonic() < latest:
             connection = self._connection(shard)
             if connection is None:
-                self._launcher.check()
+                if self._launcher is not None:
+                    self._launcher.check()
                 continue
             try:
                 if self._asked.get(shard) is not connection:
@@ -169,4 +178,5 @@ class RemoteShards:
             with suppress(OSError):
                 connection.send(None)
             connection.close()
-        self._launcher.close()
+        if self._launcher is not None:
+            self._launcher.close()

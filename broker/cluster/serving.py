@@ -25,7 +25,8 @@ YOUNG = 100_000
 
 
 class Place(NamedTuple):
-    """Where a shard belongs: the coordinator's address and key, the shared directory, its number."""
+    """Where a shard belongs: the coordinator's address and key, the shared directory, and which
+    one it is."""
 
     address: tuple[str, int]
     key: bytes

@@ -171,8 +171,7 @@ class Shard:
                     asides += self._asides(candidates)
                     found += self._results(candidates)
             changed = frozenset(doc for step in steps for doc in step.revised)
-            answer = Answer(self._written(found, changed), asides)
-        return answer
+            return Answer(self._written(found, changed), asides)
 
     def _rows(self, file: pa.ipc.RecordBatchFileReader, step: int) -> pa.Table:
         place = step * self._settings.shards + self._shard

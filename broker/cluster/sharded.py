@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from broker.cluster.coordinator import Coordinator
+from broker.cluster.shard import MATCHES
 from broker.cluster.shards import Shards
 from broker.documents.arrow import Arrivals
 from broker.engine import Engine
@@ -22,7 +23,7 @@ class ShardedEngine(Engine):
 
     Subscriptions, time, delivery and the state are those of `Engine`, whose arguments it takes. If
     the matches are wanted as text in a `form`, `apply` returns only those that the coordinator has
-    found itself, and `take_text` those of the shards. Raises ClusterError.
+    found itself, and `hand_over` gives those of the shards to `on_text`. Raises ClusterError.
     """
 
     def __init__(
@@ -65,18 +66,16 @@ class ShardedEngine(Engine):
         ]
         return restored(posted)
 
-    def take_text(self) -> tuple[list[bytes], int, int]:
-        """The text of the matches that the shards found in the last batch, one for each subscriber,
-        and the numbers of the first and behind the last of them in the outbox."""
+    def hand_over(self) -> int:
         cluster = self.cluster
-        lines = pc.list_flatten(cluster.matches.column("lines")).to_pylist()
+        found, cluster.matches = cluster.matches, MATCHES.empty_table()
+        if self.on_text is None or cluster.form is None or not found.num_rows:
+            return 0
+        lines: list[bytes] = pc.list_flatten(found.column("lines")).to_pylist()
+        self.on_text(lines)
         first = cluster.first_posted
-        return lines, first, first + cluster.matches.num_rows
-
-    def acknowledge_text(self, first: int, behind: int) -> None:
-        """Delete from the outbox what `take_text` has given."""
-        self.ready()
-        self.outbox.acknowledge_between(first, behind)
+        self.outbox.acknowledge_between(first, first + found.num_rows)
+        return len(lines)
 
     def close(self) -> None:
         """End the shards, and close the store."""

@@ -44,6 +44,9 @@ class Engine(Parts):
     at a time.
     """
 
+    on_text: Callable[[list[bytes]], object] | None = None
+    """Takes what `hand_over` hands over, a line for each match."""
+
     def _load(self) -> None:
         super()._load()
         self.search = Search(self)
@@ -168,6 +171,11 @@ class Engine(Parts):
         """
         self.ready()
         return self._batches.apply(arrivals, now, position)
+
+    def hand_over(self) -> int:
+        """Hand over the matches of the last batch that are text already, and acknowledge them;
+        returns how many. There are some only where others have found them."""
+        return 0
 
     def history(
         self, documents: Sequence[StoredDocument], rows: pa.Table, seen: Mapping[int, int]

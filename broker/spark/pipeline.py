@@ -95,6 +95,7 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     trigger_interval: float | None = None,
     stop: Stopping | None = None,
     lock: AbstractContextManager[object] | None = None,
+    hand_over: Callable[[], int] = int,
 ) -> Summary:
     """Run until what is there now is processed (`once`), or until `stop` is set.
 
@@ -105,14 +106,18 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     while the engine is used; a thread that changes subscriptions must hold it too. A batch whose
     spec changed meanwhile is matched again, so that no subscription misses a document; the second
     time the lock is held throughout, so that frequent changes cannot delay a batch forever.
-    Documents with a number are all of one log: the engine gets the log's position with each batch.
+    `hand_over` is called after each batch, and returns how many matches were handed over that the
+    engine has not returned. Documents with a number are all of one log: the engine gets the log's
+    position with each batch.
 
     Raises `PipelineError` with the reason, and the Python exception as its cause where it is one;
     Spark's log has the trace.
     """
     keys = [source.key for source in documents]
     checkpoint = checkpoint_dir.absolute() / _digest(keys)
-    run = _Run(session, engine, on_matches, on_progress, stop or Stop(), lock or nullcontext())
+    run = _Run(
+        session, engine, on_matches, on_progress, stop or Stop(), lock or nullcontext(), hand_over
+    )
     frame = union([source.frame for source in documents])
     interval = trigger_interval or max(source.poll for source in documents)
     started = time.monotonic()
@@ -138,6 +143,7 @@ class _Run:
     on_progress: Callable[[Progress], None] | None
     stop: Stopping
     lock: AbstractContextManager[object]
+    hand_over: Callable[[], int] = int
     batches: int = 0
     documents: int = 0
     matches: int = 0
@@ -216,7 +222,7 @@ class _Run:
             clock.lap("deliver")
         self.documents += table.num_rows
         self.undated.update(_undated(table))
-        matches = count_matches(found)
+        matches = count_matches(found) + self.hand_over()
         self.matches += matches
         self._done[number] = Progress(number, table.num_rows, matches, dict(clock.seconds))
 

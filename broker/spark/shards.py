@@ -92,7 +92,7 @@ def wait_for_cores(session: SparkSession, wanted: int, patience: float = _PATIEN
 def cores(session: SparkSession) -> int:
     """The cores of the executors that are there now."""
     context = session.sparkContext
-    if context.master.startswith("local"):
+    if str(context.master).startswith("local"):
         return int(context.defaultParallelism)
     # A cluster that has not begun says that it has two.
     java = context._jsc

@@ -13,10 +13,12 @@ from broker.model import Budgets, Limit
 from broker.shared_match import each_match
 from broker.state.store import Store
 from tests.cluster.brokers import opening, sharded
+from tests.command import run as run_command
 from tests.oracle.generate import case, recut
 from tests.oracle.generate_documents import Level
 from tests.properties.harness import difference, expected, flat, observed
 from tests.seeds import seeds
+from tests.waiting import PATIENCE
 
 PAIR = "pair: SELECT t FROM S//i[./t->t] FOLLOWED BY {t = u, 1 h} S//i[./t->u];"
 EVERY = "every: S//i->x JOIN {1 h} S//i->y;"
@@ -141,9 +143,28 @@ def test_undelivered_matches_are_those_of_the_shards_too(tmp_path: Path) -> None
         )
         engine = broker.engine
         assert engine.apply(broker.arrivals([item(n, "t") for n in range(3)])) == []
-        lines, first, behind = engine.take_text()  # type: ignore[attr-defined]
         waiting = each_match(engine.undelivered())
+        lines: list[bytes] = []
+        engine.on_text = lines.extend
+        assert engine.hand_over() == 6
         assert len(lines) == len(waiting) == 6
         assert sorted(m.id for m in waiting) == sorted(line[8:40].decode() for line in lines)
-        engine.acknowledge_text(first, behind)  # type: ignore[attr-defined]
         assert not engine.undelivered()
+
+
+def test_explain_says_where_documents_go(tmp_path: Path) -> None:
+    file = tmp_path / "queries.xscl"
+    file.write_text(
+        PAIR
+        + EVERY
+        + "made: S//i->x PUBLISH out; reads: out/result->x; still: S//i->x FOLLOWED BY {1 h} NOT S//o->y;",
+        encoding="utf-8",
+    )
+    told = run_command(("explain", str(file), "--stage", "shards"), timeout=PATIENCE).stdout
+    lines = [line for line in told.splitlines() if line and not line.startswith("--")]
+    assert [line.partition(":")[0].partition(" of variable")[0] for line in lines] == [
+        *(f"a document of block {n} goes to the shards of its values" for n in (1, 2)),
+        "a document of block 1 goes to one shard, by its number",
+        "a document of block 2 goes to every shard",
+        *["matched by the coordinator"] * 3,
+    ]

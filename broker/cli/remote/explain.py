@@ -12,6 +12,7 @@ from broker.broker import Broker
 from broker.cli.query_files import query_files, read_queries
 from broker.cli.remote.options import service_options
 from broker.cli.remote.why import asked_of, lines
+from broker.cluster.explaining import shards_stage
 from broker.explain import STAGES, ast_stage, with_prefixes
 from broker.explain_pattern import pattern_stage
 from broker.planner import DEFAULT, METHODS, Method
@@ -28,7 +29,10 @@ _OF_NAMES = ("normal", "patterns")
 PATTERN_STAGES = {"ast": ast_stage, "pattern": pattern_stage}
 """Those of event patterns."""
 
-_NAMES = list(STAGES | PATTERN_STAGES)
+SHARDS = "shards"
+"""What is said of any query, only if it is asked for: how a cluster divides it."""
+
+_NAMES = [*(STAGES | PATTERN_STAGES), SHARDS]
 
 
 @click.command()
@@ -109,6 +113,9 @@ def _for_people(
 
 
 def _stages(broker: Broker, compiled: Compiled, stage: str | None, planner: Method) -> None:
+    if stage == SHARDS:
+        click.echo(shards_stage(compiled, broker.engine.catalog))
+        return
     stages = STAGES if compiled.pattern is None else PATTERN_STAGES
     if stage is not None and stage not in stages:
         raise click.BadParameter(f"of {compiled.id} there are: {', '.join(stages)}")

@@ -1,0 +1,134 @@
+"""The options of a run whose stage 2 is divided among the machines of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from broker.cli.shared import Failed
+
+if TYPE_CHECKING:
+    from broker.cluster.remote import RemoteShards
+    from broker.cluster.sharded import ShardedEngine
+    from broker.engine import Engine
+    from broker.spark.session import Session
+    from broker.state.store import Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def conf_option(command: F) -> F:
+    """The option --conf; its parameter is `conf`, a dictionary."""
+    return click.option(
+        "--conf",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_settings,
+        help="A setting of Spark. May be given several times.",
+    )(command)
+
+
+def shards_options(command: F) -> F:
+    """The options --shards and --shared."""
+    for option in (
+        click.option(
+            "--shared",
+            metavar="DIR",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="With --shards: a directory that all machines of the cluster see under this name.",
+        ),
+        click.option(
+            "--shards",
+            type=click.IntRange(1, 4096),
+            help="Divide stage 2 as well, into so many tasks that each take a core of the cluster.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _settings(
+    _context: click.Context, _parameter: click.Parameter, values: Sequence[str]
+) -> dict[str, str]:
+    for each in values:
+        if "=" not in each:
+            raise click.BadParameter(f"{each} is not NAME=VALUE")
+    return dict(each.split("=", 1) for each in values)
+
+
+@dataclass(slots=True)
+class Sharding:
+    """How a run is divided: into `count` shards over a `shared` directory, not at all with 0."""
+
+    count: int = 0
+    shared: Path = Path()
+    form: str | None = None
+    conf: dict[str, str] = field(default_factory=dict)
+    _shards: RemoteShards | None = None
+
+    @classmethod
+    def of(
+        cls,
+        shards: int | None,
+        shared: Path | None,
+        conf: dict[str, str],
+        *,
+        form: str,
+        pipeline: str,
+    ) -> Sharding:
+        """From the options. Raises UsageError."""
+        if (shards is None) != (shared is None):
+            raise click.UsageError("--shards and --shared belong together")
+        if pipeline == "local" and (shards or conf):
+            raise click.UsageError("--shards and --conf are for Spark, so no --pipeline local")
+        # What is meant for a terminal, or has a header, is written by the coordinator.
+        return cls(shards or 0, shared or Path(), form if form in ("jsonl", "xml") else None, conf)
+
+    def engine(self, store: Store, **settings: Any) -> Engine:
+        """The engine over a store, with what `Engine` takes. Raises Failed."""
+        from broker.cluster.remote import RemoteShards
+        from broker.cluster.segments import ClusterError
+        from broker.cluster.sharded import ShardedEngine
+
+        self._shards = RemoteShards()
+        try:
+            return ShardedEngine(
+                store,
+                shared=self.shared,
+                shards=self._shards,
+                count=self.count,
+                form=self.form,
+                **settings,
+            )
+        except (ClusterError, OSError) as error:
+            raise Failed(str(error)) from None
+
+    def begin(self, session: Session, engine: Engine) -> None:
+        """Start the shards as tasks of a session. Raises Failed."""
+        if self._shards is None:
+            return
+        from broker.cluster.segments import ClusterError
+        from broker.spark.shards import SparkTasks
+
+        host = session.sparkContext.getConf().get("spark.driver.host")
+        try:
+            self._shards.use(SparkTasks(session), host or "127.0.0.1")
+            _sharded(engine).cluster.start()
+        except ClusterError as error:
+            raise Failed(str(error)) from None
+
+    def end(self, engine: Engine) -> None:
+        """End the shards, before their session."""
+        if self._shards is not None:
+            _sharded(engine).cluster.close()
+
+
+def _sharded(engine: Engine) -> ShardedEngine:
+    from broker.cluster.sharded import ShardedEngine
+
+    assert isinstance(engine, ShardedEngine)
+    return engine

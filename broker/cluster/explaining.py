@@ -1,0 +1,31 @@
+"""How a query is divided among shards, in words, for `broker explain`."""
+
+from __future__ import annotations
+
+from broker.cluster.queries import NO_WAY
+from broker.cluster.routes import Part, reason_to_stay, route
+from broker.query.catalog import Catalog
+from broker.query.prepared import Compiled
+
+
+def shards_stage(query: Compiled, catalog: Catalog) -> str:
+    """Where the documents of each block go, or why the coordinator alone matches the query."""
+    canonical = catalog.subscriptions[query.id].canonical
+    why = reason_to_stay(canonical, catalog, lambda number: False)
+    if why is None:
+        found = route(canonical, query.shape.template, lambda variable: 0.0)
+        if found is not None:
+            return "\n".join([_told(part) for part in found.parts])
+        why = NO_WAY
+    return f"matched by the coordinator: {why}"
+
+
+def _told(part: Part) -> str:
+    match part.by:
+        case "value":
+            where = f"to the shards of its values of variable {part.trigger}"
+        case "document":
+            where = "to one shard, by its number"
+        case _:
+            where = "to every shard"
+    return f"a document of block {part.block + 1} goes {where}"
