@@ -1,0 +1,79 @@
+"""Shards, answers and coordinators that are lost: every match is found once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import pytest
+
+from broker import Broker, Match
+from broker.cluster.processes import Processes
+from broker.cluster.remote import RemoteShards
+from broker.cluster.segments import Fenced
+from tests.cluster.brokers import sharded
+from tests.cluster.test_here import PAIR, item, told
+
+
+def batches(count: int) -> list[list[tuple[str, str]]]:
+    r = Random(5)
+    return [
+        [(str(6 * number + n), f"t{r.randint(0, 3)}") for n in range(6)] for number in range(count)
+    ]
+
+
+def found_alone(count: int) -> list[list[tuple[str, ...]]]:
+    with Broker() as broker:
+        broker.subscribe(PAIR)
+        return [process(broker, batch) for batch in batches(count)]
+
+
+def process(broker: Broker, batch: list[tuple[str, str]]) -> list[tuple[str, ...]]:
+    return told(broker.process([item(int(number), title) for number, title in batch]))
+
+
+def test_processes_that_are_killed_change_nothing(tmp_path: Path) -> None:
+    processes = Processes()
+    with sharded(tmp_path, 2, None, lambda: RemoteShards(processes)) as broker:
+        broker.subscribe(PAIR)
+        found = []
+        for number, batch in enumerate(batches(6)):
+            found.append(process(broker, batch))
+            if number in (1, 2, 4):
+                processes.running[number % 2].kill()
+    assert found == found_alone(6)
+
+
+def test_a_batch_that_fails_after_the_shards_have_answered_is_made_again(tmp_path: Path) -> None:
+    found: list[Match] = []
+    with sharded(tmp_path / "shared", 3, tmp_path / "state") as broker:
+        broker.subscribe(PAIR)
+        outbox = type(broker.engine.outbox)
+        for number, batch in enumerate(batches(4)):
+            documents = [item(int(n), title) for n, title in batch]
+            if number in (1, 3):
+                with (
+                    patch.object(outbox, "post_columns", side_effect=OSError("no space")),
+                    pytest.raises(OSError, match="no space"),
+                ):
+                    broker.process(documents)
+            found += broker.process(documents)
+        assert sorted(m.id for m in broker.undelivered()) == sorted(m.id for m in found)
+    assert told(found) == sorted(each for own in found_alone(4) for each in own)
+
+
+def test_an_earlier_coordinator_is_fenced(tmp_path: Path) -> None:
+    first, second, third = batches(3)
+    with sharded(tmp_path / "shared", 2, tmp_path / "one") as earlier:
+        earlier.subscribe(PAIR)
+        process(earlier, first)
+        with sharded(tmp_path / "shared", 2, tmp_path / "two") as later:
+            later.subscribe(PAIR)
+            process(later, first)
+            with pytest.raises(Fenced, match="another coordinator"):
+                process(earlier, second)
+            # What the later one does is not disturbed by the attempt.
+            assert [process(later, each) for each in (second, third)] == found_alone(3)[1:]
+    with sharded(tmp_path / "shared", 2, tmp_path / "one") as again:
+        assert [process(again, each) for each in (second, third)] == found_alone(3)[1:]
