@@ -26,7 +26,7 @@ _FEW = 20
 _AT_ONCE = 5.0
 """Seconds within which a task that ends has never begun to serve."""
 _GROUP = "shards"
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 
 
 class SparkTasks:
