@@ -25,6 +25,9 @@ NOTES = HERE / "notes"
 ORDER = ("main_job", "end_to_end", "rss", "distinct", "technical", "constants", "register")
 """Which come first on the page; the others follow by name."""
 
+WITH = {"patterns": ("planner",)}
+"""What else is run where one of them is asked for: parts of the same question."""
+
 
 def benchmarks() -> dict[str, Path]:
     """The modules of this folder that can be run, by name, in the order of the page."""
@@ -104,7 +107,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", nargs="*", choices=known, default=list(known))
     args = parser.parse_args()
-    chosen = [name for name in args.only if not args.quick or tries(known[name])]
+    named = dict.fromkeys([each for name in args.only for each in (name, *WITH.get(name, ()))])
+    chosen = [name for name in named if not args.quick or tries(known[name])]
     failed = [name for name in chosen if not run_one(name, args.quick)]
     if not args.quick:
         assemble()

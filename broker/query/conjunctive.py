@@ -184,20 +184,18 @@ def _early(template: Template, aliases: _Aliases, order: list[int]) -> list[str]
     last = [a for a in last if not any((a, c) in before for c in last)]
     first = [b for b in placed if (block, b) in before]
     first = [b for b in first if not any((c, b) in before for c in first)]
-    conditions = []
-    for a, b in [*((a, block) for a in last), *((block, b) for b in first)]:
-        conditions.append(f'{aliases.document(a)}."end" < {aliases.document(b)}."start"')
-    for other in dict.fromkeys([*last, *first, *placed[:1]]):
-        window = f"t.w{_narrowest(template, other, block)}"
-        conditions.append(f"{_duration([other, block], aliases)} <= {window}")
-    return conditions
-
-
-def _narrowest(template: Template, one: int, other: int) -> int:
-    """The window of the fewest blocks that have these two."""
     windows = [*map(blocks_of, operators_of(template.operators))]
-    around = [i for i, blocks in enumerate(windows) if one in blocks and other in blocks]
-    return min(around, key=lambda i: len(windows[i]), default=template.windows - 1)
+    conditions = []
+    for other in dict.fromkeys([*last, *first, *placed[:1]]):
+        around = [i for i, blocks in enumerate(windows) if {other, block} <= {*blocks}]
+        narrowest = min(around, key=lambda i: len(windows[i]))
+        if {*windows[narrowest]} <= {*order}:
+            continue  # all of its blocks are there, so it is asked as a whole
+        if (other, block) in before or (block, other) in before:
+            a, b = (other, block) if (other, block) in before else (block, other)
+            conditions.append(f'{aliases.document(a)}."end" < {aliases.document(b)}."start"')
+        conditions.append(f"{_duration([other, block], aliases)} <= t.w{narrowest}")
+    return conditions
 
 
 def _duration(blocks: list[int], aliases: _Aliases) -> str:

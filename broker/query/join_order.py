@@ -15,6 +15,9 @@ from xscl.normal.template import Template
 _ROWS = 100.0
 """Rows of a block, beside one of the pivot."""
 
+_LATER = 1e-6
+"""By which share each block has more rows than the one before it."""
+
 _VALUES = 50.0
 """Values of a join."""
 
@@ -27,7 +30,8 @@ _SECONDS = 1.0
 
 def join_order(template: Template, pivot: int) -> list[int]:
     """The blocks in the order of their joins."""
-    counts = [_ROWS] * template.blocks
+    # Of equal orders the one of the pattern: its operators are complete, and so asked, the soonest.
+    counts = [_ROWS * (1 + _LATER * block) for block in range(template.blocks)]
     counts[pivot] = 1.0
     pairs: dict[tuple[int, int], float] = {}
     for part in template.residuals:
