@@ -66,13 +66,13 @@ def test_why_nothing_and_what_is_shared(hand: Hand, samples: Process) -> None:
     hand.link("New subscription")
     never = "SELECT t FROM S//item[./title->t] FOLLOWED BY {t = u, 1 day} S//item[./titel->u]"
     hand.fill(page.get_by_label("The query, in XSCL"), f"never: {never}")
-    expect(page.locator(".box.none .count")).to_contain_text("0 of 132")
+    expect(page.locator(".box.none .count")).to_contain_text(re.compile(r"0 of \d+ documents pass"))
     expect(page.locator(".whole.none")).to_contain_text("0")
     hand.link("Subscriptions")
     hand.link("comes-up")
     expect(page.locator(".holder.absent .box")).to_contain_text("documents taken")
     expect(page.locator(".chain > .edge").last).to_contain_text("within 4 days")
-    expect(page.locator(".waits").first).to_contain_text("until 18 Oct 2026")
+    expect(page.locator(".waits").first).to_contain_text(re.compile(r"until \d+ Oct 2026"))
     hand.link("Subscriptions")
     hand.link("What they share")
     expect(page.locator(".template").first).to_contain_text("followed by, 1 value equal")
@@ -94,8 +94,9 @@ def test_a_channel_is_made_tried_reset_and_removed(
     expect(row).to_contain_text("0 delivered")
     hand.button("Reset desk")
     hand.click(page.get_by_role("dialog").get_by_role("button", name="Deliver again"))
-    expect(row).to_contain_text("8 delivered")
-    assert len(file.read_text().splitlines()) == 8
+    matches = len(samples.all_matches("discussed"))
+    expect(row).to_contain_text(f"{matches} delivered")
+    assert len(file.read_text().splitlines()) == matches > 5
     hand.button("Test desk")
     expect(page.locator(".note")).to_contain_text("desk: ")
     expect(page.get_by_label("In a feed reader").locator("code").first).to_contain_text(".atom?key")
