@@ -91,7 +91,11 @@ class HereShards:
                 Worker(self._directory, shard, self._settings, loading)
                 for shard in range(self._settings.shards)
             ]
-        self._answers = [worker.answer(request) for worker in self._workers]
+        self._answers = [self.answer(shard, request) for shard in range(len(self._workers))]
+
+    def answer(self, shard: int, request: Request) -> Answer:
+        """The answer of one of the shards."""
+        return self._workers[shard].answer(request)
 
     def receive(self) -> list[Answer]:
         return self._answers
