@@ -209,7 +209,7 @@ def pattern_text(random: Random) -> str:
             return text
 
 
-def _documents(random: Random, count: int) -> list[Arrival]:
+def pattern_documents(random: Random, count: int) -> list[Arrival]:
     found = []
     time = 0
     for number in range(count):
@@ -236,7 +236,7 @@ def pattern_case(random: Random) -> Case:
         queries.append(random.choice(_READING))
     text = ";\n".join(queries)
     ids = tuple(query.id for query in xscl.check([xscl.parse(text)]).queries)
-    documents = _documents(random, random.randint(4, 8))
+    documents = pattern_documents(random, random.randint(4, 8))
     lateness = random.choice((0, 0, 1, 2, 3))
     order = [(d.timestamp + random.randint(0, lateness + 1) * SECOND, d) for d in documents]
     arrived = [d for _, d in sorted(order, key=lambda each: each[0])]

@@ -59,6 +59,16 @@ class Oracle:
         self._arrived = 0
         self._registered = 0
 
+    @property
+    def stored(self) -> list[Stored]:
+        """The documents, as they were stored."""
+        return [*self._stored.values()]
+
+    @property
+    def highest(self) -> int | None:
+        """The highest time that a document had, in microseconds."""
+        return self._highest
+
     def subscribe(self, resolved: Resolved) -> None:
         """Registering the same id and text again continues; a changed text starts anew."""
         before = self._queries.get(resolved.id)

@@ -116,7 +116,7 @@ class PatternStanding:
             now = max(now, before)
         found: dict[tuple[object, ...], Decided] = {}
         for instance in self._instances(documents):
-            decided = self._identified(self._at_its_end(instance))
+            decided = self.identified(self._at_its_end(instance))
             other = found.get(decided.identity)
             if other is None or _sooner(decided, other):
                 found[decided.identity] = decided
@@ -156,7 +156,7 @@ class PatternStanding:
             return Runs(world, self.unit, selection, self.blocks).instances()
         return world.instances(self.unit, Around())
 
-    def _identified(self, instance: Instance) -> Decided:
+    def identified(self, instance: Instance) -> Decided:
         nodes: list[int] = []
         single = instance.single()
         if self.query.select is None:
