@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.service.process import Process
+from tests.web.hand import MOST, Hand
 from tests.web.harness import CHROMIUM, chromium, sampled, sign_in
 
 
@@ -44,3 +45,11 @@ def page(browser: Browser, samples: Process) -> Iterator[Page]:
     yield page
     page.close()
     assert not errors
+
+
+@pytest.fixture
+def hand(page: Page) -> Iterator[Hand]:
+    """Somebody at that page, who has done few things at the end."""
+    hand = Hand(page)
+    yield hand
+    assert hand.actions <= MOST

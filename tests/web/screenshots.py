@@ -28,7 +28,7 @@ SCREENS = {
     "sharing": "#/sharing",
     "start": "#/start",
 }
-WIDTHS = {"wide": (1280, 800), "middle": (820, 1100), "narrow": (390, 844)}
+WIDTHS = {"wide": (1440, 900), "middle": (820, 1100), "narrow": (390, 844)}
 Theme = Literal["light", "dark"]
 
 

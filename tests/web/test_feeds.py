@@ -12,8 +12,8 @@ from broker.service.feeds import SAMPLES
 from feeds.sample_server import FeedServer
 from tests.service.process import Process
 from tests.waiting import until
+from tests.web.hand import WIDTHS, Hand, violations, wide
 from tests.web.harness import watched
-from tests.web.test_matches import violations, wide
 
 pytestmark = pytest.mark.browser
 
@@ -29,29 +29,30 @@ def site(tmp_path: Path) -> Iterator[FeedServer]:
 
 
 def test_a_feed_is_found_added_paused_and_removed(
-    page: Page, samples: Process, site: FeedServer, tmp_path: Path
+    hand: Hand, samples: Process, site: FeedServer, tmp_path: Path
 ) -> None:
-    page.get_by_role("link", name="Feeds").click()
+    page = hand.page
+    hand.link("Feeds")
     expect(page.locator(".entry")).to_have_count(17)
-    page.get_by_label("Address of a site").fill(site.url("index.html"))
-    page.get_by_label("it is on this machine").check()
-    page.get_by_role("button", name="Find feeds").click()
-    page.get_by_role("button", name="Add Puffin").click()
+    hand.fill(page.get_by_label("Address of a site"), site.url("index.html"))
+    hand.click(page.get_by_label("it is on this machine"))
+    hand.button("Find feeds")
+    hand.button("Add Puffin")
     expect(page.locator(".candidate .good")).to_have_text("added")
-    page.get_by_label("Title or address").fill("puffin")
+    hand.fill(page.get_by_label("Title or address"), "puffin")
     row = page.locator(".entry")
     expect(row).to_have_count(1)
     expect(row.locator(".badge")).to_have_text("ok")
     expect(row).to_contain_text("items a day")
     (tmp_path / "puffin.rss").unlink()
-    row.get_by_role("button", name="Refresh").click()
+    hand.click(row.get_by_role("button", name="Refresh"))
     expect(row.locator(".badge")).to_have_text("failing")
     expect(row.locator(".bad")).to_contain_text("404")
     assert not violations(page)
-    row.get_by_role("button", name="Pause").click()
+    hand.click(row.get_by_role("button", name="Pause"))
     expect(row.locator(".badge")).to_have_text("paused")
-    row.get_by_role("button", name="Remove").click()
-    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    hand.click(row.get_by_role("button", name="Remove"))
+    hand.click(page.get_by_role("dialog").get_by_role("button", name="Remove"))
     expect(page.get_by_text("No feed is like that")).to_be_visible()
     assert len(watched(samples)) == 17
 
@@ -86,7 +87,7 @@ def test_what_was_kept_aside_is_shown_resent_and_forgotten(page: Page, samples: 
     expect(kept).to_contain_text("broken")
     kept.get_by_text("What came").click()
     expect(kept.locator("pre")).to_contain_text("<b>")
-    for width in (1280, 820, 360):
+    for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
         assert not wide(page)
     assert not violations(page)

@@ -8,35 +8,24 @@ from pathlib import Path
 from urllib.parse import quote_plus
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.service.process import Process
 from tests.waiting import until
+from tests.web.hand import Hand, violations, wide
 from tests.web.harness import address, sign_in
 
 pytestmark = pytest.mark.browser
 
-WIDTHS = (1280, 820, 360)
 PAIR = "SELECT t, u FROM S//book[./title->t] FOLLOWED BY {t = u} S//blog[./title->u]"
 
 
-def violations(page: Page) -> list[str]:
-    """What axe-core finds."""
-    found = Axe().run(page).response["violations"]
-    return [f"{each['id']}: {[node['target'] for node in each['nodes'][:3]]}" for each in found]
-
-
-def wide(page: Page) -> bool:
-    """Whether the page is wider than the window."""
-    return bool(page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))
-
-
-def test_matches_of_the_samples(page: Page, samples: Process) -> None:
+def test_matches_of_the_samples(hand: Hand, samples: Process) -> None:
+    page = hand.page
     cards = page.locator("article.match")
     newest = samples.all_matches("book-reviewed")[-1]
-    page.fill("#f-text", newest["values"]["reviewer"][0])
-    page.fill("#f-subscription", "book-reviewed")
+    hand.fill(page.get_by_label("Text"), newest["values"]["reviewer"][0])
+    hand.fill(page.get_by_label("Subscription"), "book-reviewed")
     card = cards.filter(has_text=newest["values"]["reviewer"][0]).first
     expect(card.locator(".item")).to_have_count(2)
     expect(card.locator(".item").first).to_contain_text("Tidewater Press New Books")
@@ -44,17 +33,17 @@ def test_matches_of_the_samples(page: Page, samples: Process) -> None:
     link = card.locator(".item .title a").first
     expect(link).to_have_attribute("href", newest["documents"][0]["link"])
     expect(link).to_have_attribute("rel", re.compile("noopener noreferrer"))
-    card.get_by_text("Why").click()
+    hand.click(card.get_by_text("Why"))
     expect(card.locator(".nodes tbody tr")).to_have_count(len(newest["values"]))
     expect(card.locator("pre.code")).to_contain_text("FOLLOWED BY {title = tag, 10 days}")
     expect(card.locator(".t-keyword").first).to_have_text("SELECT")
-    card.get_by_text("XML").click()
+    hand.click(card.get_by_text("XML"))
     expect(card.locator("pre.code").last).to_contain_text(
         f"<book>{newest['values']['book'][0]}</book>"
     )
-    page.get_by_label("Feed").fill("Nobody")
+    hand.fill(page.get_by_label("Feed"), "Nobody")
     expect(page.get_by_text("No match is like that.")).to_be_visible()
-    page.get_by_role("button", name="Show all matches").click()
+    hand.button("Show all matches")
     expect(page).to_have_url(re.compile("#/matches$"))
     expect(cards.first).to_be_visible()
 
@@ -83,17 +72,6 @@ def test_the_chip_of_a_subscription_shows_its_matches_alone(page: Page) -> None:
     assert set(page.locator("article.match .chip").all_inner_texts()) == {name}
     page.go_back()
     expect(page.get_by_label("Subscription")).to_have_value("")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_anybody_can_use_it(page: Page, theme: str) -> None:
-    page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-    page.locator("article.match").first.get_by_text("Why").click()
-    expect(page.locator(".nodes").first).to_be_visible()
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 800})
-        assert not wide(page)
-    assert not violations(page)
 
 
 def test_the_keyboard_alone_unfolds_a_match(page: Page) -> None:

@@ -4,60 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.service.process import Process
 from tests.waiting import PATIENCE, until
+from tests.web.hand import MOST, Hand, violations, wide
 from tests.web.harness import address
-from tests.web.test_matches import violations, wide
 
 pytestmark = pytest.mark.browser
-
-MOST = 12
-
-
-class Hand:
-    """A person at a page, whose actions are counted: clicks, and fields that are filled in."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.actions = 0
-
-    def click(self, what: Locator) -> None:
-        self.actions += 1
-        what.click()
-
-    def fill(self, what: Locator, text: str) -> None:
-        self.actions += 1
-        what.fill(text)
-
-    def choose(self, what: Locator, value: str) -> None:
-        self.actions += 1
-        what.select_option(value)
-
-    def button(self, name: str) -> None:
-        self.click(self.page.get_by_role("button", name=name))
-
-    def link(self, name: str) -> None:
-        self.click(self.page.get_by_role("link", name=name))
-
-
-@pytest.fixture
-def hand(page: Page) -> Iterator[Hand]:
-    hand = Hand(page)
-    yield hand
-    assert hand.actions <= MOST
-    for width in (1280, 820, 360):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert not wide(page), width
-    assert not violations(page)
-    page.emulate_media(color_scheme="dark")
-    assert not violations(page)
 
 
 def test_why_nothing_and_what_is_shared(hand: Hand, samples: Process) -> None:
@@ -182,6 +140,7 @@ def test_what_comes_from_elsewhere_is_text_on_every_screen(
     expect(letter.locator("pre")).to_contain_text("<script>")
     assert not wide(page)
     page.get_by_role("link", name="Deliveries").click()
+    expect(page.locator("h1")).to_have_text("Deliveries")
     expect(page.locator(".entry").filter(has_text="evil")).to_contain_text("<script>")
     page.get_by_role("link", name="Operations").click()
     expect(page.get_by_label("Changes")).to_contain_text("putChannel evil")
