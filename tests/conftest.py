@@ -38,6 +38,7 @@ SLOW = (
     "cli/test_terminal.py",
     "cli/test_visible.py",
     "cli/test_ways.py",
+    "cluster/test_standalone.py",
     "conformance/",
     "crash/",
     "delivery/test_killed.py",
@@ -72,7 +73,7 @@ SLOW = (
     "web/",
 )
 """Where a test may take more than a second: it starts processes, or goes through very much."""
-SPARK = ("cli/test_run.py", "service/test_spark.py", "spark/")
+SPARK = ("cli/test_run.py", "cluster/test_standalone.py", "service/test_spark.py", "spark/")
 """Where Spark is started, which takes several seconds."""
 
 

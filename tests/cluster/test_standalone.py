@@ -59,6 +59,8 @@ def test_a_run_in_shards_finds_what_one_machine_finds(master: str, tmp_path: Pat
     settings = (f"spark.driver.host={HOST}", "spark.executor.memory=512m")
     conf = [word for setting in settings for word in ("--conf", setting)]
     shards = ("--master", master, "--shards", "2", "--shared", "shared", *conf)
+    done = run(("cluster", "check", *shards), cwd=tmp_path, timeout=4 * PATIENCE)
+    assert re.fullmatch(r"\d cores on 1 machine, nothing is missing\n", done.stdout), done.stderr
     for out, more in (("alone.jsonl", ("--pipeline", "local")), ("shards.jsonl", shards)):
         done = run((*both, out, *more), cwd=tmp_path, timeout=4 * PATIENCE)
         assert done.returncode == 0, done.stderr

@@ -160,7 +160,8 @@ FEEDS = {
 }
 
 NOT_RUN = ("pip install", "podman", "pip wheel", "broker cluster", "--shards")
-"""Words of what is not run here. What is said of a cluster is run in `tests/cluster`."""
+"""Words of what is not run here. The check of a cluster, and a run in its shards, are run in
+`tests/cluster`, with a master and workers that are started without the command."""
 
 
 def lines(page: Path) -> Iterator[str]:
