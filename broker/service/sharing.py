@@ -73,7 +73,7 @@ class Sharing:
 
 
 def sharing(engine: Engine) -> Sharing:
-    """What is shared now; some 0.1 s for 60,000 subscriptions."""
+    """What is shared now; up to a second for 60,000 subscriptions."""
     catalog = engine.catalog
     states, steps, paths = _paths(engine.registry.matcher.automaton)
     return Sharing(
