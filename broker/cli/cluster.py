@@ -22,7 +22,13 @@ def cluster() -> None:
 
 @cluster.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
-@click.option("--port", default=7077, show_default=True, type=click.IntRange(1, 65535))
+@click.option(
+    "--port",
+    default=7077,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Port to listen at.",
+)
 def master(host: str, port: int) -> None:
     """Run the master of a standalone cluster, spark://HOST:PORT."""
     from broker.spark.standalone import start_master
@@ -35,7 +41,13 @@ def master(host: str, port: int) -> None:
 @cluster.command()
 @click.argument("url")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of this machine.")
-@click.option("--cores", type=click.IntRange(1), default=2, show_default=True)
+@click.option(
+    "--cores",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Tasks that it runs at a time; they may be more than the machine has cores.",
+)
 @click.option("--memory", default="2g", show_default=True, help="For executors, as Spark says it.")
 def worker(url: str, host: str, cores: int, memory: str) -> None:
     """Run a worker of the standalone cluster whose master is at URL (spark://HOST:PORT)."""
@@ -60,7 +72,13 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 @cluster.command()
 @click.option("--master", required=True, help="Spark master.")
-@click.option("--shards", type=click.IntRange(1, 4096), default=1, show_default=True)
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 4096),
+    default=1,
+    show_default=True,
+    help="Into how many tasks the run divides stage 2.",
+)
 @click.option(
     "--shared",
     metavar="DIR",

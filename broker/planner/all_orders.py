@@ -16,8 +16,6 @@ from broker.planner.model import Problem
 
 Floats = npt.NDArray[np.float64]
 
-MOST = 22
-"""Parts beyond which the sets are too many to hold: 64 MB for these."""
 _COLUMNS_FROM = 8
 _LOWER = 3
 """One of so many bits is among the lower ones."""

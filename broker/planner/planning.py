@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, get_args
 
-from broker.planner.all_orders import MOST, cheapest_order
 from broker.planner.deadline import Deadline, OutOfTime
 from broker.planner.model import Problem, Shape, of_order
 from broker.planner.orders import (
@@ -35,6 +34,9 @@ DEFAULT: Method = "DP-LD+ZSTREAM"
 SECONDS = 0.05
 """How long planning may take."""
 
+MOST = 22
+"""Parts beyond which the sets of them are too many to hold: 64 MB for these."""
+
 _FOR_ORDERS = 0.6
 """The share of it in which all orders are looked at; what is left is for improving GREEDY's."""
 
@@ -59,6 +61,9 @@ def plan(problem: Problem, method: Method = DEFAULT, seconds: float | None = SEC
 
 def _best_order(problem: Problem, deadline: Deadline) -> list[int]:
     """DP-LD, or where it does not come to its end what GREEDY is improved to."""
+    # NumPy is loaded where something is planned only: `broker check` does without.
+    from broker.planner.all_orders import cheapest_order
+
     if len(problem) <= MOST:
         try:
             return cheapest_order(problem, deadline.sooner(_FOR_ORDERS))

@@ -1,0 +1,178 @@
+"""A standalone cluster of the packages alone, and a run in shards on it that may be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from broker.spark.standalone import start_master, start_worker
+from tests.command import Command, run
+from tests.docs.markdown import ROOT
+from tests.waiting import PATIENCE, until
+
+HOST = "127.0.0.1"
+SHARDS = 2
+_SETTINGS = (f"spark.driver.host={HOST}", "spark.executor.memory=512m")
+_LINKS, _SITES, _ROUND = 90, 4, 360
+"""Links and sites come again every so often; the links of each round are its own."""
+
+
+@dataclass
+class Cluster:
+    """A master, and workers of two cores each."""
+
+    directory: Path
+    url: str
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def words(self) -> list[str]:
+        """What a command is told of it."""
+        conf = [word for setting in _SETTINGS for word in ("--conf", setting)]
+        return ["--master", self.url, "--shards", str(SHARDS), "--shared", "shared", *conf]
+
+    def add_worker(self) -> None:
+        place = self.directory / f"worker{len(self.workers)}"
+        self.workers.append(start_worker(place, self.url, HOST, 2, "1g"))
+
+    def kill_worker(self) -> None:
+        """Kill the newest worker, and start another."""
+        self.workers[-1].kill()
+        self.workers[-1].wait(PATIENCE)
+        self.add_worker()
+
+    def kill_executor(self) -> None:
+        """Kill an executor of the first worker."""
+        os.kill(until(lambda: _children(self.workers[0].pid))[0], signal.SIGKILL)
+
+
+@contextmanager
+def started(directory: Path, workers: int) -> Iterator[Cluster]:
+    """A cluster of so many workers; its processes end with the block."""
+    with socket.create_server((HOST, 0)) as free:
+        port = free.getsockname()[1]
+    cluster = Cluster(directory, f"spark://{HOST}:{port}")
+    master = start_master(directory / "master", HOST, port)
+    try:
+        until(lambda: _listens(port))
+        for _ in range(workers):
+            cluster.add_worker()
+        yield cluster
+    finally:
+        for process in (*cluster.workers, master):
+            process.terminate()
+        for process in (*cluster.workers, master):
+            process.wait(PATIENCE)
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that the threads of a process have started."""
+    found = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(word) for each in found for word in each.read_text().split()]
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def write_query(directory: Path) -> None:
+    """The README's query: two sites have the same link."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (query,) = re.findall(r"```xscl\n(-- followed.xscl.*?)```", readme, re.DOTALL)
+    (directory / "followed.xscl").write_text(query, encoding="utf-8")
+
+
+def write_documents(file: Path, begin: int, end: int) -> None:
+    """Some documents as JSON lines, in a file that is whole when it appears."""
+    new = file.parent.with_name("new")
+    with new.open("w", encoding="utf-8") as lines:
+        for n in range(begin, end):
+            parts = f"<item_url>{_link(n)}</item_url><title>t{n}</title>"
+            xml = f"<item>{parts}<channel_title>{_site(n)}</channel_title></item>"
+            said = {"id": f"d{n}", "stream": "S", "timestamp": 1_700_000_000 + n, "xml": xml}
+            lines.write(json.dumps(said) + "\n")
+    new.replace(file)
+
+
+def _link(n: int) -> str:
+    return f"http://x/{n // _ROUND}/{n % _LINKS}"
+
+
+def _site(n: int) -> str:
+    return f"c{n % _SITES}"
+
+
+def matches_of(end: int) -> int:
+    """How many matches the documents up to one have."""
+    return sum(
+        _site(n) != _site(m)
+        for m in range(end)
+        for n in range(m - m % _ROUND + m % _LINKS, m, _LINKS)
+    )
+
+
+def written(file: Path) -> list[str]:
+    """The lines of a file, in alphabetic order."""
+    return sorted(file.read_text(encoding="utf-8").splitlines()) if file.exists() else []
+
+
+def alone(directory: Path, end: int) -> list[str]:
+    """What one machine writes of the documents up to one."""
+    write_documents(directory / "alone.jsonl", 0, end)
+    words = ("run", "followed.xscl", "--documents", "alone.jsonl", "--once", "--pipeline", "local")
+    more = ("--format", "jsonl", "--out", "alone.out")
+    done = run((*words, *more), cwd=directory, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    found = written(directory / "alone.out")
+    assert len(found) == matches_of(end) > 0
+    return found
+
+
+class Flow:
+    """Documents that are added to a folder, and the coordinator that reads them. What it finds is
+    written to a file named like its state."""
+
+    def __init__(self, cluster: Cluster, directory: Path, state: str = "state") -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.state = state
+        self.end = 0
+        (directory / "documents").mkdir(exist_ok=True)
+        self.start()
+
+    def start(self) -> None:
+        """Start the coordinator, with its state of before."""
+        words = ["run", "followed.xscl", "--documents", "documents", "--format", "jsonl"]
+        words += [*self.cluster.words, "--state", self.state, "--out", f"{self.state}.jsonl"]
+        with (self.directory / f"{self.state}.err").open("ab") as errors:
+            self.running = Command(words, cwd=self.directory, stderr=errors)
+
+    def add(self, count: int) -> None:
+        """Add documents, all at once."""
+        begin, self.end = self.end, self.end + count
+        write_documents(self.directory / "documents" / f"{self.end}.jsonl", begin, self.end)
+
+    def kill(self) -> None:
+        """Kill the coordinator."""
+        self.running.kill()
+        self.running.wait(PATIENCE)
+
+    def found(self) -> list[str]:
+        return written(self.directory / f"{self.state}.jsonl")
+
+    def said(self) -> str:
+        """What it has said so far."""
+        return (self.directory / f"{self.state}.err").read_text(encoding="utf-8")
+
+    def until_found(self, count: int) -> None:
+        """Wait until so many matches are written; there may be more."""
+        until(lambda: len(self.found()) >= count, lambda: f"{len(self.found())}: {self.said()}")
