@@ -24,7 +24,7 @@ import pyarrow as pa
 from bench.measure import figures, finish, parser, table
 from broker import Broker
 from broker.cluster.router import Router
-from broker.cluster.routes import Part, Route
+from broker.cluster.routes import Part, Route, side_of
 from broker.cluster.shard import Answer
 from broker.cluster.sharded import ShardedEngine
 from broker.cluster.shards import HereShards, Request
@@ -133,23 +133,36 @@ def measured(size: int, counts: Sequence[int]) -> str:
 
 
 def simulated(size: int, shards: int = 1_000) -> str:
-    """The rows of the largest shard, beside the mean, where values are as skewed as Zipf's law."""
+    """The rows of the largest shard, beside the mean, where values are as skewed as Zipf's law:
+    with the documents of hot values in one shard each, and in the rows and columns of a grid."""
+    left, right = Part(0, "value", 1, (1,), hot="row"), Part(1, "value", 2, (2,), hot="column")
     rows = []
     for exponent in (0.0, 0.8, 1.0, 1.2):
         weights = np.arange(1, size + 1, dtype=float) ** -exponent
         chosen = np.random.default_rng(1).choice(size, size, p=weights / weights.sum())
         hashes = np.random.default_rng(2).integers(0, 2**64, size, np.uint64)[chosen]
-        numbers = np.arange(size)
         columns = {
-            "doc": numbers,
-            "var1": np.zeros(size, np.int32),
-            "var2": np.ones(size, np.int32),
-            "value": hashes,
+            "doc": np.arange(size).repeat(2),
+            "var1": np.zeros(2 * size, np.int32),
+            "var2": np.tile(np.array([1, 2], np.int32), size),
+            "value": hashes.repeat(2),
         }
-        router = Router([Route((Part(0, "value", 1, (1,)),))], shards)
-        sizes = [len(places) for places in router.places(pa.table(columns))]
-        rows.append([figures(exponent), figures(max(sizes)), figures(max(sizes) * shards / size)])
-    return table(["exponent", "rows of the largest", "of the mean"], rows)
+        values, counts = np.unique(hashes, return_counts=True)
+        pairs = zip(values.tolist(), counts.tolist(), strict=True)
+        sides = {value: side_of(n, size / shards, shards) for value, n in pairs}
+        hot = {value: side for value, side in sides.items() if side > 1}
+        told = [figures(exponent), f"{len(hot):,}"]
+        for own in ({}, hot):
+            router = Router([Route((left, right))], shards, own)
+            sizes = [len(places) for places in router.places(pa.table(columns))]
+            told += [
+                f"{max(sizes):,}",
+                figures(max(sizes) * shards / (2 * size)),
+                f"{sum(sizes):,}",
+            ]
+        rows.append(told)
+    heads = ["exponent", "hot values", "rows of the largest", "of the mean", "rows in all"]
+    return table([*heads, "largest, spread", "of the mean", "in all"], rows)
 
 
 def main() -> None:

@@ -132,6 +132,7 @@ def run(
     shards: int | None,
     shared: Path | None,
     conf: dict[str, str],
+    patience: int,
 ) -> None:
     """Run the subscriptions in QUERIES over documents and feeds.
 
@@ -147,7 +148,7 @@ def run(
         )
     if master is not None and pipeline == "local":
         raise click.UsageError("--master is for Spark, so no --pipeline local")
-    sharding = Sharding.of(shards, shared, conf, form=form, pipeline=pipeline)
+    sharding = Sharding.of(shards, shared, conf, patience, form=form, pipeline=pipeline)
     if decide and not once:
         raise click.UsageError("--decide is for the end of what --once reads")
     if websub and once:

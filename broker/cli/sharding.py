@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from broker.cli.shared import Failed
+from broker.cli.shared import DURATION, Failed
 
 if TYPE_CHECKING:
     from broker.cluster.remote import RemoteShards
@@ -33,8 +33,17 @@ def conf_option(command: F) -> F:
 
 
 def shards_options(command: F) -> F:
-    """The options --shards and --shared."""
+    """The options --shards, --shared and --patience."""
     for option in (
+        click.option(
+            "--patience",
+            type=DURATION,
+            default="10 minutes",
+            show_default=True,
+            metavar="DURATION",
+            help="With --shards: how long a shard may take to answer, or to be made anew. If one "
+            "takes longer the run ends, and nothing is lost.",
+        ),
         click.option(
             "--shared",
             metavar="DIR",
@@ -68,6 +77,8 @@ class Sharding:
     shared: Path = Path()
     form: str | None = None
     conf: dict[str, str] = field(default_factory=dict)
+    patience: float = 600.0
+    """Seconds."""
     _shards: RemoteShards | None = None
 
     @classmethod
@@ -76,6 +87,7 @@ class Sharding:
         shards: int | None,
         shared: Path | None,
         conf: dict[str, str],
+        patience: int,
         *,
         form: str,
         pipeline: str,
@@ -86,7 +98,8 @@ class Sharding:
         if pipeline == "local" and (shards or conf):
             raise click.UsageError("--shards and --conf are for Spark, so no --pipeline local")
         # What is meant for a terminal, or has a header, is written by the coordinator.
-        return cls(shards or 0, shared or Path(), form if form in ("jsonl", "xml") else None, conf)
+        own = form if form in ("jsonl", "xml") else None
+        return cls(shards or 0, shared or Path(), own, conf, patience / 1_000_000)
 
     def engine(self, store: Store, **settings: Any) -> Engine:
         """The engine over a store, with what `Engine` takes. Raises Failed."""
@@ -94,7 +107,7 @@ class Sharding:
         from broker.cluster.segments import ClusterError
         from broker.cluster.sharded import ShardedEngine
 
-        self._shards = RemoteShards()
+        self._shards = RemoteShards(patience=self.patience)
         try:
             return ShardedEngine(
                 store,

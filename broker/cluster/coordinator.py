@@ -12,7 +12,7 @@ count. If it fails, the shards are made anew from what is committed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from secrets import randbits
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from broker.cluster.owning import Home
 from broker.cluster.queries import Queries
 from broker.cluster.router import Router
+from broker.cluster.routes import side_of
 from broker.cluster.segments import Segment, Shared, Step, document_columns
 from broker.cluster.shard import MATCHES, Answer, Settings
 from broker.cluster.shards import Loading, Request, Shards
@@ -53,12 +54,21 @@ _ORDER = ("end", "start", "doc", "first", "number")
 class Coordinator:
     """What an engine has done elsewhere: `broker.engine.elsewhere.Elsewhere` over shards."""
 
-    def __init__(self, directory: Path, shards: Shards, count: int, form: str | None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        shards: Shards,
+        count: int,
+        form: str | None,
+        hot_from: int = 1_000,
+    ) -> None:
         self.home = Home()
         self.shared = Shared(directory)
         self.shards = shards
         self.count = count
         self.form = form
+        self.hot_from = hot_from
+        """Of how many documents a value has to be, at least, to count as hot."""
         self.matches = MATCHES.empty_table()
         """What the shards found in the last batch, in order."""
         self.first_posted = 0
@@ -76,7 +86,9 @@ class Coordinator:
         self._number = store.number(_NUMBER, 0)
         self._state = store.number(_STATE, 0) or randbits(62)
         recorded = self.shared.routing()
-        self.queries = Queries(engine.catalog, self.home, recorded.get("routes", {}))
+        routes = recorded.get("routes", {}) if recorded.get("shards") == self.count else {}
+        self._hot: Mapping[int, int] = dict(recorded.get("hot", ()) if routes else ())
+        self.queries = Queries(engine.catalog, self.home, self.count, routes)
         self._changes = -1
         self._limited = self._limits()
         self._rarity = engine.relations.shared_values()
@@ -86,12 +98,14 @@ class Coordinator:
             and recorded.get("shards") == self.count
             and self.queries.recorded(recorded["routes"])
         )
+        if self._look():
+            whole = False
         self._segments = [(each, UNBOUNDED) for each in self.shared.committed(self._number)]
         first = store.number(_FIRST, 1)
         there = [each.number for each, _ in self._segments]
         if not whole or there != [*range(first, self._number + 1)]:
             self._renew()
-        self._committed = Loading(0, (), ())
+        self._committed = Loading(0, (), (), {})
         self._write_queries(whole=True)
         self.shared.remove_queries()
 
@@ -112,12 +126,16 @@ class Coordinator:
     def _publish(self) -> None:
         """Say what a shard that is made anew begins with: at once, as others read it any time."""
         segments = tuple([each for each, _ in self._segments])
-        self._committed = Loading(self._number, self._names, segments)
+        self._committed = Loading(self._number, self._names, segments, self._hot)
 
     # -- queries -----------------------------------------------------------------------------
 
     def prepare(self) -> None:
         engine = self._engine
+        if self._fresh >= max(self.hot_from, self._stored // 2) and self._look():
+            self._renew()
+            self._publish()
+            self.shards.reset()
         limits = self._limits()
         if engine.registry.changes == self._changes and limits == self._limited:
             return
@@ -135,8 +153,24 @@ class Coordinator:
         came = self.queries.divide(
             lambda number: everybody or number in own, lambda v: self._rarity.get(v, 0.0)
         )
-        self._router = Router(self.home.routes.values(), self.count)
+        self._router = Router(self.home.routes.values(), self.count, self._hot)
         return came
+
+    def _look(self) -> bool:
+        """Look for values of which one shard would get more than half of what each gets of all;
+        returns whether documents have to be divided anew, as there are new ones or hotter ones."""
+        relations = self._engine.relations
+        self._fresh, self._stored = 0, relations.count()
+        parts = [part for route in self.home.routes.values() for part in route.parts]
+        pivots = {part.trigger for part in parts if part.by == "value"}
+        share = max(2 * self.hot_from, self._stored / self.count)
+        found = relations.frequent_values(pivots, int(share / 2))
+        sides = {value: side_of(n, share, self.count) for value, n in found.items()}
+        if all(side <= self._hot.get(value, 1) for value, side in sides.items()):
+            return False
+        self._hot = {value: side for value, side in sides.items() if side > 1}
+        self._router = Router(self.home.routes.values(), self.count, self._hot)
+        return True
 
     def _write_queries(self, whole: bool = False) -> None:
         next_doc = self._engine.admission.next_doc
@@ -158,8 +192,9 @@ class Coordinator:
             self.shards.reset()
 
     def _record(self) -> None:
+        routes, hot = self.queries.record(), [*self._hot.items()]
         self.shared.write_routing(
-            {"state": self._state, "shards": self.count, "routes": self.queries.record()}
+            {"state": self._state, "shards": self.count, "routes": routes, "hot": hot}
         )
 
     # -- segments ----------------------------------------------------------------------------
@@ -209,6 +244,7 @@ class Coordinator:
         documents: list[pa.RecordBatch] = []
         for run in runs:
             own = stored_documents(run)
+            self._fresh += len(own)
             docs = tuple([each.doc for each in own]) if run[0].revision else ()
             latest = max([each.end for each in own])
             steps.append(Step(own[0].doc, latest, any(d.version for d in own), docs))

@@ -7,13 +7,16 @@ from broker.cluster.routes import Part, reason_to_stay, route
 from broker.query.catalog import Catalog
 from broker.query.prepared import Compiled
 
+_SHARDS = 16
+"""How many shards there are, about, in what is told. Fewer than four form no rows and columns."""
+
 
 def shards_stage(query: Compiled, catalog: Catalog) -> str:
     """Where the documents of each block go, or why the coordinator alone matches the query."""
     canonical = catalog.subscriptions[query.id].canonical
     why = reason_to_stay(canonical, catalog, lambda number: False)
     if why is None:
-        found = route(canonical, query.shape.template, lambda variable: 0.0)
+        found = route(canonical, query.shape.template, lambda variable: 0.0, _SHARDS)
         if found is not None:
             return "\n".join([_told(part) for part in found.parts])
         why = NO_WAY
@@ -24,6 +27,11 @@ def _told(part: Part) -> str:
     match part.by:
         case "value":
             where = f"to the shards of its values of variable {part.trigger}"
+        case "row" | "column":
+            where = f"to a {part.by} of shards for each of its values of variable {part.trigger}"
+        case "cell":
+            both = f"{part.trigger} and {part.second}"
+            where = f"to the shards where its values of variables {both} meet"
         case "document":
             where = "to one shard, by its number"
         case _:

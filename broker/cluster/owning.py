@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from broker.cluster.routes import Route, shard_of_document, shard_of_value
+from broker.cluster.routes import Grid, Route, shard_of_document, shard_of_hot, shard_of_value
 from broker.join.records import Record
 from broker.query.canonical import Canonical
 
@@ -47,12 +47,15 @@ class Home:
 
 
 class Owner:
-    """The ownership of one of several shards, by the `routes` of its queries."""
+    """The ownership of one of several shards, by the `routes` of its queries and the `hot` values,
+    see `Router`."""
 
     def __init__(self, shard: int, shards: int, routes: Mapping[int, Route]) -> None:
         self.shard = shard
         self.shards = shards
         self.routes = routes
+        self.hot: Mapping[int, int] = {}
+        self._grid = Grid.of(shards)
 
     def holds(self, canonical: Canonical) -> bool:
         return True
@@ -63,19 +66,41 @@ class Owner:
     def owns(
         self, canonical: Canonical, docs: Sequence[int], records: Sequence[Record | None]
     ) -> bool:
-        """The smallest value that all documents of the pivot have says whose a match is. Another
-        shard may find it too, for which reason it was sent these documents is not asked."""
-        common: set[int] | None = None
-        for part in self.routes[canonical.number].pivots:
+        """The smallest value that all documents of the pivot have says whose a match is, or that
+        of the grid's rows and that of its columns. Another shard may find it too, for which reason
+        it was sent these documents is not asked."""
+        pivots = self.routes[canonical.number].pivots
+        rows: set[int] | None = None
+        columns: set[int] | None = None
+        for part in pivots:
             if part.by == "document":
                 return shard_of_document(docs[part.block], self.shards) == self.shard
             record = records[part.block]
             assert record is not None, "value joins connect the documents, so they are in memory"
-            own = _values(record, part.trigger)
-            common = own if common is None else common & own
-        assert common is not None
+            if part.by == "column":
+                columns = _common(columns, record, part.trigger)
+                continue
+            rows = _common(rows, record, part.trigger)
+            if part.by == "cell":
+                columns = _common(columns, record, part.second)
         # Without a common value here, it was sent only some of a document's rows for this query.
-        return bool(common) and shard_of_value(min(common), self.shards) == self.shard
+        if not rows or columns == set():
+            return False
+        value = min(rows)
+        if columns is not None:
+            owner = self._grid.cell(value, min(columns))
+        elif value in self.hot:
+            first, second, *_ = (docs[part.block] for part in pivots)
+            owner = shard_of_hot(value, self.hot[value], first, second, self.shards)
+        else:
+            owner = shard_of_value(value, self.shards)
+        return owner == self.shard
+
+
+def _common(known: set[int] | None, record: Record, variable: int) -> set[int]:
+    """The values of a variable in a document that the documents before it have too."""
+    own = _values(record, variable)
+    return own if known is None else known & own
 
 
 def _values(record: Record, variable: int) -> set[int]:

@@ -24,9 +24,12 @@ class Queries:
     """The queries of a catalog, as they are divided. A query that has to stay with the coordinator
     for a while stays there until the next start."""
 
-    def __init__(self, catalog: Catalog, home: Home, recorded: Mapping[str, Any]) -> None:
+    def __init__(
+        self, catalog: Catalog, home: Home, shards: int, recorded: Mapping[str, Any]
+    ) -> None:
         self._catalog = catalog
         self._home = home
+        self._shards = shards
         self._recorded = recorded
         """By subscription, the parts of the routes that segments were made by."""
         self._staying: dict[int, str] = {}
@@ -67,12 +70,12 @@ class Queries:
         return came
 
     def _route(self, canonical: Canonical, rarity: Rarity) -> Route | None:
-        found = route(canonical, self._templates[canonical.template], rarity)
+        found = route(canonical, self._templates[canonical.template], rarity, self._shards)
         for each in canonical.subscribers.values():
             known = self._recorded.get(each.id)
             if found is not None and known is not None and known["text"] == each.text:
                 # The pivot that segments were divided by, if the variables are still the same.
-                parts = [Part(b, by, v, tuple(e)) for b, by, v, e in known["parts"]]
+                parts = [Part(b, by, v, tuple(e), *more) for b, by, v, e, *more in known["parts"]]
                 edges = {e for part in parts for e in part.edges}
                 if edges == {e for part in found.parts for e in part.edges}:
                     return Route(tuple(parts))
@@ -129,6 +132,7 @@ class Queries:
         return all(
             id in record
             and record[id]["text"] == now["text"]
-            and [[b, by, v, [*e]] for b, by, v, e in now["parts"]] == record[id]["parts"]
+            and [[b, by, v, [*e], *more] for b, by, v, e, *more in now["parts"]]
+            == record[id]["parts"]
             for id, now in self.record().items()
         )

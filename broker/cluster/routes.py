@@ -6,6 +6,15 @@ all documents of a match meet in the shard of each value that they have in commo
 of these says whose the match is. Where no value joins blocks, the documents of one block are
 divided by their numbers, and those of the others go everywhere.
 
+Where two joins reach more blocks than one, as in A.a = B.a and B.b = C.b, the shards form a *grid*:
+a value of the first join is a row of it, one of the second a column. A goes to the row of its a, C
+to the column of its c, and B to the cell of both, which is where the match is made.
+
+A *hot* value is one of very many documents, which would all go to one shard. It has a square of
+several shards, and its documents go by their numbers: those of the pivot's first block to a row of
+the square, those of the second to a column, and those of further blocks to all of it. The side of
+the square goes with how many they are.
+
 Values are codes of 64 bits that are hashes already. They fall into buckets, and buckets to shards,
 so that the number of shards may change while the buckets stay.
 """
@@ -13,6 +22,8 @@ so that the number of shards may change while the buckets stay.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
+from math import isqrt, prod
 from typing import Literal, NamedTuple
 
 from broker.join.pair_query import decider
@@ -25,32 +36,83 @@ BITS = 12
 BUCKETS = 1 << BITS
 """Buckets of values, and the most shards that there may be."""
 
-_MIX = 0x9E3779B97F4A7C15
+MIX = 0x9E3779B97F4A7C15
+HALF = 32
+"""Bits of a document's mixed number that do not count where it goes to a row or column."""
 _MASK = (1 << 64) - 1
 
 Rarity = Callable[[int], float]
 """Of a variable, how many documents share a value with a new one, about; unknown ones are 0."""
 
 
+Way = Literal["value", "row", "column", "cell", "document", "every"]
+
+
+class Grid(NamedTuple):
+    """All shards in rows and columns, as square as can be; a few may be left over."""
+
+    rows: int
+    columns: int
+
+    @classmethod
+    def of(cls, shards: int) -> Grid:
+        rows = isqrt(shards)
+        return cls(rows, shards // rows)
+
+    def cell(self, row: int, column: int) -> int:
+        """The shard of the values, given by their codes, that are its row and its column."""
+        return bucket(row) % self.rows * self.columns + bucket(column) % self.columns
+
+
+def bucket(code: int) -> int:
+    return code >> (64 - BITS)
+
+
 def shard_of_value(code: int, shards: int) -> int:
     """The shard of a value, given by its code."""
-    return (code >> (64 - BITS)) % shards
+    return bucket(code) % shards
 
 
 def shard_of_document(doc: int, shards: int) -> int:
     """The shard of a document that is divided by its number."""
-    return ((doc * _MIX & _MASK) >> (64 - BITS)) % shards
+    return (_mixed(doc) >> (64 - BITS)) % shards
+
+
+def shard_of_hot(code: int, side: int, first: int, second: int, shards: int) -> int:
+    """The shard of a hot value where the documents of the pivot's first two blocks meet."""
+    row, column = (_mixed(first) >> HALF) % side, (_mixed(second) >> HALF) % side
+    return (bucket(code) + row * side + column) % shards
+
+
+def side_of(documents: int, share: float, shards: int) -> int:
+    """The side of the square of a value that is in so many documents, where `share` is what a
+    shard would get of all; 1 if it is not hot."""
+    side = 1
+    while 4 * side * side <= shards and documents > share * side / 2:
+        side *= 2
+    return side
+
+
+def _mixed(doc: int) -> int:
+    return doc * MIX & _MASK
 
 
 class Part(NamedTuple):
     """Documents of a block: those that have the variable `trigger`, and which edges of the query
-    they bring along. They go by the `value` of the trigger, by their `document` number, or to
-    `every` shard."""
+    they bring along.
+
+    By `value` they go to the shards of the values of the trigger, if one is hot to a row of its
+    square, a column, or every shard of it, as `hot` says. By `row` or `column` they go to those of
+    the trigger's values, by `cell` to the cells of these and of the values of `second`. Others go
+    by the `document` number, or to `every` shard.
+    """
 
     block: int
-    by: Literal["value", "document", "every"]
+    by: Way
     trigger: int
     edges: tuple[int, ...]
+    second: int = 0
+    hot: Literal["row", "column", "every"] = "every"
 
 
 class Route(NamedTuple):
@@ -60,48 +122,85 @@ class Route(NamedTuple):
 
     @property
     def pivots(self) -> tuple[Part, ...]:
-        """The parts that decide who owns a match."""
+        """The parts that decide who owns a match, in order of their blocks."""
         return tuple([part for part in self.parts if part.by != "every"])
 
 
-def route(canonical: Canonical, shape: Template, rarity: Rarity) -> Route | None:
+def route(canonical: Canonical, shape: Template, rarity: Rarity, shards: int) -> Route | None:
     """The route of a query; None if a block has nothing that its documents are known by.
 
-    The pivot reaches as many blocks as possible, and of several such, that whose values are
-    rarest is taken.
+    The pivot, or the two of a grid, send documents to as few shards as possible, and of several
+    such, those whose values are rarest are taken.
     """
     # Documents of blocks that no value joins connect may be in the relations only, so who owns a
     # match is told by their numbers.
-    pivot = {} if decider(shape) == "scan" else _pivot(canonical, shape, rarity)
+    pivots = [] if decider(shape) == "scan" else _pivots(canonical, shape, rarity, shards)
     parts: list[Part] = []
     for block in range(shape.blocks):
         edges = _edges(canonical, shape, block)
         trigger = _trigger(canonical, shape, block)
         if trigger is None:
             return None
-        if block in pivot:
-            parts.append(Part(block, "value", pivot[block], edges))
-        elif not pivot and block == 0:
+        reached = [of_block.get(block) for of_block in pivots]
+        if not pivots and block == 0:
             parts.append(Part(block, "document", trigger, edges))
-        else:
-            parts.append(Part(block, "every", trigger, edges))
+            continue
+        match reached:
+            case [int(variable)]:
+                nth = sum(part.by == "value" for part in parts)
+                parts.append(Part(block, "value", variable, edges, hot=_HOT[min(nth, 2)]))
+            case [int(first), int(second)]:
+                parts.append(Part(block, "cell", first, edges, second))
+            case [int(first), None]:
+                parts.append(Part(block, "row", first, edges))
+            case [None, int(second)]:
+                parts.append(Part(block, "column", second, edges))
+            case _:
+                parts.append(Part(block, "every", trigger, edges))
     return Route(tuple(parts))
 
 
-def _pivot(canonical: Canonical, shape: Template, rarity: Rarity) -> dict[int, int]:
-    """The pivot's variable in each block that it reaches, none if there is no value join."""
-    best: tuple[tuple[float, ...], dict[int, int]] | None = None
+_HOT: tuple[Literal["row", "column", "every"], ...] = ("row", "column", "every")
+
+
+def _pivots(
+    canonical: Canonical, shape: Template, rarity: Rarity, shards: int
+) -> list[dict[int, int]]:
+    """The variables of the pivot by block, or those of a grid's rows and columns; empty if there
+    is no value join."""
+    classes: list[dict[int, int]] = []
     for positions in _classes(shape):
         of_block: dict[int, int] = {}
         for position in sorted(positions):
             of_block.setdefault(shape.nodes[position][0], canonical.variables[position])
-        shared = 1.0
-        for variable in of_block.values():
-            shared *= rarity(variable)
-        order = (-len(of_block), shared, *sorted(of_block.values()))
-        if best is None or order < best[0]:
-            best = (order, of_block)
-    return {} if best is None else best[1]
+        classes.append(of_block)
+    ways = [[each] for each in classes]
+    if all(len(each) < shape.blocks for each in classes):
+        ways += [list(pair) for pair in permutations(classes, 2)]
+
+    def order(way: list[dict[int, int]]) -> tuple[float, ...]:
+        shared = prod(rarity(variable) for of_block in way for variable in of_block.values())
+        variables = [variable for of_block in way for variable in sorted(of_block.values())]
+        return _sent(way, shape.blocks, shards), len(way), shared, *variables
+
+    return min(ways, key=order, default=[])
+
+
+def _sent(way: list[dict[int, int]], blocks: int, shards: int) -> int:
+    """To how many shards a document of each block goes, added up."""
+    grid = Grid.of(shards)
+    total = 0
+    for block in range(blocks):
+        match [block in of_block for of_block in way]:
+            case [True] | [True, True]:
+                total += 1
+            case [True, False]:
+                total += grid.columns
+            case [False, True]:
+                total += grid.rows
+            case _:
+                total += shards
+    return total
 
 
 def _classes(shape: Template) -> list[set[int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,9 +96,9 @@ class Shard:
         self._documents = SegmentDocuments(self._reader)
         self._contents = Contents(self._documents)
         self._plans = Plans()
-        owner = Owner(shard, settings.shards, self._routes)
+        self._owner = Owner(shard, settings.shards, self._routes)
         self._joiner = Joiner(
-            self._relations, self._catalog, self._budget, settings.memory, ownership=owner
+            self._relations, self._catalog, self._budget, settings.memory, ownership=self._owner
         )
 
     def close(self) -> None:
@@ -106,8 +106,12 @@ class Shard:
 
     # -- what comes --------------------------------------------------------------------------
 
-    def load(self, queries: Sequence[str], segments: Sequence[Segment]) -> None:
-        """Begin with queries and committed batches, without looking for matches."""
+    def load(
+        self, queries: Sequence[str], segments: Sequence[Segment], hot: Mapping[int, int]
+    ) -> None:
+        """Begin with queries and committed batches, which were divided by these hot values, without
+        looking for matches."""
+        self._owner.hot = hot
         self.change(queries)
         self._joiner.refresh()
         for segment in segments:

@@ -34,9 +34,10 @@ class ShardedEngine(Engine):
         shards: Shards,
         count: int,
         form: str | None = None,
+        hot_from: int = 1_000,
         **more: Any,
     ) -> None:
-        self.cluster = Coordinator(shared, shards, count, form)
+        self.cluster = Coordinator(shared, shards, count, form, hot_from)
         super().__init__(store, *settings, elsewhere=self.cluster, **more)
         self.cluster.begin(self)
 

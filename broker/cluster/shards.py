@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -12,11 +12,12 @@ from broker.cluster.shard import Answer, Settings, Shard
 
 class Loading(NamedTuple):
     """What a shard begins with: the number of the last committed batch, the names of all files of
-    queries, and the committed segments."""
+    queries, the committed segments, and the hot values that these were divided by (`Router`)."""
 
     number: int
     queries: tuple[str, ...]
     segments: tuple[Segment, ...]
+    hot: Mapping[int, int]
 
 
 class Request(NamedTuple):
@@ -57,7 +58,7 @@ class Worker:
 
     def __init__(self, directory: Path, shard: int, settings: Settings, loading: Loading) -> None:
         self._shard = Shard(directory, shard, settings)
-        self._shard.load(loading.queries, loading.segments)
+        self._shard.load(loading.queries, loading.segments, loading.hot)
         self._known = loading.queries
         self._number = loading.number
 

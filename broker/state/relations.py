@@ -417,6 +417,18 @@ class MatchRelations:
             )
         )
 
+    def frequent_values(self, variables: Collection[int], more_than: int) -> dict[int, int]:
+        """The codes of values that one of these variables has in more than so many rows, with how
+        many they are."""
+        return dict(
+            self._sql.rows(
+                "SELECT value, max(n) FROM (SELECT value, count(*) AS n FROM rl WHERE value IS NOT"
+                " NULL AND var2 IN (SELECT unnest(?::INTEGER[])) GROUP BY var2, value"
+                " HAVING n > ?) GROUP BY value",
+                [[*variables], more_than],
+            )
+        )
+
     def values_before(self, end: int) -> npt.NDArray[np.uint64]:
         """The distinct value codes of documents that ended before `end`."""
         found: npt.NDArray[np.uint64] = (

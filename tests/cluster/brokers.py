@@ -27,12 +27,15 @@ def sharded(
 
 
 def opening(
-    shared: Path, counts: Callable[[], int], shards: Callable[[], Shards] = HereShards
+    shared: Path,
+    counts: Callable[[], int],
+    shards: Callable[[], Shards] = HereShards,
+    **settings: Any,
 ) -> Opening:
     """Opens the broker of a case with as many shards as `counts` says each time."""
 
     def open_broker(case: Case, state: Path | None) -> Broker:
-        more = {"lateness": case.lateness, "memory": case.memory}
+        more = {"lateness": case.lateness, "memory": case.memory, **settings}
         return sharded(shared, counts(), state, shards, **more)
 
     return open_broker

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from broker import Broker, Document, Match
+from broker.cluster.sharded import ShardedEngine
 from broker.engine import Engine
 from broker.model import Budgets, Limit
 from broker.shared_match import each_match
@@ -37,7 +39,8 @@ def told(matches: list[Match]) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("seed", seeds(8, 100))
 def test_random_brokers_equal_the_oracle(level: Level, seed: int, tmp_path: Path) -> None:
     of = case(Random(5000 + seed), level)
-    answer = observed(of, opening=opening(tmp_path, lambda: 1 + seed % 5))
+    hot_from = (2, 1_000)[seed % 2]
+    answer = observed(of, opening=opening(tmp_path, lambda: 1 + seed % 5, hot_from=hot_from))
     assert not (found := difference(of, expected(of), answer)), found
 
 
@@ -117,6 +120,45 @@ def test_a_query_with_a_limit_is_matched_by_the_coordinator(tmp_path: Path) -> N
         # The fifth document completes eight matches, and the sixth would complete ten.
         assert sum(m.query == "two" for m in found) == 8
         assert sum(m.query == "pair" for m in found) == 4 + 5 + 6 + 7
+
+
+@pytest.mark.parametrize("shards", [3, 4, 6])
+def test_queries_that_two_joins_connect_are_matched_in_a_grid(shards: int, tmp_path: Path) -> None:
+    chain = "S//i[./t->a] JOIN {a = b, 1 h} S//i[./t->b][./u->c] JOIN {c = d, 1 h} S//i[./u->d]"
+    r = Random(shards)
+    alone, many = Broker(), sharded(tmp_path, shards)
+    with alone, many:
+        for broker in (alone, many):
+            broker.subscribe(f"chain: {chain};")
+        for batch in range(6):
+            documents = []
+            for n in range(4):
+                inside = [f"<t>{r.randint(0, 3)}</t><u>{r.randint(0, 3)}</u>" for _ in "ab"]
+                number = 4 * batch + n
+                xml = f"<i>{''.join(inside)}</i>"
+                documents.append(Document(str(number), "S", 60.0 * number, xml))
+            found = [told(broker.process(documents)) for broker in (alone, many)]
+            assert found[0] == found[1]
+            assert batch < 2 or found[0]
+        assert isinstance(many.engine, ShardedEngine)
+        (route,) = many.engine.cluster.home.routes.values()
+        ways = ["row", "cell", "column"] if shards > 3 else ["value", "value", "every"]
+        assert [part.by for part in route.parts] == ways
+
+
+def test_a_value_that_becomes_hot_is_spread_over_the_shards(tmp_path: Path) -> None:
+    """Before and after a restart; the documents of before are divided anew."""
+    batches = [[item(n, "all", f"t{n % 7}") for n in range(10 * b, 10 * b + 10)] for b in range(6)]
+    with Broker() as alone:
+        alone.subscribe(PAIR)
+        wanted = [told(alone.process(batch)) for batch in batches]
+    found = []
+    for part in (batches[:3], batches[3:]):
+        with sharded(tmp_path / "shared", 4, tmp_path / "state", hot_from=10) as broker:
+            broker.subscribe(PAIR)
+            found += [told(broker.process(batch)) for batch in part]
+            assert len(json.loads((tmp_path / "shared/routing.json").read_text())["hot"]) == 1
+    assert found == wanted
 
 
 def test_segments_go_when_their_documents_expire(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
@@ -11,7 +13,8 @@ import pytest
 from broker import Broker, Match
 from broker.cluster.processes import Processes
 from broker.cluster.remote import RemoteShards
-from broker.cluster.segments import Fenced
+from broker.cluster.segments import ClusterError, Fenced
+from broker.cluster.serving import Place
 from tests.cluster.brokers import sharded
 from tests.cluster.test_here import PAIR, item, told
 
@@ -77,3 +80,31 @@ def test_an_earlier_coordinator_is_fenced(tmp_path: Path) -> None:
             assert [process(later, each) for each in (second, third)] == found_alone(3)[1:]
     with sharded(tmp_path / "shared", 2, tmp_path / "one") as again:
         assert [process(again, each) for each in (second, third)] == found_alone(3)[1:]
+
+
+class Nowhere:
+    """A launcher whose processes never come."""
+
+    def start(self, places: Sequence[Place]) -> None:
+        pass
+
+    def check(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_shard_that_does_not_answer_ends_the_batch_and_loses_nothing(tmp_path: Path) -> None:
+    first, second = batches(2)
+    hung = partial(RemoteShards, Nowhere(), patience=0.1)
+    with sharded(tmp_path / "shared", 2, tmp_path / "state") as broker:
+        broker.subscribe(PAIR)
+        process(broker, first)
+    with (
+        sharded(tmp_path / "shared", 2, tmp_path / "state", hung) as broker,
+        pytest.raises(ClusterError, match="shard 0 has not answered"),
+    ):
+        process(broker, second)
+    with sharded(tmp_path / "shared", 2, tmp_path / "state") as broker:
+        assert process(broker, second) == found_alone(2)[1]
