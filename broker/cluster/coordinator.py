@@ -90,7 +90,6 @@ class Coordinator:
         self._hot: Mapping[int, int] = dict(recorded.get("hot", ()) if routes else ())
         self.queries = Queries(engine.catalog, self.home, self.count, routes)
         self._changes = -1
-        self._limited = self._limits()
         self._rarity = engine.relations.shared_values()
         self._divide()
         whole = (
@@ -136,23 +135,15 @@ class Coordinator:
             self._renew()
             self._publish()
             self.shards.reset()
-        limits = self._limits()
-        if engine.registry.changes == self._changes and limits == self._limited:
+        if engine.registry.changes == self._changes:
             return
-        self._limited = limits
         if self._divide():
             engine.joiner.reset()  # what it has in memory lacks what these need
         self._write_queries()
 
-    def _limits(self) -> tuple[bool, frozenset[int]]:
-        return self._engine.limits.default is not None, self._engine.limits.own()
-
     def _divide(self) -> bool:
         self._changes = self._engine.registry.changes
-        everybody, own = self._limited
-        came = self.queries.divide(
-            lambda number: everybody or number in own, lambda v: self._rarity.get(v, 0.0)
-        )
+        came = self.queries.divide(lambda variable: self._rarity.get(variable, 0.0))
         self._router = Router(self.home.routes.values(), self.count, self._hot)
         return came
 
@@ -278,10 +269,8 @@ class Coordinator:
         found = pa.concat_tables(tables)
         found = found.take(pc.sort_indices(found, [(name, "ascending") for name in _ORDER]))
         self._set_aside(answers, now)
-        limits, budget = self._engine.limits, self._engine.budget
-        if limits.cuts or budget.exceeded:
-            found = left(found, self._engine.catalog, limits, budget)
-        self.matches = found
+        engine = self._engine
+        self.matches = left(found, engine.catalog, engine.limits, engine.budget, now)
 
     def _set_aside(self, answers: Sequence[Answer], now: int | None) -> None:
         """Set the pairs of a query and a document aside that exceed a budget in one shard, or in

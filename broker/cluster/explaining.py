@@ -14,7 +14,7 @@ _SHARDS = 16
 def shards_stage(query: Compiled, catalog: Catalog) -> str:
     """Where the documents of each block go, or why the coordinator alone matches the query."""
     canonical = catalog.subscriptions[query.id].canonical
-    why = reason_to_stay(canonical, catalog, lambda number: False)
+    why = reason_to_stay(canonical, catalog)
     if why is None:
         found = route(canonical, query.shape.template, lambda variable: 0.0, _SHARDS)
         if found is not None:

@@ -6,7 +6,7 @@ match, and the changes that shards have to be told, subscription by subscription
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class Queries:
         """Why a query is matched by the coordinator, None if it is not."""
         return self._staying.get(canonical.number)
 
-    def divide(self, limited: Callable[[int], bool], rarity: Rarity) -> bool:
+    def divide(self, rarity: Rarity) -> bool:
         """Decide about new queries, and again about those whose surroundings have changed; returns
         whether queries have come home whose documents may be elsewhere."""
         catalog, routes = self._catalog, self._home.routes
@@ -54,7 +54,7 @@ class Queries:
         for number, canonical in catalog.canonical.items():
             if number in self._staying:
                 continue
-            why = reason_to_stay(canonical, catalog, limited)
+            why = reason_to_stay(canonical, catalog)
             found = routes.get(number)
             if why is None and found is None:
                 found = self._route(canonical, rarity)

@@ -236,11 +236,8 @@ def _trigger(canonical: Canonical, shape: Template, block: int) -> int | None:
     return None
 
 
-def reason_to_stay(
-    canonical: Canonical, catalog: Catalog, limited: Callable[[int], bool]
-) -> str | None:
-    """Why a query has to be matched in one place, by the coordinator; None if it need not be.
-    `limited` says of a subscription's number whether it has a limit."""
+def reason_to_stay(canonical: Canonical, catalog: Catalog) -> str | None:
+    """Why a query has to be matched in one place, by the coordinator; None if it need not be."""
     if canonical.number in catalog.taps:
         return "it is a block of an event pattern"
     for number, each in canonical.subscribers.items():
@@ -252,6 +249,4 @@ def reason_to_stay(
             return f"other queries read its results, {each.publish}"
         if not catalog.published.keys().isdisjoint(each.delivery.streams):
             return "it reads the results of other queries"
-        if limited(number):
-            return "its matches are counted, as it has a limit"
     return None

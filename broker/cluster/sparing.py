@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from broker.cluster.shard import MATCHES
 from broker.join.budget import Budget
@@ -13,21 +14,48 @@ from broker.shared_match import ID
 from broker.subscriptions.limits import Limits
 
 
-def left(found: pa.Table, catalog: Catalog, limits: Limits, budget: Budget) -> pa.Table:
-    """The rest of a table of schema MATCHES."""
-    cuts = {
-        id: limits.cuts[each.number]
-        for id, each in catalog.subscriptions.items()
-        if each.number in limits.cuts
-    }
-    kept = [
-        row
-        for each in found.to_pylist()
-        if (catalog.subscriptions[each["queries"][0]].canonical.number, each["doc"])
-        not in budget.exceeded
-        and (row := _for_others(each, cuts)) is not None
-    ]
-    return pa.Table.from_pylist(kept, schema=MATCHES)
+def left(
+    found: pa.Table, catalog: Catalog, limits: Limits, budget: Budget, now: int | None
+) -> pa.Table:
+    """The rest of a table of schema MATCHES. Subscriptions that exceed their limit with it are
+    stopped, and the matches of the others are counted."""
+    if budget.exceeded:
+        pairs = zip(found.column("queries"), found.column("doc").to_pylist(), strict=True)
+        kept = [
+            (catalog.subscriptions[queries[0].as_py()].canonical.number, doc) not in budget.exceeded
+            for queries, doc in pairs
+        ]
+        found = found.filter(pa.array(kept, pa.bool_()))
+    if limits:
+        for id, count in _counts(found):
+            subscription = catalog.subscriptions[id]
+            if count > limits.left(subscription.number, now):
+                limits.take(subscription, _documents(found, id), now)
+    if limits.cuts:
+        cuts = {
+            id: limits.cuts[each.number]
+            for id, each in catalog.subscriptions.items()
+            if each.number in limits.cuts
+        }
+        rows = [row for each in found.to_pylist() if (row := _for_others(each, cuts)) is not None]
+        found = pa.Table.from_pylist(rows, schema=MATCHES)
+    if limits:
+        for id, count in _counts(found):
+            limits.count_matches(catalog.subscriptions[id].number, count)
+    return found
+
+
+def _counts(found: pa.Table) -> list[tuple[str, int]]:
+    """How many of the matches each subscription has."""
+    counts = pc.value_counts(pc.list_flatten(found.column("queries").combine_chunks()))
+    return [(each["values"], each["counts"]) for each in counts.to_pylist()]
+
+
+def _documents(found: pa.Table, id: str) -> list[int]:
+    """The documents that complete the matches of a subscription, in order."""
+    queries = found.column("queries").combine_chunks()
+    of = pc.list_parent_indices(queries).filter(pc.equal(pc.list_flatten(queries), id))
+    return sorted(found.column("doc").take(of).to_pylist())
 
 
 def _for_others(row: dict[str, Any], cuts: dict[str, int]) -> dict[str, Any] | None:

@@ -65,10 +65,6 @@ class Limits:
     def __bool__(self) -> bool:
         return self.default is not None or bool(self._own)
 
-    def own(self) -> frozenset[int]:
-        """The subscriptions, by number, that have a limit of their own."""
-        return frozenset(self._own)
-
     def change(self, number: int, limit: Limit | None) -> None:
         """Set a subscription's own limit; with None the common limit applies."""
         with self.store.transaction():
@@ -139,7 +135,7 @@ class Limits:
                 over = [
                     s
                     for s in canonical.subscribers.values()
-                    if s.number not in self.cuts and count > self._left(s.number, now)
+                    if s.number not in self.cuts and count > self.left(s.number, now)
                 ]
                 if over:
                     suspects[canonical.number] = (canonical, over)
@@ -148,7 +144,7 @@ class Limits:
             own.sort(key=self._last_in)
             known = intervals({doc for candidate in own for doc in candidate.docs})
             for subscription in over:
-                left = self._left(subscription.number, now)
+                left = self.left(subscription.number, now)
                 at = self._crossing(subscription, own, shapes[canonical.template], known, left)
                 if at is not None:
                     self.stop(subscription, at)
@@ -174,11 +170,18 @@ class Limits:
     def _last_in(self, candidate: Candidate) -> int:
         return self.completing(candidate.docs)
 
+    def take(self, subscription: Subscription, docs: Sequence[int], now: int | None) -> None:
+        """Suspend a subscription with more matches than it may have; `docs` are the documents that
+        complete them, in order."""
+        left = self.left(subscription.number, now)
+        if left < len(docs):
+            self.stop(subscription, docs[max(0, left)])
+
     def admits(self, subscription: Subscription, doc: int, matches: int, now: int | None) -> bool:
         """Whether an event pattern may have so many more matches; otherwise it is suspended from
         document number `doc` on."""
         number = subscription.number
-        if not self or number < 0 or matches <= self._left(number, now):
+        if not self or number < 0 or matches <= self.left(number, now):
             return True
         self.stop(subscription, doc)
         return False
@@ -296,7 +299,8 @@ class Limits:
             return end, used
         return now + length, 0
 
-    def _left(self, number: int, now: int | None) -> int:
+    def left(self, number: int, now: int | None) -> int:
+        """How many more matches a subscription may have in its period."""
         limit = self._of(number)
         if limit is None:
             return UNBOUNDED

@@ -109,17 +109,26 @@ def test_what_exceeds_a_budget_in_all_shards_together_is_set_aside(tmp_path: Pat
     assert told_of[0][2], "nothing was set aside"
 
 
-def test_a_query_with_a_limit_is_matched_by_the_coordinator(tmp_path: Path) -> None:
-    with sharded(tmp_path, 3) as broker:
-        broker.subscribe(PAIR + "two: S//i[./t->a] JOIN {a = b, 1 h} S//i[./t->b];")
-        broker.process([item(n, "t") for n in range(4)])
-        broker.engine.set_limit("two", Limit.of(10, 3_600_000_000))
-        found = broker.process([item(n, "t") for n in range(4, 8)])
-        (suspension,) = broker.engine.take_suspensions()
-        assert suspension.id == "two"
-        # The fifth document completes eight matches, and the sixth would complete ten.
-        assert sum(m.query == "two" for m in found) == 8
-        assert sum(m.query == "pair" for m in found) == 4 + 5 + 6 + 7
+@pytest.mark.parametrize("common", [None, Limit.of(30, 3_600_000_000)])
+def test_a_limit_holds_for_the_matches_of_all_shards(common: Limit | None, tmp_path: Path) -> None:
+    """A subscription is suspended at the document at which one machine suspends it."""
+    other = "other: SELECT t FROM S//i[./t->t] FOLLOWED BY {t = u, 1 h} S//i[./t->u];"
+    two = "two: S//i[./t->a] JOIN {a = b, 1 h} S//i[./t->b];"
+    alone = Broker.over(Engine(Store(None), limit=common))
+    told_of: list[list[object]] = []
+    for broker in (alone, sharded(tmp_path, 3, limit=common)):
+        with broker:
+            broker.subscribe(PAIR + two + other)
+            own: list[object] = []
+            for batch in range(4):
+                documents = [item(n, f"t{n % 5}", "all") for n in range(5 * batch, 5 * batch + 5)]
+                own.append(told(broker.process(documents)))
+                own.append([(each.id, each.reason) for each in broker.engine.take_suspensions()])
+                if batch == 0:
+                    broker.engine.set_limit("two", Limit.of(50, 3_600_000_000))
+            told_of.append(own)
+    assert told_of[0] == told_of[1]
+    assert any(told_of[0][1::2]), "nothing was suspended"
 
 
 @pytest.mark.parametrize("shards", [3, 4, 6])
