@@ -14,13 +14,14 @@ from broker.backfill import rehearsed
 from broker.engine import Engine
 from broker.model import Registered
 from broker.query.prepared import compile_query, compile_text
-from broker.standing.why import Why
+from broker.standing.why import Question, Why
 from broker.state.relations import StoredDocument
 from broker.why.asked import Asked
 from broker.why.explaining import explain
 from broker.why.given import Given, given
 from broker.why.history import History, history
 from broker.why.model import Budget, Explanation
+from broker.why.patterns import tell
 from xscl import ast
 from xscl.check.patterns import holds_pattern
 from xscl.check.program import ResolvedQuery
@@ -59,7 +60,7 @@ class Asking:
                 if holds_pattern(resolved.query):
                     asked = stack.enter_context(self.engine.why(id))
             if asked is not None:
-                return [each.answer(self.rest) for each in asked]
+                return [*self._told(asked)]
         return [*self._explained(resolved, budget, registered)]
 
     def of_queries(
@@ -69,7 +70,8 @@ class Asking:
         found: list[Told] = []
         for query in queries:
             if holds_pattern(query.query):
-                found += rehearsed(self.engine, compile_query(query), self.rest)
+                with rehearsed(self.engine, compile_query(query), self.rest) as asked:
+                    found += self._told(asked)
             else:
                 found += self._explained(query, budget, None)
         return found
@@ -97,6 +99,11 @@ class Asking:
             raise NotStored(f"no stored document is called {id}")
         # Of several sources, the one whose streams the query reads.
         return next((each for each in found if asked.streams & {*each.streams}), found[0])
+
+    def _told(self, asked: Sequence[Question]) -> Iterator[Told]:
+        with history(self.engine.store, self.rest) as past:
+            for each in asked:
+                yield tell(each, past)
 
     def _explained(
         self, resolved: ResolvedQuery, budget: Budget | None, registered: Registered | None

@@ -8,7 +8,8 @@ so that documents that arrive later join with history.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from broker.model import UNBOUNDED, Limit, Match
 from broker.query.patterns import TAP
 from broker.query.prepared import Compiled
 from broker.shared_match import SharedMatch, each_match
-from broker.standing.why import Why
+from broker.standing.why import Question
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
 from feeds.rows import DocumentRow
@@ -125,9 +126,13 @@ def dry_run(
     return past.result()
 
 
-def rehearsed(engine: Engine, query: Compiled, rest: Callable[[], object]) -> list[Why]:
-    """What would become of the stored documents of an event pattern that need not be registered,
-    from a snapshot; `rest` is called now and then. Raises `XsclError` as `backfill` does."""
+@contextmanager
+def rehearsed(
+    engine: Engine, query: Compiled, rest: Callable[[], object]
+) -> Iterator[list[Question]]:
+    """The question what would become of the stored documents of an event pattern that need not be
+    registered, from a snapshot; `rest` is called now and then. Raises `XsclError` as `backfill`
+    does."""
     _refuse_nested([query])
     with engine.store.snapshot() as statements:
         relations = MatchRelations(statements)
@@ -139,7 +144,7 @@ def rehearsed(engine: Engine, query: Compiled, rest: Callable[[], object]) -> li
             rest()
         past.end()
     with past.engine.why(query.id) as asked:
-        return [each.answer(rest) for each in asked]
+        yield asked
 
 
 @dataclass(frozen=True, slots=True)

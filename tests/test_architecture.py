@@ -109,6 +109,7 @@ MAY_IMPORT = {
     ),
     "broker.why": (
         *("broker.pattern", "broker.state", "broker.text", "broker.model", "feeds", "xscl"),
+        *("broker.standing", "broker.query"),
     ),
     "broker.asking": (
         *("broker.why", "broker.backfill", "broker.engine", "broker.standing", "broker.query"),

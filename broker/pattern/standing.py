@@ -120,6 +120,10 @@ class Standing:
         matches. Raises TooMuch."""
         return len(self._decide(arrived, watermark))
 
+    def found(self, arrived: Arrived, watermark: int | None) -> list[Instance]:
+        """These matches themselves. Raises TooMuch."""
+        return [each.instance for each in self._decide(arrived, watermark)]
+
     def again(self, arrived: Arrived) -> None:
         """Make the state of the rows of all live documents, as it was when the watermark was where
         it is, after a restart or a revision. What was published is not published again."""
@@ -162,7 +166,9 @@ class Standing:
 
     def _publish(self, decided: Sequence[_Decided], silently: bool = False) -> list[Published]:
         if self._choosing is None and self._over is None:
-            return [Published(d.instance, d.nodes, _scope(self.plan, d.instance)) for d in decided]
+            return [
+                Published(d.instance, d.nodes, scope_of(self.plan, d.instance)) for d in decided
+            ]
         for each in decided:
             if PENDING:
                 check()
@@ -175,7 +181,7 @@ class Standing:
         ready.sort(key=lambda each: each.order)
         kept = [each for each in ready if self._keeps(each, silently)]
         if self._over is None:
-            return [Published(d.instance, d.nodes, _scope(self.plan, d.instance)) for d in kept]
+            return [Published(d.instance, d.nodes, scope_of(self.plan, d.instance)) for d in kept]
         keys = [self._key(each) for each in kept]
         for key, each in zip(keys, kept, strict=True):
             self._past.setdefault(key, Past()).add(each.instance)
@@ -211,7 +217,7 @@ class Standing:
     # -- OVER ----------------------------------------------------------------------------------
 
     def _key(self, decided: _Decided) -> tuple[object, ...]:
-        scope = _scope(self.plan, decided.instance)
+        scope = scope_of(self.plan, decided.instance)
         found: list[object] = []
         for key in self.plan.keys:
             value = key(scope)
@@ -281,7 +287,7 @@ class Standing:
         return tries - max(0, self._setting.left)
 
 
-def _scope(plan: Plan, instance: Instance) -> Scope:
+def scope_of(plan: Plan, instance: Instance) -> Scope:
     """The scope of a match; variables of groups that are absent are no elements."""
     empty: Mapping[str, Sequence[Row | None]] = {
         name: ()

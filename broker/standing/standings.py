@@ -462,7 +462,7 @@ class Standings:
             }
             found.append(
                 Question(
-                    *(name, own.plan, entry.registered, entry.lateness),
+                    *(name, own, entry.registered, entry.lateness),
                     *(
                         pattern.watermark(self.settled),
                         StoredRows(statements, entry, taps, self._budget),

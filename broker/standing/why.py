@@ -21,6 +21,7 @@ from broker.pattern.standing import Standing
 from broker.pattern.steps import Planned
 from broker.pattern.trace import Trace
 from broker.pattern.trying import TooMuch, allowed
+from broker.query.patterns import PatternQuery
 from broker.standing.live import takes, time_of
 from broker.standing.taps import TapReader
 from broker.state.pattern_tables import Entry, tap_rows
@@ -70,7 +71,8 @@ class Blocked:
 class Why:
     """What became of the stored documents. `answers` says when the pattern answers, `growth` how
     many matches there may be. `found` is None where too much would have to be tried.
-    `plans` are the trees by which the stored documents were searched, in words."""
+    `plans` are the trees by which the stored documents were searched, in words. `sentence` says
+    the most important thing; `broker/why/patterns.py` writes it."""
 
     query: str
     answers: str
@@ -82,6 +84,7 @@ class Why:
     blocked: tuple[Blocked, ...]
     blocked_count: int
     plans: tuple[str, ...]
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +118,17 @@ class Question:
     tried, and what waits is counted up to `counted`. Times are in microseconds."""
 
     name: str
-    plan: Plan
+    pattern: PatternQuery
     registered: int | None
     lateness: int
     watermark: int | None
     rows: StoredRows
     tries: int
     counted: int
+
+    @property
+    def plan(self) -> Plan:
+        return self.pattern.plan
 
     def answer(self, rest: Callable[[], object] = lambda: None) -> Why:
         """What became of the rows; `rest` is called now and then."""
@@ -149,7 +156,7 @@ def _look(asked: Question, rest: Callable[[], object]) -> Why:
         growth(plan),
         tuple(
             [
-                Taken(_shown(tap.block), len({row.doc for row in rows.get(place, ())}))
+                Taken(shown(tap.block), len({row.doc for row in rows.get(place, ())}))
                 for place, tap in enumerate(plan.taps)
                 if not tap.plain
             ]
@@ -172,7 +179,7 @@ def _look(asked: Question, rest: Callable[[], object]) -> Why:
     )
 
 
-def _shown(block: ast.Block) -> str:
+def shown(block: ast.Block) -> str:
     """A block as text; the stream of a query in FROM has no name."""
     return re.sub("^~[^/]*", "(a query)", format_pattern(block))
 
@@ -182,7 +189,7 @@ def _told(plan: Plan, planned: Planned) -> list[str]:
 
     def name(item: Single) -> str:
         if isinstance(item, Leaf):
-            return _shown(plan.taps[item.tap].block)
+            return shown(plan.taps[item.tap].block)
         return f"what is judged by itself, {', '.join(sorted(item.variables))}"
 
     return ["planned:", *planned.lines(name)]

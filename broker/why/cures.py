@@ -185,8 +185,9 @@ def of_pairs(predicate: ast.Expr, pairs: Sequence[tuple[Row, Row]]) -> str | Non
     return _softer(predicate, passing, "pair")
 
 
-def values_of(predicate: ast.Expr, pairs: Sequence[tuple[Row, Row]]) -> tuple[str, ...]:
-    """What the paths of a predicate are in these pairs, in words."""
+def values_of(predicate: ast.Expr, pairs: Iterable[Sequence[Row]]) -> tuple[str, ...]:
+    """What the paths of a predicate are in these pairs or instances, in words."""
+    pairs = [*pairs]
     said = []
     for text in dict.fromkeys([format_expression(path) for path in _operands(predicate)]):
         texts = [t for pair in pairs for row in pair for t in row.values.get(text, ())]

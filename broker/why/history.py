@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from broker.model import UNBOUNDED
 from broker.state.relations import MatchRelations, StoredDocument
 from broker.state.store import Store
 
@@ -30,6 +31,10 @@ class History:
     def streams(self) -> dict[str, int]:
         """The streams of the stored documents, with how many there are."""
         return self.relations.streams()
+
+    def oldest(self) -> int:
+        """The number of the oldest document that is stored, 0 for none."""
+        return self.relations.first_since(-UNBOUNDED) or 0
 
     def newest(self, streams: Collection[str], most: int) -> Iterator[list[StoredDocument]]:
         """The newest `most` documents of these streams, in slices."""

@@ -48,6 +48,10 @@ def _of_comparison(part: ast.Comparison) -> Iterator[ast.Expr]:
             yield replace(part, left=_applied(name, left), right=_applied(name, right))
     if op == "=" and isinstance(right, ast.String):
         yield from _containing(left, right.value)
+    if op not in ("=", "!=") and isinstance(right, ast.Path):
+        for name, sign in _CUTTING:
+            if _applies(name, left):
+                yield replace(part, left=_call(name, left, sign), right=_call(name, right, sign))
     if op not in ("=", "!=") and isinstance(right, ast.String):
         # A number with its currency, on both sides.
         for name, sign in _CUTTING:

@@ -43,7 +43,7 @@ def test_an_event_pattern_waits_and_decides(alone: Serving, tmp_path: Path) -> N
 
     alone.until("/v1/status", waiting)
     told = alone.done("why", "pat")
-    assert told.startswith("pat: 0 matches among the stored documents\n")
+    assert told.startswith("pat: no matches yet, and 2 wait, the first until a document or the")
     assert "Pat//book->c[./title->u]  3 documents" in told
     assert "  2 wait:\n" in told
     assert "pat: 2 possible matches, the first decided at 2026-09-21T15:14:20Z" in (

@@ -42,6 +42,7 @@ ENDS: dict[str, tuple[int, str]] = {
         0,
         r"    NO   within 2 days  \(9 days apart\)",
     ),
+    "why announced.xscl --documents reviewed.jsonl": (0, "  It answers when the allowed .*"),
     "why alarm": (0, "  It answers as soon as time is beyond its last document.*"),
     "subscribe followed.xscl --webhook https://example.org/hook": (
         0,

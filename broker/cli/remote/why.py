@@ -185,7 +185,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
 
 
 def _pattern(told: dict[str, Any]) -> Iterator[str]:
-    yield f"{told['query']}: {_sentence(told)}"
+    yield told["sentence"]
     width = max(len(block["block"]) for block in told["blocks"])
     for block in told["blocks"]:
         yield f"  {block['block'].ljust(width)}  {plural(block['documents'], 'document')}"
@@ -194,21 +194,6 @@ def _pattern(told: dict[str, Any]) -> Iterator[str]:
         told["blocked_count"], told["blocked"], "was blocked", "were blocked", _blocked
     )
     yield f"  It answers {told['answers']}; {told['growth']}."
-
-
-def _sentence(told: dict[str, Any]) -> str:
-    found = told["found"]
-    if found is None:
-        return "there is too much to try among the stored documents; narrow its windows or joins"
-    matches = plural(found, "match", "matches")
-    missing = [block["block"] for block in told["blocks"] if not block["documents"]]
-    if not found and missing:
-        return f"no matches among the stored documents, of which none is {' nor '.join(missing)}"
-    if not found and not told["waiting_count"] and not told["blocked_count"]:
-        return (
-            "no matches: no stored documents of its blocks go together by order, window and joins"
-        )
-    return f"{matches} among the stored documents"
 
 
 def _many(

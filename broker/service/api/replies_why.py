@@ -56,6 +56,7 @@ class PatternReply(Reply):
 
     kind: Literal["pattern"] = "pattern"
     query: str = Field(examples=["pair"])
+    sentence: str = Field(description="the most important thing, for people")
     answers: str = Field(description="when it answers, in words")
     growth: str = Field(description="how many matches there may be, in words")
     blocks: list[TakenReply]

@@ -68,7 +68,8 @@ function pattern(told, outline) {
   return h(
     "div",
     { class: "graph" },
-    h("p", { class: "sentence" }, told.found === null ? "Too much would have to be tried to count its matches." : `${plural(told.found, "match", "matches")} among the stored documents. It answers ${told.answers}.`),
+    h("p", { class: "sentence" }, told.sentence),
+    h("p", { class: "quiet" }, `It answers ${told.answers}.`),
     drawn(outline || told.blocks.map((block) => ({ depth: 0, kind: "block", name: "", text: block.block, window: null })), told.blocks),
     told.waiting_count ? h("div", { class: "waits" }, h("p", {}, h("b", {}, number(told.waiting_count)), told.waiting_count === 1 ? " waits to be decided" : " wait to be decided"), h("ul", {}, told.waiting.slice(0, 5).map((each) => h("li", {}, short(each.documents.map((document) => document.id).join(", "), 120), each.decides ? ` · until ${moment(each.decides)}` : " · for ever")))) : null,
     told.blocked_count ? h("div", { class: "waits" }, h("p", {}, h("b", {}, number(told.blocked_count)), told.blocked_count === 1 ? " was blocked" : " were blocked"), h("ul", {}, told.blocked.slice(0, 5).map((each) => h("li", {}, short(each.documents.map((document) => document.id).join(", "), 100), " by ", h("code", {}, short(each.absent, 100)))))) : null,
