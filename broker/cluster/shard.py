@@ -273,23 +273,30 @@ class SegmentDocuments:
 
     def documents(self, docs: Sequence[int]) -> dict[int, StoredDocument]:
         """The documents of these numbers."""
-        return {doc: self._document(doc) for doc in docs}
+        wanted: dict[tuple[Segment, int], list[int]] = {}
+        for doc in docs:
+            place = self._revised.get(doc)
+            if place is None:
+                place = self._places[bisect_right(self._firsts, doc) - 1]
+            wanted.setdefault(place, []).append(doc)
+        found: dict[int, StoredDocument] = {}
+        for place, own in wanted.items():
+            batch, rows = self._opened(place)
+            taken = batch.take(pa.array([rows[doc] for doc in own], pa.int32()))
+            for row in zip(*[column.to_pylist() for column in taken.columns], strict=True):
+                document = StoredDocument._make(row)
+                found[document.doc] = document._replace(streams=tuple(document.streams))
+        return found
 
-    def _document(self, doc: int) -> StoredDocument:
-        place = self._revised.get(doc)
-        if place is None:
-            place = self._places[bisect_right(self._firsts, doc) - 1]
+    def _opened(self, place: tuple[Segment, int]) -> tuple[pa.RecordBatch, dict[int, int]]:
+        """The documents of a step, and the row of each by its number."""
         if place not in self._open:
             batch = self._reader.documents(*place)
             rows = {number: row for row, number in enumerate(batch.column("doc").to_pylist())}
             if len(self._open) >= _OPEN:
                 del self._open[next(iter(self._open))]
             self._open[place] = batch, rows
-        batch, rows = self._open[place]
-        row = rows[doc]
-        values = [column[row].as_py() for column in batch.columns]
-        values[5] = tuple(values[5])
-        return StoredDocument._make(values)
+        return self._open[place]
 
 
 _OPEN = 64
