@@ -246,7 +246,7 @@ LIBRARIES = {
     "broker.subscriptions": {"pyarrow"},
     "broker.documents": {"numpy", "pyarrow"},
     "broker.statistics": {"lxml", "pyarrow"},
-    "broker.sources": {"lxml", "pyarrow"},
+    "broker.sources": {"lxml", "pyarrow", "pydantic_core"},
     "broker.results": {"lxml"},
     "broker.text": {"structlog"},
     "broker.settings": {"pydantic", "pydantic_core", "pydantic_settings"},

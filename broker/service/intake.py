@@ -55,6 +55,10 @@ class Intake:
         """
         if not stream or not documents:
             raise Invalid("a stream has a name, and there is at least one document", "stream")
+        if _CONTROL.search(stream):
+            raise Invalid("the name of the stream holds control characters", "stream")
+        if stream.startswith(RESERVED):
+            raise Invalid(f"streams that begin with {RESERVED} are the service's own", "stream")
         published = self.core.engine.catalog.published
         for document in documents:
             if document.source is not None:
@@ -144,11 +148,10 @@ def _row(stream: str, document: Posted, now: int, line: int) -> DocumentRow:
         raise Invalid(f"document {line} is dated outside of the calendar", "timestamp")
     source = document.source_in(stream)
     id = document.id or str(uuid.uuid4())
-    for name, text in (("id", id), ("source", source), ("stream", stream)):
-        if _CONTROL.search(text):
-            raise Invalid(f"the {name} of document {line} holds control characters", name)
-    if stream.startswith(RESERVED):
-        raise Invalid(f"streams that begin with {RESERVED} are the service's own", "stream")
+    place = f"{source}/{id}"
+    if _CONTROL.search(place):
+        name = "id" if _CONTROL.search(id) else "source"
+        raise Invalid(f"the {name} of document {line} holds control characters", name)
     return DocumentRow(
         source=source,
         id=id,
@@ -158,7 +161,7 @@ def _row(stream: str, document: Posted, now: int, line: int) -> DocumentRow:
         seq=None,
         revision=document.revision,
         xml=document.xml,
-        place=f"{source}/{id}",
+        place=place,
     )
 
 
@@ -186,14 +189,11 @@ def read_lines(body: bytes, key: str | None = None) -> list[Posted]:
 def _read_line(line: bytes, id: str | None) -> Posted:
     """The document of a line, with a default id. Raises ValueError for a wrong one."""
     entry = json_object(line, 'not an object with "xml"')
-    unknown = entry.keys() - _KEYS
-    if unknown:
-        raise ValueError(f'"{min(unknown)}" is not known here; {", ".join(sorted(_KEYS))} are')
-    texts = {name: entry.get(name) for name in ("xml", "id", "source")}
-    for name, text in texts.items():
-        if text is not None and (not isinstance(text, str) or not text):
-            raise ValueError(f'"{name}" is not a text')
-    if texts["xml"] is None:
+    if not entry.keys() <= _KEYS:
+        unknown = min(entry.keys() - _KEYS)
+        raise ValueError(f'"{unknown}" is not known here; {", ".join(sorted(_KEYS))} are')
+    xml, own, source = _text(entry, "xml"), _text(entry, "id"), _text(entry, "source")
+    if xml is None:
         raise ValueError('"xml" is missing')
     revision = entry.get("revision", False)
     if not isinstance(revision, bool):
@@ -203,6 +203,12 @@ def _read_line(line: bytes, id: str | None) -> Posted:
         timestamp = microseconds(entry["timestamp"])
         if timestamp is None:
             raise ValueError('"timestamp" is neither a date nor a number of seconds')
-    return Posted(
-        encode_text(texts["xml"]), texts["id"] or id, timestamp, revision, texts["source"]
-    )
+    return Posted(encode_text(xml), own or id, timestamp, revision, source)
+
+
+def _text(entry: dict[str, object], name: str) -> str | None:
+    """A text of a line, None if it has none of that name."""
+    text = entry.get(name)
+    if text is not None and (not isinstance(text, str) or not text):
+        raise ValueError(f'"{name}" is not a text')
+    return text

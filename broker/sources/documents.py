@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 from lxml import etree
+from pydantic_core import from_json
 
 from feeds.rows import DOCUMENTS, DocumentRow, to_batch
 from xscl.functions.dates import date
@@ -292,7 +293,20 @@ def json_object(line: bytes, other: str) -> dict[str, Any]:
     """The object that a line of JSON holds. Raises DocumentError with what is wrong; `other` is
     what it says of JSON that is no object."""
     try:
-        entry = json.loads(line.decode("utf-8-sig"))
+        # A fifth of the time of the other parser, and the same values. It refuses more, such as a
+        # byte order mark or half of a surrogate pair, and does not say where.
+        entry = from_json(line)
+    except ValueError:
+        entry = _json_value(line)
+    if not isinstance(entry, dict):
+        raise DocumentError(other)
+    return entry
+
+
+def _json_value(line: bytes) -> Any:
+    """The value that a line of JSON holds. Raises DocumentError with what is wrong."""
+    try:
+        return json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise DocumentError(f"not UTF-8 at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
@@ -301,9 +315,6 @@ def json_object(line: bytes, other: str) -> dict[str, Any]:
         raise DocumentError("not JSON: nested too deeply") from None
     except ValueError as error:
         raise DocumentError(f"not JSON: {error}") from None
-    if not isinstance(entry, dict):
-        raise DocumentError(other)
-    return entry
 
 
 def _text(entry: dict[str, object], key: str) -> str:

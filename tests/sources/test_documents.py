@@ -15,6 +15,7 @@ from broker.sources.documents import (
     JsonLine,
     XmlFiles,
     encode_xml,
+    json_object,
     json_row,
     microseconds,
     record_batch,
@@ -296,3 +297,18 @@ def test_batches_are_bounded() -> None:
     batches = record_batches([small] * 7 + [large] * 2, count=3, about=100)
     sizes = [batch.num_rows for batch in batches]
     assert sizes == [3, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": "1", "id": "2"}',
+        '\ufeff {"xml": "<a>\\u00e9 \\ud83d\\ude00</a>", "timestamp": 1792834800.123456}',
+        '{"id": "\\ud800", "timestamp": 123456789012345678901234567890}',
+        '{"a": [1e400, -Infinity, -0.0, 1E5, true, null, {}], "": "\\u0000"}',
+        '{"a": 1.00000000000000022, "b": 2.2250738585072011e-308}',
+    ],
+)
+def test_a_line_has_the_values_that_json_says(line: str) -> None:
+    found = json_object(line.encode(), "")
+    assert repr(found) == repr(json.loads(line.removeprefix("\ufeff")))
