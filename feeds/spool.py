@@ -53,7 +53,9 @@ _TABLES = ";".join((row_log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE, request
 )
 _LOG_LIMIT = 64 << 20
 """Bytes to which SQLite's write-ahead log is truncated."""
-_SLACK = 4_096
+_PAGE = 8_192
+"""Bytes of a page of a new file: of items of 2 KB, a page of SQLite's 4 KB holds but one."""
+_SLACK = 2_048
 """Free pages that `compact` leaves in the file, for rows to come."""
 _TOGETHER = 250
 """Feeds after which it is reported how many were added."""
@@ -107,6 +109,7 @@ class Spool(AbstractContextManager["Spool"]):
             if old < _VACUUMED:
                 # Only with this setting can pages be given back to the file system in pieces.
                 self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                self._db.execute(f"PRAGMA page_size = {_PAGE}")
                 self._db.execute("VACUUM")
             write_ahead(self._db)
             self._db.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT}")
