@@ -64,6 +64,12 @@ RUNS = {
         2_000,
         ("--level", "full"),
     ),
+    "why-patterns": Run(
+        "why event patterns match or not, and brute force",
+        "tests.why.patterns",
+        "--cases",
+        2_000,
+    ),
     "saxon-flat": Run("the engine and Saxon", _SAXON, "--cases", 20_000),
     "saxon-derived": Run(
         "also queries that read each other", _SAXON, "--cases", 20_000, ("--kind", "derived")

@@ -24,6 +24,9 @@ from broker.planner import PLANNING, Planning
 from xscl.functions.table import to_string
 from xscl.interruption import PENDING, check
 
+END = 2**60
+"""A watermark beyond all documents."""
+
 
 @dataclass(slots=True, eq=False)
 class Published:
@@ -115,14 +118,19 @@ class Standing:
         """What is published now, and was not before."""
         return self._publish(self._decide(arrived, watermark))
 
-    def count(self, arrived: Arrived, watermark: int | None) -> int:
-        """How many matches are decided among rows that come at once, before any selection among
-        matches. Raises TooMuch."""
-        return len(self._decide(arrived, watermark))
-
-    def found(self, arrived: Arrived, watermark: int | None) -> list[Instance]:
-        """These matches themselves. Raises TooMuch."""
-        return [each.instance for each in self._decide(arrived, watermark)]
+    def found(self, arrived: Arrived) -> list[Instance]:
+        """The matches among rows that come at once, before any selection among matches, if nothing
+        else comes and time goes on: each is decided when twice the watermark is at its `due`, and
+        until then it waits. Raises TooMuch."""
+        self._setting.left = self._budget
+        found: dict[object, Instance] = {}
+        for instance in self._source.advance(arrived, END):
+            if PENDING:
+                check()
+            identity = self._identity(instance, self._nodes(instance))
+            if identity not in found or instance.due < found[identity].due:
+                found[identity] = instance
+        return [*found.values()]
 
     def again(self, arrived: Arrived) -> None:
         """Make the state of the rows of all live documents, as it was when the watermark was where

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from broker.model import UNBOUNDED
 from broker.pattern.answers import answers
@@ -139,14 +138,15 @@ def _look(asked: Question, rest: Callable[[], object]) -> Why:
     plan, rows = asked.plan, dict[int, Sequence[Row]]()
     trace = Trace(rest)
     standing = Standing(plan, asked.registered, asked.tries, trace=trace)
-    found: int | None = None
-    waiting: list[tuple[int, Instance]] = []
+    decided: int | None = None
+    waiting: list[Instance] = []
+    by = -UNBOUNDED if asked.watermark is None else 2 * asked.watermark
     try:
         with allowed(asked.tries):
             rows.update(asked.rows.read(rest))
-            found = standing.count(rows, asked.watermark)
-            waits = islice(standing.waiting(asked.tries), asked.counted)
-            waiting = sorted(waits, key=lambda each: each[0])
+            found = sorted(standing.found(rows), key=lambda each: each.due)
+            decided = sum(each.due <= by for each in found)
+            waiting = found[decided : decided + asked.counted]
     except TooMuch:
         trace.blocked.clear()
     blocked = sorted(trace.blocked.values(), key=lambda each: each.instance.last, reverse=True)
@@ -161,9 +161,9 @@ def _look(asked: Question, rest: Callable[[], object]) -> Why:
                 if not tap.plain
             ]
         ),
-        found,
+        decided,
         tuple(
-            [Pending(_seen([i]), _known(time_of(d, asked.lateness))) for d, i in waiting[:SHOWN]]
+            [Pending(_seen([i]), _known(time_of(i.due, asked.lateness))) for i in waiting[:SHOWN]]
         ),
         len(waiting),
         tuple(

@@ -24,7 +24,7 @@ from broker.pattern.plan import (
     Together,
     Tree,
 )
-from broker.pattern.standing import Standing, scope_of
+from broker.pattern.standing import END, Standing, scope_of
 from broker.pattern.trying import TooMuch, allowed
 from broker.pattern.values import Scope, compile_known
 from broker.query.patterns import PatternQuery, pattern_query
@@ -42,9 +42,6 @@ from xscl.errors import XsclError
 from xscl.functions.table import to_string
 from xscl.normal.lower import NOWHERE
 from xscl.syntax.printer import format_expression, format_pattern, quoted
-
-_END = 2**60
-"""A watermark beyond all documents, in microseconds."""
 
 _ROWS = 4_000
 """A change is tried on so many rows, the newest."""
@@ -71,12 +68,11 @@ def _sentence(asked: Question, found: Why, past: History) -> str:
         return _all_left_out(asked, found.found) or (
             f"{plural(found.found, 'match', 'matches')} among the stored documents"
         )
-    trial = _Trial(asked, past.rest)
-    if found.waiting_count and trial.found(asked.plan.query):
+    if found.waiting_count:
         return _waits(asked, found)
     for place in _missing(asked.plan, [each.documents for each in found.blocks]):
         return f"no matches: {_of_block(asked, asked.plan.taps[place].block, past)}"
-    for cure in trial.cures():
+    for cure in _Trial(asked, past.rest).cures():
         return f"no matches: {cure}{_by(found, cure)}"
     return "no matches: no stored documents of its blocks go together by order, window and joins"
 
@@ -241,7 +237,7 @@ class _Trial:
         standing = Standing(pattern.plan, self.asked.registered, self.asked.tries)
         try:
             with allowed(self.asked.tries):
-                return standing.found(rows, _END)
+                return standing.found(rows)
         except TooMuch:
             return []
         finally:
@@ -283,10 +279,10 @@ def _all_left_out(asked: Question, count: int) -> str | None:
     try:
         with allowed(asked.tries):
             rows = asked.rows.read(lambda: None)
-            if Standing(asked.plan, asked.registered, asked.tries).advance(rows, _END):
+            if Standing(asked.plan, asked.registered, asked.tries).advance(rows, END):
                 return None
             free = replace(asked.plan, having=None)
-            every = Standing(free, asked.registered, asked.tries).advance(rows, _END)
+            every = Standing(free, asked.registered, asked.tries).advance(rows, END)
     except TooMuch:
         return None
     said = _sides(over.having, [each.scope for each in every])

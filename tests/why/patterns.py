@@ -115,8 +115,8 @@ class Judge:
     @property
     def flat(self) -> bool:
         """Whether nothing in the pattern is judged by itself. Of NEXT, FOLD and parentheses with
-        WHERE or WITHIN `why` tells what waits and what is blocked in each of them, as far as it is
-        decided, and not what the whole pattern would make of it."""
+        WHERE or WITHIN `why` tells what is blocked in each of them, and not what the whole pattern
+        would make of it."""
         plain = (shape.Leaf, shape.Group)
         return all(isinstance(each, plain) for each in self.standing.unit.order)
 
@@ -174,10 +174,10 @@ def difference(case: Case, why: Why) -> str | None:
     blocked = {_named(each.documents) for each in why.blocked}
     if (blocks, why.found) != (fate.blocks, fate.found):
         return f"expected {fate}\nfound    {blocks}, {why.found}"
-    if not judge.flat:
-        return None
     if why.waiting_count <= SHOWN and waiting != fate.waiting:
         return f"waiting: expected {fate.waiting}\nfound    {waiting}"
+    if not judge.flat:
+        return None
     if why.blocked_count <= SHOWN and blocked != fate.blocked:
         return f"blocked: expected {fate.blocked}\nfound    {blocked}"
     if judge.simple:
