@@ -24,9 +24,14 @@ def seeds(few: int, every: int, start: int = 0) -> range:
     return range(start, start + (few if percent is None else max(few, every * int(percent) // 100)))
 
 
+def is_long() -> bool:
+    """Whether all cases are to be tried, and in all ways."""
+    return _PERCENT in os.environ
+
+
 def asking() -> list[str]:
-    """The files of tests whose cases are counted here."""
-    wanted = re.compile(r"^from tests\.seeds import", re.MULTILINE)
+    """The files of tests whose cases are counted here, or whose ways are."""
+    wanted = re.compile(r"^from tests\.(seeds|cases\.running) import", re.MULTILINE)
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     return [
         str(file.relative_to(ROOT))

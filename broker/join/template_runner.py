@@ -25,7 +25,7 @@ from broker.query.conjunctive import (
     reported,
 )
 from broker.query.prepared import value_of
-from broker.query.residual import parameters, register_functions
+from broker.query.residual import MACROS, parameters, register_functions
 from xscl.interruption import PENDING, check
 from xscl.normal.template import Template
 
@@ -73,7 +73,7 @@ class Templates:
         self.shapes.append(shape)
         self.widest.append(0)
         if shape.residuals and not self._functions:
-            self.relations.prepare(register_functions)
+            self.relations.prepare(MACROS, register_functions)
             self._functions = True
         if decider(shape) == "scan":
             self._scanning[number] = [set() for _ in range(shape.blocks)]

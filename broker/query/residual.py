@@ -189,11 +189,12 @@ def _sql_name(name: str, arity: int) -> str:
 _SQL_TYPES = {"string": "VARCHAR", "number": "DOUBLE", "boolean": "BOOLEAN", "any": "VARCHAR"}
 
 
+MACROS = "CREATE OR REPLACE TEMP MACRO not_nan(x) AS CASE WHEN isnan(x) THEN NULL ELSE x END"
+"""What queries call besides functions."""
+
+
 def register_functions(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the language's own functions callable from SQL, for those that DuckDB lacks."""
-    connection.execute(
-        "CREATE OR REPLACE TEMP MACRO not_nan(x) AS CASE WHEN isnan(x) THEN NULL ELSE x END"
-    )
     _register(connection, "xscl_string", lambda x: to_string(x), ["DOUBLE"], "VARCHAR")
     _register(connection, "xscl_number", FUNCTIONS["number"].call, ["VARCHAR"], "DOUBLE")
     for name, function in FUNCTIONS.items():

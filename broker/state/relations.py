@@ -450,10 +450,11 @@ class MatchRelations:
 
     # -- queries over the relations ------------------------------------------------------------
 
-    def prepare(self, define: Callable[[Connection], object]) -> None:
-        """Define the functions that queries call. To be called outside any transaction: a rollback
-        would remove them for good."""
-        define(self._sql.connection)
+    def prepare(self, macros: str, define: Callable[[Connection], object]) -> None:
+        """Define the macros and functions that queries call. To be called outside any transaction:
+        a rollback would remove them for good."""
+        self._sql.run(macros)
+        self._sql.define(define)
 
     def create_parameters(self, definition: str) -> None:
         """Create a parameter relation RT anew, by its definition in SQL."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +109,10 @@ class Statements:
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """Run a statement that returns no rows."""
         self.connection.execute(self._statement(sql), parameters)
+
+    def define(self, functions: Callable[[Connection], object]) -> None:
+        """Define functions of Python's, which DuckDB calls as long as their connection is open."""
+        functions(self.connection)
 
     @contextmanager
     def unoptimized(self) -> Iterator[None]:

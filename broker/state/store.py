@@ -23,6 +23,7 @@ from weakref import WeakSet
 import duckdb
 
 from broker.errors import BrokerError
+from broker.state.in_memory import CONFIG, IN_MEMORY, SharedDatabase
 from broker.state.migrations import META, SCHEMA, STEPS, VERSION
 from broker.state.statements import Statements
 
@@ -44,16 +45,10 @@ FILE_ERRORS = (
 
 _FILE = "broker.duckdb"
 
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1}
-"""Batches are small: for them a second thread costs more than it helps."""
-
 _PATIENCE = 10.0
 """Seconds for which a copy waits for those who read."""
 _SPILL = 4
 """What DuckDB may write to the disk that does not fit into its memory, as a multiple of that."""
-
-_IN_MEMORY: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
-"""Without a file of its own DuckDB would put what does not fit into the working directory."""
 
 _COPY = """
 import os, shutil, sys
@@ -104,6 +99,9 @@ class Store(Statements):
         self.directory = None if state is None else Path(state)
         self.durable = state is not None
         self.broken = False
+        # With a bound of its own it cannot share DuckDB, whose bound is one for all.
+        in_memory = self.directory is None and memory is None
+        self._shared = SharedDatabase() if in_memory else None
         self._lock: int | None = None
         self._inside = False
         self._undo: list[Callable[[], object]] = []
@@ -117,8 +115,10 @@ class Store(Statements):
             raise
 
     def _open(self) -> None:
-        if self.directory is None:
-            super().__init__(duckdb.connect(":memory:", config=_CONFIG | _IN_MEMORY))
+        if self._shared is not None:
+            super().__init__(self._shared.connect())
+        elif self.directory is None:
+            super().__init__(duckdb.connect(":memory:", config=IN_MEMORY))
         else:
             super().__init__(_connect(self.directory / _FILE))
             # Strings make the default threshold checkpoint far too often.
@@ -164,7 +164,8 @@ class Store(Statements):
                     self.connection.execute(step)
                 else:
                     step(self.connection)
-            self.connection.execute(SCHEMA)
+            if self._shared is None:
+                self.connection.execute(SCHEMA)
             self.set_numbers(version=VERSION)
 
     @contextmanager
@@ -190,6 +191,8 @@ class Store(Statements):
     def close(self) -> None:
         with suppress(duckdb.Error):
             self.connection.close()
+        if self._shared is not None:
+            self._shared.detach()
         self._release()
 
     def _release(self) -> None:
@@ -222,6 +225,13 @@ class Store(Statements):
             self._inside = False
             self._undo.clear()
 
+    def define(self, functions: Callable[[duckdb.DuckDBPyConnection], object]) -> None:
+        """Define functions of Python's; those that share DuckDB share these, too."""
+        if self._shared is not None:
+            self._shared.define(functions)
+        else:
+            super().define(functions)
+
     def interrupt(self) -> None:
         """End the statement that runs now, and with it its transaction; from any thread."""
         self.connection.interrupt()
@@ -238,6 +248,8 @@ class Store(Statements):
         is committed later. May be used in another thread."""
         connection = self.connection.cursor()
         try:
+            if self._shared is not None:
+                self._shared.use(connection)
             connection.execute("BEGIN READ ONLY")
             yield Statements(connection)
         finally:
@@ -321,7 +333,7 @@ def _claim(directory: Path) -> int:
 def _connect(file: Path) -> duckdb.DuckDBPyConnection:
     is_new = not file.exists()
     try:
-        return duckdb.connect(str(file), config=_CONFIG)
+        return duckdb.connect(str(file), config=CONFIG)
     except duckdb.Error as error:
         if is_new:  # half of a new file is none that could be opened the next time
             file.unlink(missing_ok=True)

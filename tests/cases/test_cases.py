@@ -7,7 +7,7 @@ import pytest
 
 from broker import Broker
 from tests.cases.reading import CaseFiles, cases
-from tests.cases.running import WAYS, Way, check, renewed
+from tests.cases.running import Way, check, renewed, ways
 from tests.conftest import Golden
 from xscl import XsclError
 
@@ -25,7 +25,9 @@ def test_a_case_is_written_as_all_are(case: CaseFiles, golden: Golden) -> None:
     golden(case.folder / "expected.json", renewed(case))
 
 
-_WAYS = [pytest.param(case, way, id=f"{case.name}-{way.name}") for case in _RUN for way in WAYS]
+_WAYS = [
+    pytest.param(case, way, id=f"{case.name}-{way.name}") for case in _RUN for way in ways(case)
+]
 
 
 @pytest.mark.parametrize(("case", "way"), _WAYS)

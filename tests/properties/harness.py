@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from lxml import etree
 
@@ -71,9 +72,13 @@ Opening = Callable[[Case, Path | None], Broker]
 
 def _one_machine(case: Case, state: Path | None) -> Broker:
     broker = Broker(state, lateness=case.lateness / 10**6, memory=case.memory)
+    _bound(broker, case)
+    return broker
+
+
+def _bound(broker: Broker, case: Case) -> None:
     broker.engine.joiner.sizes = Sizes(case.hot, {2: 64, 3: 2}.get(case.hot, 1))
     broker.engine.joiner.reset()
-    return broker
 
 
 def observed(
@@ -82,16 +87,19 @@ def observed(
     opening: Opening = _one_machine,
 ) -> Answer:
     """What the engine says, under the case's bounds of its index. Where values are hot late, few
-    lists in common are kept, and documents expire seldom. It keeps its state in a directory, and is
-    closed and opened again, before each `Restart`, and before the events that `restart_before`
-    names by their number."""
+    lists in common are kept, and documents expire seldom. It is closed and opened again before each
+    `Restart`, and before the events that `restart_before` names by their number: a fourth of the
+    cases over a directory, as all with another `opening`, the others over tables in memory, which
+    are read in the same way and take half the time."""
 
     def restarts(number: int) -> bool:
         return isinstance(case.events[number], Restart) or (
             restart_before is not None and restart_before(number)
         )
 
-    if restart_before is None and not any(isinstance(e, Restart) for e in case.events):
+    stays = restart_before is None and not any(isinstance(e, Restart) for e in case.events)
+    in_memory = opening is _one_machine and crc32(repr(case.events).encode()) % 4
+    if stays or in_memory:
         return _observed(case, None, restarts, opening)
     with tempfile.TemporaryDirectory() as state:
         return _observed(case, Path(state) / "state", restarts, opening)
@@ -108,8 +116,11 @@ def _observed(
     try:
         for number, event in enumerate(case.events):
             if restart_before(number):
-                broker.close()
-                broker = _opened(case, state, names, opening)
+                if state is None:
+                    _reopened(broker, case, names)
+                else:
+                    broker.close()
+                    broker = _opened(case, state, names, opening)
             matches, ids = _put(broker, event, names)
             repeated = seen.intersection(ids)
             assert not repeated, f"published again: {repeated}"
@@ -126,6 +137,15 @@ def _opened(case: Case, state: Path | None, names: Names, opening: Opening) -> B
     broker.engine.expiry_every = case.hot
     names.listen(broker)
     return broker
+
+
+def _reopened(broker: Broker, case: Case, names: Names) -> None:
+    """As the engine does when DuckDB has given up: over a new connection, with all that it holds
+    built again from the tables."""
+    broker.engine.store.broken = True
+    broker.engine.ready()
+    _bound(broker, case)
+    names.listen(broker)
 
 
 class Names:
