@@ -189,10 +189,16 @@ class _Soonest:
         }
 
     def waiting(self) -> Iterator[tuple[int, Instance]]:
+        """Also what an operand waits for by itself, where there is something to go with it."""
         for seeker in self._seekers:
             for each in seeker.soonest:
                 if id(each) not in seeker.given and each.goes:
                     yield each.due(seeker), self._made(seeker, each)[0]
+            if seeker.own is not None:
+                yield from seeker.own.waiting()
+        for due, left in self._left.waiting():
+            if self._right is None or any(self._pool.find(Wanted(left.end))):
+                yield due, left
 
 
 class NextRunner(_Soonest):

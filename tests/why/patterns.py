@@ -9,7 +9,8 @@ In: a checked event pattern and documents in the order in which they come. Out: 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
@@ -155,14 +156,21 @@ class Judge:
         return found
 
 
-def told(case: Case) -> Why:
+@contextmanager
+def asked(case: Case) -> Iterator[tuple[Broker, Why]]:
+    """A broker that has seen a case, and what it tells."""
     with Broker(lateness=case.lateness) as broker:
         broker.process([_document(each) for each in case.documents[: case.before]])
         broker.subscribe(case.text)
         broker.process([_document(each) for each in case.documents[case.before :]])
         (found,) = broker.why("q")
-    assert isinstance(found, Why)
-    return found
+        assert isinstance(found, Why)
+        yield broker, found
+
+
+def told(case: Case) -> Why:
+    with asked(case) as (_, found):
+        return found
 
 
 def difference(case: Case, why: Why) -> str | None:
@@ -196,15 +204,15 @@ def _named(documents: Sequence[Seen]) -> Ids:
 
 
 def one(seed: int, _level: str) -> Outcome:
-    asked = case(seed)
-    why = told(asked)
+    of = case(seed)
+    why = told(of)
     counts = Counter(matched=bool(why.found), waiting=bool(why.waiting), blocked=bool(why.blocked))
-    failed = difference(asked, why)
-    return Outcome(1, counts, None if failed is None else partial(_shown, asked, failed))
+    failed = difference(of, why)
+    return Outcome(1, counts, None if failed is None else partial(_shown, of, failed))
 
 
-def _shown(asked: Case, failed: str, _trials: int) -> str:
-    return "\n".join([asked.text, repr(asked), failed])
+def _shown(of: Case, failed: str, _trials: int) -> str:
+    return "\n".join([of.text, repr(of), failed])
 
 
 if __name__ == "__main__":

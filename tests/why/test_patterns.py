@@ -6,13 +6,24 @@ from __future__ import annotations
 import pytest
 
 from tests.seeds import seeds
-from tests.why.patterns import case, difference, told
+from tests.why.patterns import asked, case, difference, told
 
 
 @pytest.mark.parametrize("seed", seeds(30, 2_000))
 def test_random_cases(seed: int) -> None:
-    asked = case(seed)
-    assert difference(asked, told(asked)) is None
+    of = case(seed)
+    assert difference(of, told(of)) is None
+
+
+@pytest.mark.parametrize("seed", [1235, *seeds(10, 500)])
+def test_all_that_waits_is_decided_at_the_end_of_an_input(seed: int) -> None:
+    """Also an iteration of FOLD that cannot begin before a NOT is decided (1235). What OVER and the
+    like choose among matches is not counted."""
+    of = case(seed)
+    if any(word in of.text for word in (" OVER ", "NON OVERLAPPING", "ONE PER START")):
+        return
+    with asked(of) as (broker, found):
+        assert len(broker.decide()) == found.waiting_count
 
 
 def test_random_cases_have_something_to_tell() -> None:
