@@ -2,7 +2,9 @@
 
     prepare   changed queries into files for the shards
     send      witness rows and documents into a segment, a request to all shards
-    receive   their answers; what exceeds a budget with those of all is set aside
+    receive   their answers; what exceeds a budget with those of all is set aside; results that
+              become documents are the engine's to cascade, and
+    add       all documents that results become go to the shards in a further round
     post      their matches into the outbox
 
 All of it happens in the transaction of the batch, which also says up to which number segments
@@ -23,6 +25,7 @@ import pyarrow.compute as pc
 
 from broker.cluster.owning import Home
 from broker.cluster.queries import Queries
+from broker.cluster.reading import restored_rows
 from broker.cluster.router import Router
 from broker.cluster.routes import side_of
 from broker.cluster.segments import Segment, Shared, Step, document_columns
@@ -38,6 +41,7 @@ from broker.documents.admitted import (
 from broker.documents.arrow import Arrivals
 from broker.engine.suspending import report_set_aside
 from broker.model import UNBOUNDED
+from broker.results.matches import Result
 
 if TYPE_CHECKING:
     from broker.engine import Engine
@@ -74,7 +78,13 @@ class Coordinator:
         self.first_posted = 0
         self._attempt = 0
         self._names: tuple[str, ...] = ()
-        self._sent = False
+        self._pending: list[tuple[Sequence[Admitted], Arrivals]] = []
+        """Runs of the next round, and what they are taken from."""
+        self._asked = False
+        self._sent: list[tuple[Segment, int]] = []
+        """The segments of this batch, each with the last end of its documents."""
+        self._counts: Counter[tuple[int, int]] = Counter()
+        """The combinations of a query at a document in this batch, where they are many."""
         self._started = False
 
     def begin(self, engine: Engine) -> None:
@@ -89,7 +99,6 @@ class Coordinator:
         routes = recorded.get("routes", {}) if recorded.get("shards") == self.count else {}
         self._hot: Mapping[int, int] = dict(recorded.get("hot", ()) if routes else ())
         self.queries = Queries(engine.catalog, self.home, self.count, routes)
-        self._changes = -1
         self._rarity = engine.relations.shared_values()
         self._divide()
         whole = (
@@ -104,7 +113,7 @@ class Coordinator:
         there = [each.number for each, _ in self._segments]
         if not whole or there != [*range(first, self._number + 1)]:
             self._renew()
-        self._committed = Loading(0, (), (), {})
+        self._known = Loading(0, (), (), {})
         self._write_queries(whole=True)
         self.shared.remove_queries()
 
@@ -120,12 +129,13 @@ class Coordinator:
         self.shards.close()
 
     def _loading(self) -> Loading:
-        return self._committed
+        return self._known
 
     def _publish(self) -> None:
-        """Say what a shard that is made anew begins with: at once, as others read it any time."""
-        segments = tuple([each for each, _ in self._segments])
-        self._committed = Loading(self._number, self._names, segments, self._hot)
+        """Say what a shard that is made anew begins with: what is committed, and the rounds of this
+        batch that were received. At once, as others read it any time."""
+        segments = tuple([each for each, _ in (*self._segments, *self._sent)])
+        self._known = Loading(self._number, self._names, segments, self._hot)
 
     # -- queries -----------------------------------------------------------------------------
 
@@ -135,15 +145,17 @@ class Coordinator:
             self._renew()
             self._publish()
             self.shards.reset()
-        if engine.registry.changes == self._changes:
+        if (engine.registry.changes, bool(engine.limits)) == self._changes:
             return
         if self._divide():
             engine.joiner.reset()  # what it has in memory lacks what these need
         self._write_queries()
 
     def _divide(self) -> bool:
-        self._changes = self._engine.registry.changes
-        came = self.queries.divide(lambda variable: self._rarity.get(variable, 0.0))
+        limited = bool(self._engine.limits)
+        self._changes = (self._engine.registry.changes, limited)
+        came = self.queries.divide(lambda v: self._rarity.get(v, 0.0), limited=limited)
+        self._flowing, self._read = self.queries.flows()
         self._router = Router(self.home.routes.values(), self.count, self._hot)
         return came
 
@@ -224,16 +236,31 @@ class Coordinator:
     # -- a batch -----------------------------------------------------------------------------
 
     def send(self, runs: Sequence[Sequence[Admitted]], arrivals: Arrivals) -> None:
-        self._sent = False
+        self._sent, self._pending, self._asked = [], [], False
+        self._counts.clear()
         self.matches = MATCHES.empty_table()
-        if not runs or not self.home.routes:
-            return
-        self.shared.check()
+        if runs and self.home.routes:
+            self.shared.check()
+            self._engine.store.on_rollback(partial(self._undo, self._number))
+            self._ask([(run, arrivals) for run in runs])
+
+    def add(self, run: Sequence[Admitted], arrivals: Arrivals) -> None:
+        if not self._read.isdisjoint(stream for each in run for stream in each.document.streams):
+            self._pending.append((run, arrivals))
+
+    @property
+    def waits(self) -> bool:
+        return self._asked or bool(self._pending)
+
+    def _ask(self, runs: Sequence[tuple[Sequence[Admitted], Arrivals]]) -> None:
+        """Begin a round with these runs."""
+        if self._sent:
+            self._publish()
         store = self._engine.store
         steps: list[Step] = []
         rows: list[pa.RecordBatch] = []
         documents: list[pa.RecordBatch] = []
-        for run in runs:
+        for run, arrivals in runs:
             own = stored_documents(run)
             self._fresh += len(own)
             docs = tuple([each.doc for each in own]) if run[0].revision else ()
@@ -241,45 +268,67 @@ class Coordinator:
             steps.append(Step(own[0].doc, latest, any(d.version for d in own), docs))
             rows += self._router.divide(witness_rows(run, arrivals.rows))
             documents.append(document_columns(own))
-        store.on_rollback(partial(self._undo, self._number))
         self._number += 1
-        self._latest = max([step.latest for step in steps])
         self._write(steps, rows, documents)
         self.start()
         horizon = self._engine.retention.horizon
         self.shards.send(Request(self._segment, self._names, horizon))
+        self._sent.append((self._segment, max([step.latest for step in steps])))
         self._gone = 0
         while self._gone < len(self._segments) and self._segments[self._gone][1] < horizon:
             self._gone += 1
-        first = self._number - len(self._segments) + self._gone
+        first = self._number - len(self._segments) - len(self._sent) + 1 + self._gone
         store.set_numbers(**{_NUMBER: self._number, _FIRST: first, _STATE: self._state})
-        self._sent = True
+        self._asked = True
 
     def _undo(self, number: int) -> None:
         self._number = number
-        self._sent = False
+        self._sent, self._pending, self._asked = [], [], False
+        self._publish()
         self.shards.reset()
 
-    def receive(self, now: int | None) -> None:
-        if not self._sent:
-            return
-        answers = self.shards.receive()
-        self.shared.check()
-        tables = [pa.ipc.open_stream(each.matches).read_all() for each in answers]
-        found = pa.concat_tables(tables)
-        found = found.take(pc.sort_indices(found, [(name, "ascending") for name in _ORDER]))
-        self._set_aside(answers, now)
+    def receive(self, now: int | None) -> list[Result]:
         engine = self._engine
-        self.matches = left(found, engine.catalog, engine.limits, engine.budget, now)
+        if not self._asked:
+            pending, self._pending = self._pending, []
+            self._ask(pending)
+        answers = self.shards.receive()
+        self._asked = False
+        self.shared.check()
+        self._set_aside(answers, now)
+        engine.budget.check()
+        tables = [pa.ipc.open_stream(each.matches).read_all() for each in answers]
+        found = left(pa.concat_tables(tables), engine.catalog, engine.limits, engine.budget, now)
+        if self._flowing:
+            first = pc.list_element(found.column("queries"), 0)
+            flows = pc.is_in(first, pa.array(sorted(self._flowing), pa.string()))
+            flowing, found = found.filter(flows), found.filter(pc.invert(flows))
+        else:
+            flowing = found.slice(0, 0)
+        self.matches = pa.concat_tables([self.matches, found])
+        return self._results(flowing)
+
+    def _results(self, found: pa.Table) -> list[Result]:
+        """Matches of shards as the engine has its own."""
+        subscriptions, budget = self._engine.catalog.subscriptions, self._engine.budget
+        rows = found.to_pylist()
+        results: list[Result] = []
+        for row, match in zip(rows, restored_rows(self._engine, rows, None), strict=True):
+            known = [subscriptions[id] for id in row["queries"]]
+            doc = row["doc"]
+            pair = (known[0].canonical.number, budget.completing((doc,)))
+            docs = tuple(row["docs"] or (doc,))
+            results.append(Result(match, docs, row["base"], [s.number for s in known], pair))
+        return results
 
     def _set_aside(self, answers: Sequence[Answer], now: int | None) -> None:
         """Set the pairs of a query and a document aside that exceed a budget in one shard, or in
         all of them together."""
-        engine = self._engine
-        counts: Counter[tuple[int, int]] = Counter()
+        engine, counts = self._engine, self._counts
         for each in answers:
             for query, doc, combinations, why in each.asides:
-                pair = (engine.catalog.subscriptions[query].canonical.number, doc)
+                number = engine.catalog.subscriptions[query].canonical.number
+                pair = (number, engine.budget.completing((doc,)))
                 counts[pair] += combinations
                 if why is not None:
                     engine.budget.refuse(pair, why)
@@ -289,15 +338,17 @@ class Coordinator:
             report_set_aside(engine, now)
 
     def post(self) -> None:
+        order = pc.sort_indices(self.matches, [(name, "ascending") for name in _ORDER])
+        self.matches = self.matches.take(order)
         self.first_posted = self._engine.outbox.next
         self._engine.outbox.post_columns(self.matches)
 
     def committed(self) -> None:
         """The transaction of the batch has ended well."""
         if self._sent:
-            self._sent = False
             gone = self._segments[: self._gone]
-            self._segments = [*self._segments[self._gone :], (self._segment, self._latest)]
+            self._segments = [*self._segments[self._gone :], *self._sent]
+            self._sent = []
             self._publish()
             for each, _ in gone:
                 self.shared.remove(each)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.cluster.queries import NO_WAY
-from broker.cluster.routes import Part, reason_to_stay, route
+from broker.cluster.routes import Part, Surroundings, reason_to_stay, route
 from broker.query.catalog import Catalog
 from broker.query.prepared import Compiled
 
@@ -14,7 +14,7 @@ _SHARDS = 16
 def shards_stage(query: Compiled, catalog: Catalog) -> str:
     """Where the documents of each block go, or why the coordinator alone matches the query."""
     canonical = catalog.subscriptions[query.id].canonical
-    why = reason_to_stay(canonical, catalog)
+    why = reason_to_stay(canonical, catalog, Surroundings.of(catalog, limited=False))
     if why is None:
         found = route(canonical, query.shape.template, lambda variable: 0.0, _SHARDS)
         if found is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from broker.cluster.owning import Home
-from broker.cluster.routes import Part, Rarity, Route, reason_to_stay, route
+from broker.cluster.routes import Part, Rarity, Route, Surroundings, reason_to_stay, route
 from broker.cluster.segments import Change
 from broker.query.canonical import Canonical, Subscription
 from broker.query.catalog import Catalog
@@ -41,11 +41,13 @@ class Queries:
         """Why a query is matched by the coordinator, None if it is not."""
         return self._staying.get(canonical.number)
 
-    def divide(self, rarity: Rarity) -> bool:
+    def divide(self, rarity: Rarity, *, limited: bool) -> bool:
         """Decide about new queries, and again about those whose surroundings have changed; returns
-        whether queries have come home whose documents may be elsewhere."""
+        whether queries have come home whose documents may be elsewhere. `limited`: whether any
+        subscription has a limit."""
         catalog, routes = self._catalog, self._home.routes
         self._templates = [*catalog.templates]
+        surroundings = Surroundings.of(catalog, limited=limited)
         came = False
         for number in [n for n in routes if n not in catalog.canonical]:
             del routes[number]
@@ -54,15 +56,16 @@ class Queries:
         for number, canonical in catalog.canonical.items():
             if number in self._staying:
                 continue
-            why = reason_to_stay(canonical, catalog)
+            why = reason_to_stay(canonical, catalog, surroundings)
             found = routes.get(number)
             if why is None and found is None:
                 found = self._route(canonical, rarity)
                 why = NO_WAY if found is None else None
             if why is not None:
                 self._staying[number] = why
-                came = came or routes.pop(number, None) is not None
-                catalog.dirty.add(number)
+                if routes.pop(number, None) is not None:
+                    came = True
+                    catalog.dirty.add(number)
             elif found is not None:
                 routes[number] = found
         edges = {e for n in self._staying for e in catalog.canonical[n].edges}
@@ -114,6 +117,22 @@ class Queries:
             dict(zip(texts, own, strict=True)),
             self._home.routes[each.canonical.number],
         )
+
+    def flows(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The subscriptions whose matches are found in shards and become documents, and the streams
+        of results that queries in shards read."""
+        catalog, routes = self._catalog, self._home.routes
+        published = {s: catalog.subscriptions[id] for s, id in catalog.published.items()}
+        flowing = [
+            each.id
+            for stream, each in published.items()
+            if catalog.read[stream] and each.canonical.number in routes
+        ]
+        read: set[str] = set()
+        for number in routes if published else ():
+            for each in catalog.canonical[number].subscribers.values():
+                read.update(each.delivery.streams)
+        return frozenset(flowing), frozenset(read & published.keys())
 
     def forget(self) -> None:
         """Forget what shards were told."""

@@ -236,7 +236,9 @@ def _trigger(canonical: Canonical, shape: Template, block: int) -> int | None:
     return None
 
 
-def reason_to_stay(canonical: Canonical, catalog: Catalog) -> str | None:
+def reason_to_stay(
+    canonical: Canonical, catalog: Catalog, surroundings: Surroundings
+) -> str | None:
     """Why a query has to be matched in one place, by the coordinator; None if it need not be."""
     if canonical.number in catalog.taps:
         return "it is a block of an event pattern"
@@ -245,8 +247,43 @@ def reason_to_stay(canonical: Canonical, catalog: Catalog) -> str | None:
             return "an event pattern waits in one place"
         if number < 0:
             return "it stands in the FROM of a query" if TAP not in each.id else "a pattern's block"
-        if each.publish is not None and catalog.read[each.publish]:
-            return f"other queries read its results, {each.publish}"
-        if not catalog.published.keys().isdisjoint(each.delivery.streams):
-            return "it reads the results of other queries"
+        if not surroundings.decided.isdisjoint(each.delivery.streams):
+            return "it reads what an event pattern finds"
+        flows = each.publish is not None and catalog.read[each.publish] > 0
+        if flows and each.publish in surroundings.awaited:
+            return f"an event pattern waits for its results, {each.publish}"
+        flows = flows or not catalog.published.keys().isdisjoint(each.delivery.streams)
+        if flows and surroundings.limited:
+            return "results become documents one after the other where there are limits"
     return None
+
+
+class Surroundings(NamedTuple):
+    """What else decides where a query is matched: the streams that event patterns are made of, and
+    those that are made of what they find; and whether any subscription has a limit."""
+
+    awaited: frozenset[str]
+    decided: frozenset[str]
+    limited: bool
+
+    @classmethod
+    def of(cls, catalog: Catalog, *, limited: bool) -> Surroundings:
+        if not catalog.taps:
+            return cls(frozenset(), frozenset(), limited)
+        queries = [
+            (canonical.number in catalog.taps, each)
+            for canonical in catalog.canonical.values()
+            for each in canonical.subscribers.values()
+        ]
+        awaited: set[str] = set()
+        decided: set[str] = set()
+        size = -1
+        while size < len(awaited) + len(decided):
+            size = len(awaited) + len(decided)
+            for tapped, each in queries:
+                if tapped or each.publish in awaited:
+                    awaited.update(each.delivery.streams)
+                made = each.pattern is not None or not decided.isdisjoint(each.delivery.streams)
+                if made and each.publish is not None:
+                    decided.add(each.publish)
+        return cls(frozenset(awaited), frozenset(decided), limited)

@@ -39,6 +39,7 @@ MATCHES = pa.schema(
         ("first", pa.int64()),
         ("number", pa.int64()),
         ("doc", pa.int64()),
+        ("base", pa.int64()),
         ("ids", pa.binary()),
         ("queries", pa.list_(pa.string())),
         ("match", pa.string()),
@@ -48,8 +49,8 @@ MATCHES = pa.schema(
     ]
 )
 """Matches of a shard: their interval; their first document, the number of their first subscription,
-and the document that completes them; the columns of the outbox; and the text of the match of each
-subscriber, if it is wanted."""
+the document that completes them and the oldest that they are made of; the columns of the outbox;
+and the text of the match of each subscriber, if it is wanted."""
 
 
 class Aside(NamedTuple):
@@ -223,7 +224,7 @@ class Shard:
     def _written(self, found: list[Result], changed: frozenset[int]) -> bytes:
         columns: list[list[object]] = [[] for _ in MATCHES]
         form = FORMATS.get(self._settings.form or "")
-        for match, docs, _, numbers, pair in found:
+        for match, docs, base, numbers, pair in found:
             shared = match.shared
             head: str
             result: bytes | None = None
@@ -235,8 +236,9 @@ class Shard:
             if form is not None:
                 lines = [f"{form(each)}\n".encode("utf-8", "backslashreplace") for each in match]
             row = (
-                *(match.start_us, match.end_us, min(docs), numbers[0], pair[1], match.ids),
-                *(match.queries, head, result, None if result is not None else shared.docs, lines),
+                *(match.start_us, match.end_us, min(docs), numbers[0], pair[1], base),
+                *(match.ids, match.queries, head, result),
+                *(None if result is not None else shared.docs, lines),
             )
             for column, value in zip(columns, row, strict=True):
                 column.append(value)

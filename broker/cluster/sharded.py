@@ -8,13 +8,12 @@ from typing import Any
 import pyarrow.compute as pc
 
 from broker.cluster.coordinator import Coordinator
+from broker.cluster.reading import restored_rows
 from broker.cluster.shard import MATCHES
 from broker.cluster.shards import Shards
 from broker.documents.arrow import Arrivals
 from broker.engine import Engine
-from broker.results.undelivered import restored
 from broker.shared_match import SharedMatch
-from broker.state.outbox import Posted
 from broker.state.store import Store
 
 
@@ -52,20 +51,7 @@ class ShardedEngine(Engine):
         """What the shards found in the last batch."""
         cluster = self.cluster
         rows = cluster.matches.select(["ids", "queries", "match", "result", "docs"]).to_pylist()
-        contents = self.contents.of({doc for row in rows for doc in row["docs"] or ()}, ())
-        posted = [
-            Posted(
-                n,
-                row["ids"],
-                row["queries"],
-                row["match"],
-                row["result"],
-                tuple(row["docs"] or ()),
-                tuple([contents[doc].stored.xml for doc in row["docs"] or ()]),
-            )
-            for n, row in enumerate(rows, cluster.first_posted)
-        ]
-        return restored(posted)
+        return restored_rows(self, rows, cluster.first_posted)
 
     def hand_over(self) -> int:
         cluster = self.cluster

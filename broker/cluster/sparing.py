@@ -22,7 +22,8 @@ def left(
     if budget.exceeded:
         pairs = zip(found.column("queries"), found.column("doc").to_pylist(), strict=True)
         kept = [
-            (catalog.subscriptions[queries[0].as_py()].canonical.number, doc) not in budget.exceeded
+            (catalog.subscriptions[queries[0].as_py()].canonical.number, budget.completing((doc,)))
+            not in budget.exceeded
             for queries, doc in pairs
         ]
         found = found.filter(pa.array(kept, pa.bool_()))
@@ -37,7 +38,11 @@ def left(
             for id, each in catalog.subscriptions.items()
             if each.number in limits.cuts
         }
-        rows = [row for each in found.to_pylist() if (row := _for_others(each, cuts)) is not None]
+        rows = [
+            row
+            for each in found.to_pylist()
+            if (row := _for_others(each, limits.completing((each["doc"],)), cuts)) is not None
+        ]
         found = pa.Table.from_pylist(rows, schema=MATCHES)
     if limits:
         for id, count in _counts(found):
@@ -58,10 +63,10 @@ def _documents(found: pa.Table, id: str) -> list[int]:
     return sorted(found.column("doc").take(of).to_pylist())
 
 
-def _for_others(row: dict[str, Any], cuts: dict[str, int]) -> dict[str, Any] | None:
-    """A match for those of its subscribers who still see its last document."""
+def _for_others(row: dict[str, Any], doc: int, cuts: dict[str, int]) -> dict[str, Any] | None:
+    """A match for those of its subscribers who still see the document that completes it."""
     queries: list[str] = row["queries"]
-    places = [i for i, q in enumerate(queries) if q not in cuts or row["doc"] < cuts[q]]
+    places = [i for i, q in enumerate(queries) if q not in cuts or doc < cuts[q]]
     if len(places) == len(queries):
         return row
     if not places:

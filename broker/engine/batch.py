@@ -85,8 +85,9 @@ class Batches:
                 found += search.settle(parts.admission.next_doc - 1, highest, now)
                 halt_stopped(parts, now)
             if parts.elsewhere is not None:
-                parts.elsewhere.receive(now)
-                halt_stopped(parts, now)
+                while parts.elsewhere.waits:
+                    found += search.cascade(parts.elsewhere.receive(now), now)
+                    halt_stopped(parts, now)
                 found = uncut(found, parts.limits)
             matches = in_order(found)
             parts.outbox.post(matches, {a.document.doc for a in admitted if a.revision})

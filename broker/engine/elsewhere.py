@@ -8,6 +8,7 @@ from typing import Protocol
 from broker.documents.admitted import Admitted
 from broker.documents.arrow import Arrivals
 from broker.join.ownership import Ownership
+from broker.results.matches import Result
 
 
 class Elsewhere(Protocol):
@@ -23,8 +24,16 @@ class Elsewhere(Protocol):
     def send(self, runs: Sequence[Sequence[Admitted]], arrivals: Arrivals) -> None:
         """Begin with the documents of a batch."""
 
-    def receive(self, now: int | None) -> None:
-        """Wait for the matches, and set aside what exceeds its budgets."""
+    def add(self, run: Sequence[Admitted], arrivals: Arrivals) -> None:
+        """Documents that results have become, for the next round of the batch."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is a round to be received."""
+
+    def receive(self, now: int | None) -> list[Result]:
+        """Wait for the matches of a round, and set aside what exceeds its budgets. Those whose
+        results become documents are returned, and not posted. Raises Again."""
 
     def post(self) -> None:
         """Add the matches to the outbox."""

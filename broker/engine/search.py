@@ -140,6 +140,8 @@ class Search:
                     start = f.match.end_us
                 document = numbered(row, key, doc, f.base, start)
                 run.append(Admitted(position, document))
+            if run and parts.elsewhere is not None:
+                parts.elsewhere.add(run, published)
             found = self.process(run, published, now) if run else []
         # Matches of derived documents count towards the limit of the document that caused them, so
         # only now is it known which results are beyond a limit.

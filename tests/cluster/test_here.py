@@ -155,6 +155,59 @@ def test_queries_that_two_joins_connect_are_matched_in_a_grid(shards: int, tmp_p
         assert [part.by for part in route.parts] == ways
 
 
+CASCADE = (
+    "made: S//i[./t->a] FOLLOWED BY {a = b, 1 h} S//i[./t->b] PUBLISH out;"
+    "reads: out//t->x JOIN {x = y, 1 h} S//i[./t->y];"
+    "again: SELECT x FROM out//t->x JOIN {x = y, 1 h} out//t->y PUBLISH more;"
+    "last: more/result->x;"
+)
+
+
+@pytest.mark.parametrize("form", [None, "jsonl"])
+def test_results_that_become_documents_go_to_the_shards_in_further_rounds(
+    form: str | None, tmp_path: Path
+) -> None:
+    r = Random(1)
+    alone, many = Broker(), sharded(tmp_path / "shared", 3, tmp_path / "state", form=form)
+    lines: list[bytes] = []
+    many.engine.on_text = lines.extend
+    with alone, many:
+        for broker in (alone, many):
+            broker.subscribe(CASCADE)
+        for batch in range(4):
+            documents = [item(3 * batch + n, f"t{r.randint(0, 1)}") for n in range(3)]
+            wanted = alone.process(documents)
+            found = [*each_match(many.engine.apply(many.arrivals(documents)))]
+            assert form is None or found, "what becomes documents is written by the coordinator"
+            many.engine.hand_over()
+            ids = [match.id for match in found] + [line[8:40].decode() for line in lines]
+            lines.clear()
+            assert sorted(ids) == sorted(match.id for match in wanted)
+        assert isinstance(many.engine, ShardedEngine)
+        assert len(many.engine.cluster.home.routes) == 4
+        waiting = [match.id for match in each_match(many.engine.undelivered(100_000))]
+        assert len(waiting) == len({*waiting})
+
+
+def test_what_event_patterns_wait_for_and_find_stays_with_the_coordinator(tmp_path: Path) -> None:
+    queries = (
+        CASCADE
+        + "waits: more//t->x FOLLOWED BY {1 min} NOT S//o->y PUBLISH late; after: late/result->x;"
+        + "apart: S//i[./t->a] JOIN {a = b, 1 h} S//i[./t->b] PUBLISH one; reader: one/result->x;"
+    )
+    with sharded(tmp_path, 2) as broker:
+        broker.subscribe(queries)
+        broker.process([item(1, "t")])
+        assert isinstance(broker.engine, ShardedEngine)
+        catalog, home = broker.engine.catalog, broker.engine.cluster.home
+        routed = {
+            id
+            for n in home.routes
+            for id in {s.id for s in catalog.canonical[n].subscribers.values()}
+        }
+        assert routed == {"reads", "last", "apart", "reader"}
+
+
 def test_a_value_that_becomes_hot_is_spread_over_the_shards(tmp_path: Path) -> None:
     """Before and after a restart; the documents of before are divided anew."""
     batches = [[item(n, "all", f"t{n % 7}") for n in range(10 * b, 10 * b + 10)] for b in range(6)]
@@ -208,7 +261,8 @@ def test_explain_says_where_documents_go(tmp_path: Path) -> None:
     file.write_text(
         PAIR
         + EVERY
-        + "made: S//i->x PUBLISH out; reads: out/result->x; still: S//i->x FOLLOWED BY {1 h} NOT S//o->y;",
+        + "made: S//i->x PUBLISH out; reads: out/result->x; still: S//i->x FOLLOWED BY {1 h} NOT S//o->y;"
+        + "chain: S//i[./t->a] JOIN {a = b, 1 h} S//i[./t->b][./u->c] JOIN {c = d, 1 h} S//i[./u->d];",
         encoding="utf-8",
     )
     told = run_command(("explain", str(file), "--stage", "shards"), timeout=PATIENCE).stdout
@@ -217,5 +271,10 @@ def test_explain_says_where_documents_go(tmp_path: Path) -> None:
         *(f"a document of block {n} goes to the shards of its values" for n in (1, 2)),
         "a document of block 1 goes to one shard, by its number",
         "a document of block 2 goes to every shard",
-        *["matched by the coordinator"] * 3,
+        "matched by the coordinator",  # the pattern has the same block
+        "a document of block 1 goes to one shard, by its number",
+        "matched by the coordinator",
+        "a document of block 1 goes to a row of shards for each of its values",
+        "a document of block 2 goes to the shards where its values of variables 1 and 2 meet",
+        "a document of block 3 goes to a column of shards for each of its values",
     ]

@@ -15,8 +15,10 @@ from broker.cluster.processes import Processes
 from broker.cluster.remote import RemoteShards
 from broker.cluster.segments import ClusterError, Fenced
 from broker.cluster.serving import Place
+from broker.cluster.sharded import ShardedEngine
+from broker.results.matches import Result
 from tests.cluster.brokers import sharded
-from tests.cluster.test_here import PAIR, item, told
+from tests.cluster.test_here import CASCADE, PAIR, item, told
 
 
 def batches(count: int) -> list[list[tuple[str, str]]]:
@@ -80,6 +82,26 @@ def test_an_earlier_coordinator_is_fenced(tmp_path: Path) -> None:
             assert [process(later, each) for each in (second, third)] == found_alone(3)[1:]
     with sharded(tmp_path / "shared", 2, tmp_path / "one") as again:
         assert [process(again, each) for each in (second, third)] == found_alone(3)[1:]
+
+
+def test_a_shard_that_is_lost_between_two_rounds_is_made_of_the_first(tmp_path: Path) -> None:
+    alone, processes = Broker(), Processes()
+    with alone, sharded(tmp_path, 2, None, lambda: RemoteShards(processes)) as broker:
+        for each in (alone, broker):
+            each.subscribe(CASCADE)
+        assert isinstance(broker.engine, ShardedEngine)
+        cluster = broker.engine.cluster
+        receive = cluster.receive
+        for number, batch in enumerate(batches(4)):
+
+            def receive_and_kill(now: int | None, number: int = number) -> list[Result]:
+                found = receive(now)
+                if number in (1, 3):
+                    processes.running[number // 2].kill()
+                return found
+
+            with patch.object(cluster, "receive", receive_and_kill):
+                assert process(broker, batch) == process(alone, batch)
 
 
 class Nowhere:

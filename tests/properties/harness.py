@@ -173,6 +173,8 @@ class Names:
             return listening
 
         engine.search.process = recorded(engine.search.process)  # type: ignore[method-assign]
+        if (shards := engine.elsewhere) is not None:
+            shards.receive = recorded(shards.receive)  # type: ignore[method-assign]
         engine.deciding.of_pattern = recorded(engine.deciding.of_pattern)  # type: ignore[method-assign]
 
     def name(self, match: Match) -> str:
