@@ -275,6 +275,6 @@ def test_explain_says_where_documents_go(tmp_path: Path) -> None:
         "a document of block 1 goes to one shard, by its number",
         "matched by the coordinator",
         "a document of block 1 goes to a row of shards for each of its values",
-        "a document of block 2 goes to the shards where its values of variables 1 and 2 meet",
+        "a document of block 2 goes to the shards where its values",
         "a document of block 3 goes to a column of shards for each of its values",
     ]
