@@ -89,7 +89,7 @@ class Asking:
                 f"{query.id} is an event pattern, of which documents are not told one by one"
             )
         asked = Asked(query)
-        with history(self.engine.store, self.rest) as past:
+        with history(self.engine.store, self.rest, self.may_read) as past:
             documents = [self._named(past, asked, id) for id in ids]
             return given(asked, documents, (budget or Budget()).pairs)
 
@@ -101,14 +101,14 @@ class Asking:
         return next((each for each in found if asked.streams & {*each.streams}), found[0])
 
     def _told(self, asked: Sequence[Question]) -> Iterator[Told]:
-        with history(self.engine.store, self.rest) as past:
+        with history(self.engine.store, self.rest, self.may_read) as past:
             for each in asked:
                 yield tell(each, past)
 
     def _explained(
         self, resolved: ResolvedQuery, budget: Budget | None, registered: Registered | None
     ) -> Iterator[Told]:
-        with history(self.engine.store, self.rest) as past:
+        with history(self.engine.store, self.rest, self.may_read) as past:
             yield explain(resolved, past, budget, registered)
             for inner in _nested(resolved):
                 yield explain(inner, past, budget)

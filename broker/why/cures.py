@@ -25,6 +25,9 @@ from xscl.stage1 import xpath
 from xscl.stage1.tree import ATTRIBUTE, ELEMENT, Tree
 from xscl.syntax.printer import format_expression, quoted
 
+THERE_ARE = "there are: "
+"""How a list of names begins, which is said where no cure is known."""
+
 _LISTED = 8
 _LONGEST = 40
 _PAIRS = 20_000
@@ -82,7 +85,7 @@ def _of_step(step: ast.Step, text: str, at: Sequence[tuple[Tree, int]]) -> str |
         return f"write {before}{step.axis}{near}"
     if not names:
         return f"there is nothing below it but text: write {before}" if before else None
-    return f"there are: {', '.join(names[:_LISTED])}"
+    return f"{THERE_ARE}{', '.join(names[:_LISTED])}"
 
 
 def _children(tree: Tree, node: int) -> Iterator[int]:

@@ -13,6 +13,7 @@ from broker.text.units import duration_up
 from broker.why import cures
 from broker.why.asked import Asked, Judged
 from broker.why.blocks import BlockReader
+from broker.why.elsewhere import elsewhere
 from broker.why.history import History
 from broker.why.joins import Pairs, Side, count, satisfied, span
 from broker.why.model import (
@@ -73,6 +74,7 @@ def explain(
                 _note(seen[number], asked.readers[number], document.id, tree, each)
     streams = history.streams() if any(not each.documents for each in seen) else {}
     blocks = tuple([_block(r, s, streams) for r, s in zip(asked.readers, seen, strict=True)])
+    blocks = tuple([_sought(asked, block, history) for block in blocks])
     rows = [each.rows for each in seen]
     pairs = {
         (b.left, b.right): count(b, rows[b.left], rows[b.right], budget.pairs, history.rest)
@@ -125,6 +127,18 @@ def _block(reader: BlockReader, seen: _Seen, streams: dict[str, int]) -> BlockCo
         *(reader.number, reader.shown, stream, tuple(asked), seen.documents, seen.passed),
         *(fell, None if seen.documents else _no_stream(stream, streams)),
     )
+
+
+def _sought(asked: Asked, block: BlockCount, history: History) -> BlockCount:
+    """A block that nothing passes, with what there is elsewhere if nothing nearer helps."""
+    reader = asked.readers[block.number]
+    if block.passed or not block.fell or block.fell[-1].place >= len(reader.conditions):
+        return block
+    *others, last = block.fell
+    if last.hint is not None and not last.hint.startswith(cures.THERE_ARE):
+        return block
+    found = elsewhere(reader, last.place, asked.resolved.namespaces, history)
+    return replace(block, fell=(*others, replace(last, hint=found or last.hint)))
 
 
 def _cure(reader: BlockReader, seen: _Seen, place: int) -> str | None:

@@ -19,18 +19,20 @@ _SLICE = 200
 @dataclass(slots=True)
 class History:
     """The documents of a snapshot. `rest` is called after each slice, so that who works beside may
-    go on."""
+    go on. Of streams that nobody asked for, those are named for which `may_read` is true."""
 
     relations: MatchRelations
     rest: Callable[[], object] = lambda: None
+    may_read: Callable[[str], bool] = lambda _: True
 
     def count(self, streams: Collection[str]) -> int:
         """How many documents flow through one of these streams and are still stored."""
         return self.relations.count_of(streams)
 
     def streams(self) -> dict[str, int]:
-        """The streams of the stored documents, with how many there are."""
-        return self.relations.streams()
+        """The streams of the stored documents that may be read, with how many there are."""
+        found = self.relations.streams().items()
+        return {name: count for name, count in found if self.may_read(name)}
 
     def oldest(self) -> int:
         """The number of the oldest document that is stored, 0 for none."""
@@ -48,7 +50,11 @@ class History:
 
 
 @contextmanager
-def history(store: Store, rest: Callable[[], object] = lambda: None) -> Iterator[History]:
+def history(
+    store: Store,
+    rest: Callable[[], object] = lambda: None,
+    may_read: Callable[[str], bool] = lambda _: True,
+) -> Iterator[History]:
     """What a store holds now. May be used beside other threads."""
     with store.snapshot() as statements:
-        yield History(MatchRelations(statements), rest)
+        yield History(MatchRelations(statements), rest, may_read)

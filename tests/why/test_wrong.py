@@ -97,3 +97,10 @@ def test_why_too_knows_what_a_name_of_feeds_is_called_in_an_item() -> None:
         (told,) = Asking(broker.engine).of_queries(queries)
     assert isinstance(told, Explanation)
     assert told.sentence.endswith("has no ./link: in feed items it is called so: write ./item_url")
+
+
+def test_streams_that_somebody_may_not_read_are_not_named(broker: Broker) -> None:
+    queries = xscl.check([xscl.parse("q: Courier//book")]).queries
+    everything, own = Asking(broker.engine), Asking(broker.engine, may_read="Courier".__eq__)
+    sentences = [told.sentence for each in (everything, own) for told in each.of_queries(queries)]
+    assert [" of S " in sentence for sentence in sentences] == [True, False]
