@@ -191,6 +191,8 @@ class Fetcher(AbstractContextManager["Fetcher"]):
                 return f"took more than {self._max_seconds:g} s"
             case httpx.TimeoutException() | httpcore.TimeoutException():
                 return f"no answer within {self._timeout:g} s"
+            case httpx.ConnectError() | httpcore.ConnectError():
+                return f"no connection: {one_line(str(error))}".rstrip(": ")
             case httpx.InvalidURL() | ValueError():
                 return f"not a valid URL: {one_line(str(error))}"
             case _:

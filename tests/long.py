@@ -82,6 +82,9 @@ RUNS = {
     "bombs": Run("bombs beside honest subscriptions", "tests.bombs.long", "--seconds", 600),
     "sase": Run("the SASE engine's workloads", "tests.witnesses.sase", "--events", 100_000),
     "cluster": Run("a run in shards on a cluster, killed", "tests.cluster.long", "--kills", 200),
+    "web": Run(
+        "the page: 60,000 subscriptions, all matches", "tests.web.long", "--matches", 100_000
+    ),
     "delivery-kills": Run("delivery, killed", "tests.delivery.long", "--kills", 200),
 }
 

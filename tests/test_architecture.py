@@ -154,7 +154,7 @@ MAY_IMPORT = {
         *("broker.delivery", "broker.figures", "broker.engine", "broker.join"),
         "broker.documents",
         *("broker.settings", "broker.state", "broker.model", "feeds", "xscl"),
-        *("broker.shared_match", "broker.text"),
+        *("broker.shared_match", "broker.text", "broker.price"),
     ),
     "broker.service.pipeline": (
         *("broker.service.core", "broker.spark", "broker.documents"),

@@ -257,6 +257,12 @@ class Log:
                 found = places.of_subscriptions(db, numbers, 0, limit, upto, newest=True)
             return places.load(db, found)
 
+    def taken_since(self, subscription: str, since: int, limit: int) -> list[int]:
+        """When the matches of a subscription were taken, from a time on, in microseconds; of more
+        than `limit` that many."""
+        with self.db.snapshot() as db:
+            return places.taken_since(db, subscription_numbers(db, [subscription]), since, limit)
+
     def find(self, match_id: str) -> Delivered | None:
         """A match of the log by its id."""
         with self.db.snapshot() as db:

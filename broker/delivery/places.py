@@ -89,6 +89,39 @@ def count_of(
     return int(found)
 
 
+def taken_since(
+    db: sqlite3.Connection, subscriptions: Sequence[int], since: int, limit: int
+) -> list[int]:
+    """When matches of these subscriptions were taken, from a time on, in microseconds; of more than
+    `limit` that many."""
+    first = _first_since(db, since)
+    marks = ",".join("?" * len(subscriptions))
+    rows = db.execute(
+        "SELECT g.taken FROM member m CROSS JOIN match g INDEXED BY match_audience"
+        " ON g.audience = m.audience AND g.n >= ?"
+        f" WHERE m.subscription IN ({marks}) LIMIT ?",
+        (first, *subscriptions, limit),
+    )
+    return [taken for (taken,) in rows if taken >= since]
+
+
+def _first_since(db: sqlite3.Connection, since: int) -> int:
+    """A number such that all rows below it are older: rows are in the order of their times."""
+    low, high = db.execute(
+        "SELECT coalesce(min(n), 0), coalesce(max(n), 0) + 1 FROM match"
+    ).fetchone()
+    while low < high:
+        middle = (low + high) // 2
+        found = db.execute(
+            "SELECT taken FROM match WHERE n >= ? ORDER BY n LIMIT 1", (middle,)
+        ).fetchone()
+        if found is None or found[0] >= since:
+            high = middle
+        else:
+            low = middle + 1
+    return int(low)
+
+
 def at(db: sqlite3.Connection, numbers: Iterable[int]) -> list[Place]:
     """The places of these numbers that are still stored."""
     found: list[Place] = []

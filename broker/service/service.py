@@ -318,8 +318,7 @@ class Service:
 
     def sharing(self) -> Sharing:
         """What the subscriptions share."""
-        with self.core.at_once():
-            return sharing(self.engine)
+        return sharing(self.engine, self.core.at_once())
 
     # -- figures ---------------------------------------------------------------------------------
 

@@ -1,17 +1,21 @@
 """What the subscriptions share: templates, canonical queries, the automaton of all paths.
 
-In: an engine whose lock is held. Out: counts, the templates with most subscriptions, and the
-beginnings of the automaton as a tree, all bounded, so that it can be drawn.
+In: an engine, and its lock, which is held for a moment only: what is looked through afterwards goes
+on changing, so the numbers may be off by what comes or goes meanwhile. Out: counts, the templates
+with most subscriptions, and the beginnings of the automaton as a tree, all bounded, so that it can
+be drawn.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from broker.engine import Engine
-from broker.query.catalog import Catalog
+from broker.query.canonical import Canonical
 from xscl.normal.operators import FollowedBy, blocks_of, operators_of
 from xscl.normal.template import Template
 from xscl.stage1.nfa import Automaton
@@ -72,38 +76,46 @@ class Sharing:
     paths: Sequence[SharedPath]
 
 
-def sharing(engine: Engine) -> Sharing:
-    """What is shared now; up to a second for 60,000 subscriptions."""
+def sharing(engine: Engine, lock: AbstractContextManager[None]) -> Sharing:
+    """What is shared now; up to a second for 60,000 subscriptions, of which the lock is held for
+    some milliseconds."""
     catalog = engine.catalog
-    states, steps, paths = _paths(engine.registry.matcher.automaton)
+    with lock:
+        subscriptions = catalog.registered()
+        canonical = [*catalog.canonical.values()]
+        shapes = {number: template for template, number in catalog.templates.items()}
+        patterns = sum(number > 0 for number in catalog.patterns)
+        of_patterns = {each.canonical.number for each in catalog.patterns.values()}
+        automaton = engine.registry.matcher.automaton
+        starts = [*automaton.starts.items()]
+    states, steps, paths = _paths(automaton, starts)
     return Sharing(
-        subscriptions=catalog.registered(),
-        queries=len(catalog.canonical),
-        patterns=sum(number > 0 for number in catalog.patterns),
-        template_count=len(catalog.templates),
-        templates=_templates(catalog),
+        subscriptions=subscriptions,
+        queries=len(canonical),
+        patterns=patterns,
+        template_count=len(shapes),
+        templates=_templates((q for q in canonical if q.number not in of_patterns), shapes),
         states=states,
         steps=steps,
         paths=paths,
     )
 
 
-def _templates(catalog: Catalog) -> list[SharedTemplate]:
-    """Those with most subscriptions; queries of other queries and of patterns do not count."""
+def _templates(
+    canonical: Iterable[Canonical], shapes: Mapping[int, Template]
+) -> list[SharedTemplate]:
+    """Those with most subscriptions; queries of other queries do not count."""
     queries: Counter[int] = Counter()
     subscriptions: Counter[int] = Counter()
     examples: dict[int, list[str]] = {}
-    of_patterns = {each.canonical.number for each in catalog.patterns.values()}
-    for canonical in catalog.canonical.values():
-        if canonical.number in of_patterns:
-            continue
-        own = [each.id for number, each in canonical.subscribers.items() if number > 0]
+    for query in canonical:
+        subscribers = [*query.subscribers.items()]  # at once, as they may change
+        own = [each.id for number, each in subscribers if number > 0]
         if own:
-            queries[canonical.template] += 1
-            subscriptions[canonical.template] += len(own)
-            known = examples.setdefault(canonical.template, [])
+            queries[query.template] += 1
+            subscriptions[query.template] += len(own)
+            known = examples.setdefault(query.template, [])
             known += own[: _EXAMPLES - len(known)]
-    shapes = {number: template for template, number in catalog.templates.items()}
     return [
         SharedTemplate(
             number=number,
@@ -131,9 +143,11 @@ def _joins(template: Template) -> list[SharedJoin]:
     return found
 
 
-def _paths(automaton: Automaton) -> tuple[int, int, list[SharedPath]]:
+def _paths(
+    automaton: Automaton, starts: Sequence[tuple[str, State]]
+) -> tuple[int, int, list[SharedPath]]:
     """How many states there are, how many there were without sharing, and the tree of those with
-    most below them."""
+    most below them. A state's moves are read at once, so the automaton may change meanwhile."""
     order = list(automaton.states())
     size = dict.fromkeys(order, 1)
     depth: dict[State, int] = {}
@@ -148,10 +162,11 @@ def _paths(automaton: Automaton) -> tuple[int, int, list[SharedPath]]:
         if state.origin is not None:
             size[state.origin] += size[state]
     # The largest first, until there are enough to draw; a parent is never smaller than a child.
-    shown = set(sorted(order, key=lambda each: (-size[each], depth[each]))[:MOST_PATHS])
+    shown = set(nsmallest(MOST_PATHS, order, key=lambda each: (-size[each], depth[each])))
     paths: list[SharedPath] = []
-    starts = sorted(automaton.starts.items(), key=lambda start: (-size[start[1]], start[0]))
-    waiting = [(state, 0, stream) for stream, state in reversed(starts)]
+    known = [start for start in starts if start[1] in size]
+    known.sort(key=lambda start: (-size[start[1]], start[0]))
+    waiting = [(state, 0, stream) for stream, state in reversed(known)]
     while waiting:
         state, level, label = waiting.pop()
         if state not in shown:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import xscl
 from broker import advice
-from broker.price import dear, quickly
+from broker.price import Price, Prices, dear, quickly
 from broker.query.prepared import Compiled
 from broker.service.core.core import Core
 from broker.service.core.errors import NotFound
@@ -22,6 +22,8 @@ from xscl.errors import Diagnostic, XsclError
 
 _FRESH = 10.0
 """Seconds for which it is remembered what a stream's documents hold: very many queries may ask."""
+_PRICED = 100
+"""Queries of one text of which the price is told."""
 _REMEMBERED = 100
 """Streams of which it is."""
 _DEAR = frozenset(["dear-query", "no-value-join", "exponential"])
@@ -79,6 +81,13 @@ class Streams:
             more = f"; so are {count - len(warnings):,} more queries"
             warnings[-1] = replace(last, message=last.message + more)
         return (*warnings,)
+
+    def prices(self, compiled: Sequence[Compiled]) -> list[Price | None]:
+        """What queries are expected to cost, by the documents that are stored; None of those of
+        which it is not known, and of those behind very many."""
+        prices = Prices(quickly(self._core.engine.streams))
+        found = [prices.of(query) for query in compiled[:_PRICED]]
+        return [*found, *[None] * (len(compiled) - len(found))]
 
     def refuse(self, warnings: Sequence[Diagnostic], unchanged: Sequence[Compiled]) -> None:
         """Raises XsclError about dear queries if the settings want them refused; what is registered

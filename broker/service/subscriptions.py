@@ -186,11 +186,13 @@ class Subscriptions:
             compiled, warnings = _compile(text, name, who, self._streams.look)
         except XsclError as error:
             return Checked((), tuple(error.diagnostics))
+        prices = self._streams.prices(compiled)
         with self._core.lock:
-            queries = [
-                CheckedQuery(q.id, q.text, self._outcome(q), outline(q.resolved.query.pattern))
-                for q in compiled
-            ]
+            outcomes = [self._outcome(query) for query in compiled]
+        queries = [
+            CheckedQuery(q.id, q.text, outcome, outline(q.resolved.query.pattern), price)
+            for q, outcome, price in zip(compiled, outcomes, prices, strict=True)
+        ]
         return Checked(tuple(queries), warnings)
 
     def dry_run(

@@ -151,7 +151,7 @@ def test_a_redirect_stays_with_http(target: str) -> None:
         ("http://a.invalid:99999/", "fetch: "),
         ("http://[::1", "fetch: not a valid URL"),
         ("http://exa mple/", "fetch: "),
-        ("http://no-such-host.invalid/", "fetch: ConnectError: no-such-host.invalid: "),
+        ("http://no-such-host.invalid/", "fetch: no connection: no-such-host.invalid: "),
     ],
 )
 def test_addresses_that_lead_nowhere(url: str, problem: str) -> None:
@@ -169,7 +169,7 @@ def test_nobody_listens() -> None:
         fetched = fetch(f"http://127.0.0.1:{port}/")
     assert (fetched.outcome, fetched.status) == ("failed", None)
     assert fetched.problem is not None
-    assert fetched.problem.startswith("fetch: ConnectError")
+    assert fetched.problem.startswith("fetch: no connection")
 
 
 def test_compressed_and_too_large_bodies() -> None:

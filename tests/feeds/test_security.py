@@ -275,7 +275,7 @@ def test_a_proxy_that_refuses_or_is_none() -> None:
     assert refused.problem == "fetch: ProxyError: 403 Forbidden"
     gone = fetch("http://feeds.invalid/f", proxies={"http": proxy.url()})
     assert gone.problem is not None
-    assert gone.problem.startswith("fetch: ConnectError")
+    assert gone.problem.startswith("fetch: no connection")
     for odd in ("socks5://127.0.0.1:1", "127.0.0.1:1", "http://"):
         with pytest.raises(ValueError, match="prox"):
             Fetcher(proxies={"http": odd})

@@ -11,6 +11,7 @@ from broker.service.course import Course, Look
 from broker.service.feeds import SAMPLES
 from broker.service.metrics import Metrics
 from tests.service.api_harness import Running, problem, serving
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +102,30 @@ def test_what_is_shared(running: Running) -> None:
     assert labels[0] == "S"
     assert {"//item", "/item_url"} <= set(labels)
     assert found["paths"][0]["states"] <= found["states"]
+
+
+def test_matches_are_counted_by_the_day(running: Running) -> None:
+    for n in range(3):
+        running.match(f"Counted {n}", "item", f"<guid>{n}</guid>")
+    names = ["discussed", "again"]
+    until(lambda: len(running.matches(subscription="again")) == 3)
+    found = running.http.get("/v1/matches/days", params={"subscription": names, "days": 3}).json()
+    assert [each["subscription"] for each in found] == names
+    assert found[0]["days"] == [0, 0, 0]
+    assert sum(found[1]["days"]) == found[1]["days"][-1] == 3
+    assert not found[1]["more"]
+    problem(running.http.get("/v1/matches/days"), 422, "invalid")
+
+
+def test_a_check_tells_the_price(running: Running) -> None:
+    running.match("A price")
+    text = "one: S//book[./title->t] JOIN {t = u} S//book[./title->u]; two: Nowhere//book"
+    one, two = running.http.post("/v1/check", json={"text": text}).json()["queries"]
+    assert one["price"]["candidates"] > 0
+    assert len(one["price"]["documents"]) == 2
+    assert one["price"]["grows"]
+    assert not one["price"]["unjoined"]
+    assert two["price"] is None
 
 
 def test_every_ready_question_is_written_and_may_be_checked(running: Running) -> None:

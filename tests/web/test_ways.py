@@ -87,7 +87,7 @@ def test_operations(hand: Hand, samples: Process, tmp_path: Path) -> None:
     )
     mine = {"Authorization": f"Bearer {secret}"}
     assert samples.client.get("/v1/identity", headers=mine).json()["name"] == "desk"
-    expect(page.get_by_label("Changes")).to_contain_text("addToken desk")
+    expect(page.get_by_label("Changes")).to_contain_text("add token desk")
     hand.button("Revoke desk")
     hand.click(page.get_by_role("dialog").get_by_role("button", name="Revoke"))
     until(lambda: samples.client.get("/v1/identity", headers=mine).status_code == 401)
@@ -143,7 +143,7 @@ def test_what_comes_from_elsewhere_is_text_on_every_screen(
     expect(page.locator("h1")).to_have_text("Deliveries")
     expect(page.locator(".entry").filter(has_text="evil")).to_contain_text("<script>")
     page.get_by_role("link", name="Operations").click()
-    expect(page.get_by_label("Changes")).to_contain_text("putChannel evil")
+    expect(page.get_by_label("Changes")).to_contain_text("put channel evil")
     assert page.locator("script").count() == 1
     assert page.title() == "Operations · Broker"
     assert all(url.startswith(str(samples.client.base_url)) for url in asked)

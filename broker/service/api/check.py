@@ -37,6 +37,16 @@ class PartReply(Reply):
     window: str | None = Field(examples=["2 days"])
 
 
+class PriceReply(Reply):
+    """What a query is expected to cost, by the documents that are stored: an upper estimate."""
+
+    candidates: float = Field(description="pairs that are looked at, a day")
+    bytes: float = Field(description="of documents that pass its blocks, a day")
+    documents: list[float] = Field(description="documents that pass each block, a day")
+    grows: bool = Field(description="it has no window, so each day has more than the one before")
+    unjoined: bool = Field(description="no value joins some block with the others")
+
+
 class CheckedQueryReply(Reply):
     """A query of the text."""
 
@@ -46,6 +56,9 @@ class CheckedQueryReply(Reply):
         description="what subscribing would do; replaced: there is one of that id with another text"
     )
     outline: list[PartReply] = Field(description="its pattern in parts, in the order of the text")
+    price: PriceReply | None = Field(
+        description="null of an event pattern, and where nothing is stored of a stream"
+    )
 
 
 class CheckReply(BaseModel):

@@ -66,4 +66,4 @@ class SharingReply(Reply):
 )
 async def sharing(api: ApiContext, _: Operator) -> Sharing:
     """The templates of most subscriptions, and the automaton of all paths as a tree."""
-    return await api.change(api.service.sharing)
+    return await api.explain(api.service.sharing)

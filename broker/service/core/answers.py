@@ -13,6 +13,7 @@ from typing import Any, Literal
 from broker import delivery
 from broker.figures import Figures as EngineFigures
 from broker.model import Limit, Match, Registered
+from broker.price import Price
 from broker.service.core.outline import Part
 from xscl import Diagnostic
 
@@ -105,12 +106,14 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class CheckedQuery:
-    """A query of a text, what subscribing it would do, and its pattern in parts."""
+    """A query of a text, what subscribing it would do, its pattern in parts, and its price; None of
+    a pattern, and where nothing is known of a stream."""
 
     id: str
     text: str
     outcome: Outcome
     outline: tuple[Part, ...]
+    price: Price | None
 
 
 @dataclass(frozen=True, slots=True)

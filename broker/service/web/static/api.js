@@ -19,7 +19,8 @@ export class Problem extends Error {
 }
 
 async function request(method, path, { params, body, headers = {}, signal } = {}) {
-  const given = Object.entries(params || {}).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  // A list of values is a parameter that comes several times.
+  const given = Object.entries(params || {}).flatMap(([name, value]) => [value].flat().map((each) => [name, each])).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const query = given.length ? `?${new URLSearchParams(given)}` : "";
   const options = { method, headers: { ...headers }, signal, credentials: "same-origin", cache: "no-store" };
   if (csrf && method !== "GET") options.headers["X-CSRF-Token"] = csrf;

@@ -6,20 +6,21 @@ const HEIGHT = 48;
 const WIDTH = 240;
 
 /** A figure. `points` are [milliseconds, value or null] in order; `from` and `to` bound the time. */
-export function chart(title, points, { from, to, show, note = null }) {
+export function chart(title, points, { from, to, show, note = null, none = "the first point comes in a moment" }) {
   const known = points.filter(([, value]) => value !== null);
   const most = Math.max(...known.map(([, value]) => value), 0);
   const last = known.length ? known[known.length - 1][1] : null;
   const x = (time) => Math.round(((time - from) / (to - from)) * WIDTH * 10) / 10;
   const y = (value) => Math.round((HEIGHT - 2 - (most ? value / most : 0) * (HEIGHT - 6)) * 10) / 10;
   const line = known.map(([time, value]) => `${x(time)},${y(value)}`);
+  if (known.length === 1) line.push(`${x(known[0][0]) - 4},${y(known[0][1])}`); // one point alone has no length
   const area = line.length ? `${x(known[0][0])},${HEIGHT} ${line.join(" ")} ${x(known[known.length - 1][0])},${HEIGHT}` : "";
   return h(
     "figure",
     { class: "card chart" },
     h("figcaption", {}, h("span", {}, title), h("b", {}, last === null ? "–" : show(last))),
     s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${last === null ? "nothing yet" : `now ${show(last)}, at most ${show(most)}`}` }, s("polygon", { points: area }), s("polyline", { points: line.join(" ") })),
-    h("p", { class: "quiet small" }, note || (known.length ? `at most ${show(most)}` : "nothing yet")),
+    h("p", { class: "quiet small" }, known.length > 1 ? note || `at most ${show(most)}` : known.length ? "begins now" : none),
   );
 }
 

@@ -122,6 +122,7 @@ function making(load) {
     try {
       const made = await change("PUT", `channels/${encodeURIComponent(value(name))}`, { kind: select.value, subscription: value(of) || null, settings: settings() });
       say(`${made.name} delivers what is found from now on.`);
+      shown(made);
       form.reset();
       chosen();
       details.open = false;
@@ -131,8 +132,15 @@ function making(load) {
     }
   };
   const form = h("form", { class: "unfolded fields", on: { submit: make } }, name, kind, of, where, ids, h("div", { class: "row whole-row" }, h("button", { class: "main" }, "Add channel")));
+  // With its secret a receiver checks that what it gets is from here.
+  const secret = h("div", { "aria-live": "polite" });
+  const shown = ({ name: of_channel, settings: { secret: text } }) => {
+    if (!text) return;
+    const held = h("input", { id: "channel-secret", readonly: true, value: text });
+    secret.replaceChildren(h("div", { class: "card adding" }, h("div", { class: "line" }, h("label", { for: "channel-secret" }, h("span", {}, `The secret that signs for ${of_channel}, shown this once`), held), button("Done", () => secret.replaceChildren()))));
+  };
   const details = h("details", { class: "card folded" }, h("summary", {}, "New channel"), form);
-  return details;
+  return h("div", { class: "making" }, details, secret);
 }
 
 // -- given up --------------------------------------------------------------------------------------
@@ -193,7 +201,7 @@ function addresses() {
     const mine = (turn += 1);
     const found = await get("subscriptions", { prefix: prefix.value, after, limit: PAGE });
     if (mine !== turn) return;
-    const rows = found.map((each) => h("li", { class: "card reader" }, h("a", { href: `#/subscriptions/${encodeURIComponent(each.id)}` }, each.id), h("code", { class: "oneline" }, each.atom_url), doing("Copy", async () => {
+    const rows = found.map((each) => h("li", { class: "card reader" }, h("a", { class: "name", href: `#/subscriptions/${encodeURIComponent(each.id)}` }, each.id), h("code", { class: "oneline" }, each.atom_url), doing("Copy", async () => {
       await navigator.clipboard.writeText(each.atom_url);
       say("Copied.");
     }, { "aria-label": `Copy the address of ${each.id}` })));

@@ -54,10 +54,11 @@ export function editor(text, onChange) {
     const before = area.value.slice(0, found[0].from).split("\n");
     const style = getComputedStyle(area);
     const width = colourWidth(under);
-    list.style.left = `${Math.max(0, Math.min(area.clientWidth - 220, before[before.length - 1].length * width + parseFloat(style.paddingLeft) - area.scrollLeft))}px`;
     list.style.top = `${before.length * parseFloat(style.lineHeight) + parseFloat(style.paddingTop) + 4 - area.scrollTop}px`;
     list.replaceChildren(...found.map((each, at) => h("li", { role: "option", id: `choice-${at}`, on: { mousedown: (event) => (event.preventDefault(), accept(at)) } }, h("b", {}, each.text.trim()), each.note ? h("span", {}, each.note) : null)));
     list.hidden = false;
+    const beside = before[before.length - 1].length * width + parseFloat(style.paddingLeft) - area.scrollLeft;
+    list.style.left = `${Math.max(0, Math.min(element.clientWidth - list.offsetWidth, beside))}px`;
     choose(0);
   };
   area.addEventListener("input", () => {

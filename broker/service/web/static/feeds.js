@@ -36,7 +36,9 @@ export function feeds(main, params) {
     const found = known.filter((feed) => (!text || `${feed.title} ${feed.url} ${feed.folder}`.toLowerCase().includes(text)) && (!health.value || state(feed) === health.value));
     render(found.slice(0, most));
     const failing = known.filter((feed) => state(feed) === "failing").length;
-    summary.textContent = known.length ? `${plural(known.length, "feed")}${failing ? `, ${number(failing)} failing` : ""}` : "";
+    const counts = `${known.length} ${failing}`;
+    if (summary.dataset.counts !== counts) summary.replaceChildren(known.length ? plural(known.length, "feed") : "", failing ? ", " : "", failing ? button(`${number(failing)} failing`, () => ((health.value = "failing"), show()), { class: "linked bad" }) : "");
+    summary.dataset.counts = counts;
     if (found.length > most) end.replaceChildren(button("Show more", () => ((most += SHOWN), show())));
     else if (found.length) end.replaceChildren();
     else if (known.length) end.replaceChildren(nothing("No feed is like that"));
@@ -119,7 +121,7 @@ function row(feed, load) {
       { class: "what" },
       h("h2", { dir: "auto" }, outside(feed.url, name(feed)), h("span", { class: `badge ${state(feed)}` }, state(feed)), feed.folder ? h("span", { class: "quiet small" }, feed.folder) : null),
       h("p", { class: "oneline small" }, feed.address === feed.url ? feed.url : `${feed.url} → ${feed.address}`),
-      feed.problem ? h("p", { class: "bad small" }, `${short(feed.problem, 300)}${feed.errors > 1 ? ` (${number(feed.errors)} times in a row)` : ""}`) : null,
+      feed.problem ? h("p", { class: "bad small" }, `${short(feed.problem.replace(/^fetch: /, ""), 300)}${feed.errors > 1 ? ` (${number(feed.errors)} times in a row)` : ""}`) : null,
       h("p", { class: "quiet small facts-line" }, times(feed).map((each) => h("span", {}, each))),
     ),
     h(
@@ -165,7 +167,7 @@ export function adding(known, load) {
       const told = await change("POST", "feeds/discover", body);
       found.replaceChildren(
         ...told.feeds.map((each) => candidate(each, body.allow_private, known(), load)),
-        told.feeds.length ? "" : h("p", { class: "warn" }, told.problems.length ? short(told.problems[0], 400) : "There is no feed there."),
+        told.feeds.length ? "" : h("p", { class: "warn" }, told.problems.length ? short(told.problems[0].replace(": fetch: ", ": "), 400) : "There is no feed there."),
       );
     } catch (error) {
       found.replaceChildren(h("p", { class: "bad" }, error.message));

@@ -34,7 +34,7 @@ export function apart(start, end) {
 
 /** Seconds in words: "2 days". */
 export function span(seconds) {
-  if (seconds < 1) return "at once";
+  if (seconds < 1) return "less than a second";
   const [, size, unit] = STEPS.find(([below]) => seconds < below * 1.5 || below === Infinity);
   const count = Math.round(seconds / size);
   return `${count} ${unit}${count === 1 ? "" : "s"}`;

@@ -25,10 +25,10 @@ function box(block) {
   return h(
     "li",
     { class: empty ? "box none" : "box" },
-    h("p", { class: "count" }, bar(block.passed, block.documents), h("b", {}, number(block.passed)), ` of ${number(block.documents)} documents pass`),
+    h("p", { class: "count" }, bar(block.passed, block.documents), h("span", {}, h("b", {}, number(block.passed)), ` of ${plural(block.documents, "document")} pass`)),
     h("code", {}, short(block.block, 400)),
     block.hint ? h("p", { class: "warn" }, block.hint) : null,
-    block.fell.filter((fell) => fell.documents).slice(0, 6).map((fell) => h("p", { class: "fell" }, h("b", {}, number(fell.documents)), " fail at ", h("code", {}, short(fell.condition, 160)), fell.hint ? h("span", { class: "warn" }, ` ${fell.hint}`) : null)),
+    block.fell.filter((fell) => fell.documents).slice(0, 6).map((fell) => h("p", { class: "fell" }, h("b", {}, number(fell.documents)), " fail at ", h("code", {}, short(fell.condition, 160)), fell.hint && empty ? h("span", { class: "warn" }, ` ${fell.hint}`) : null)),
   );
 }
 
@@ -97,7 +97,7 @@ function drawn(parts, counts) {
       const at = left.findIndex((each) => each.block === part.text || each.block.startsWith(`${part.text.split("->")[0]}`));
       const [taken] = at >= 0 ? left.splice(at, 1) : [null];
       const empty = taken && !taken.documents && absent < 0;
-      into.append(h("li", { class: empty ? "box none" : "box" }, taken ? h("p", { class: "count" }, h("b", {}, number(taken.documents)), taken.documents === 1 ? " document taken" : " documents taken") : null, h("code", {}, short(part.text, 400))));
+      into.append(h("li", { class: empty ? "box none" : "box" }, taken ? h("p", {}, h("b", {}, number(taken.documents)), taken.documents === 1 ? " document taken" : " documents taken") : null, h("code", {}, short(part.text, 400))));
     }
   }
   return root;

@@ -1,12 +1,11 @@
 // A match as a card: a headline, its items side by side, and the values that join, marked in each.
 
-import { get } from "./api.js";
 import { h, httpUrl, outside } from "./dom.js";
 import { ago, apart, moment, short } from "./format.js";
-import { coloured, xml } from "./xscl.js";
+import { why } from "./why.js";
+import { xml } from "./xscl.js";
 
 const opened = new Set(); // what the reader has unfolded, also while it is out of sight
-const texts = new Map(); // the text of each subscription that was asked for
 
 /** The article of a match. `fresh`: it has just come in. */
 export function card(match, { fresh = false, onSubscription = null } = {}) {
@@ -14,7 +13,7 @@ export function card(match, { fresh = false, onSubscription = null } = {}) {
   const values = joined.map((join) => join.value);
   // A value is one of each document if as many variables hold it; with two documents, always.
   const inEach = joined.filter((join) => match.documents.length === 2 || join.names.length >= match.documents.length).map((join) => join.value);
-  const title = h("h2", { id: `m${match.n}` }, short(headline(match, joined), 160));
+  const title = h("h2", { id: `m${match.n}`, class: "clamped", dir: "auto" }, short(headline(match, joined), 160));
   const query = onSubscription
     ? h("button", { type: "button", class: "chip", title: "Only matches of this subscription", on: { click: () => onSubscription(match.query) } }, match.query)
     : h("span", { class: "chip" }, match.query);
@@ -52,22 +51,29 @@ function headline(match, joined) {
   return said || titles[titles.length - 1] || match.query;
 }
 
+// When something was, beside the first.
+function after(first, time) {
+  const seconds = (Date.parse(time) - Date.parse(first)) / 1000;
+  if (Math.abs(seconds) < 1) return "at the same time";
+  return `${apart(first, time)} ${seconds > 0 ? "later" : "earlier"}`;
+}
+
 function item(document, first, values, inEach) {
-  const time = first && document.timestamp !== first.timestamp ? `${apart(first.timestamp, document.timestamp)} ${document.timestamp > first.timestamp ? "later" : "earlier"}` : ago(document.timestamp);
+  const time = first ? after(first.timestamp, document.timestamp) : ago(document.timestamp);
   const title = short(document.title || document.id, 240);
   return h(
     "div",
     { class: "item" },
     h("p", { class: "where" }, h("b", {}, ...marked(document.feed || document.stream, values)), " ", h("time", { datetime: document.timestamp, title: moment(document.timestamp) }, time)),
-    h("p", { class: "title", dir: "auto" }, document.link ? outside(document.link, ...marked(title, values)) : marked(title, values)),
+    h("p", { class: "title clamped", dir: "auto" }, document.link ? outside(document.link, ...marked(title, values)) : marked(title, values)),
     document.link && httpUrl(document.link) ? h("p", { class: "host" }, values.includes(document.link) ? h("mark", {}, short(plain(document.link), 80)) : new URL(document.link).host) : null,
-    inEach.filter((value) => !visible(document, value)).map((value) => h("p", { class: "also", dir: "auto" }, h("mark", {}, short(plain(value), 120)))),
+    inEach.filter((value) => !visible(document, value)).map((value) => h("p", { class: "also clamped", dir: "auto" }, h("mark", {}, short(plain(value), 120)))),
   );
 }
 
 // Whether a value stands in what is shown of a document.
 function visible(document, value) {
-  return document.link === value || [document.title, document.feed || document.stream].some((text) => (text || "").slice(0, 240).includes(value));
+  return document.link === value || document.title === value || [document.title, document.feed || document.stream].some((text) => (text || "").slice(0, 240).includes(value));
 }
 
 function plain(url) {
@@ -75,8 +81,8 @@ function plain(url) {
 }
 
 function joinedRow({ names, value }) {
-  const shown = short(value, 300);
-  return h("div", {}, h("dt", {}, names.join(" = ")), h("dd", { dir: "auto" }, h("mark", {}, httpUrl(value) ? outside(value, shown) : shown)));
+  const shown = short(value, 200);
+  return h("div", {}, h("dt", {}, names.join(" = ")), h("dd", { class: "clamped", dir: "auto" }, h("mark", {}, httpUrl(value) ? outside(value, shown) : shown)));
 }
 
 // Selected values that neither join nor stand in a title.
@@ -90,8 +96,10 @@ function others(match, joined) {
   return rows.length ? h("dl", { class: "values" }, rows) : null;
 }
 
-/** A text whose parts that are among the values are marked. */
+/** A text whose parts that are among the values are marked; so is one that begins a longer value. */
 export function marked(text, values) {
+  const begun = text.endsWith("…") ? text.slice(0, -1) : "";
+  if (begun && values.some((value) => value.startsWith(begun))) return [h("mark", {}, text)];
   const found = values.filter((value) => value.length > 1 && value.length <= text.length && text.includes(value)).sort((a, b) => b.length - a.length);
   if (!found.length) return [text];
   const [value] = found;
@@ -105,12 +113,15 @@ function unfolding(match, kind, label, make) {
   const key = `${match.id} ${kind}`;
   const place = h("div", { class: "unfolded" });
   const element = h("details", { open: opened.has(key) }, h("summary", {}, label), place);
+  let filled = false;
   const fill = async () => {
-    if (place.childNodes.length) return;
+    if (filled) return;
+    filled = true;
     try {
-      place.append(await make());
+      place.replaceChildren(await make());
     } catch (error) {
-      place.append(h("p", { class: "bad" }, error.message));
+      filled = false; // unfolded once more, it is asked again
+      place.replaceChildren(h("p", { class: "bad" }, error.message));
     }
   };
   element.addEventListener("toggle", () => {
@@ -121,24 +132,4 @@ function unfolding(match, kind, label, make) {
   });
   if (element.open) fill();
   return element;
-}
-
-async function why(match) {
-  if (!texts.has(match.query)) {
-    const asked = get(`subscriptions/${encodeURIComponent(match.query)}`).then((found) => found.text);
-    texts.set(match.query, asked.catch((error) => (error.status === 404 ? null : Promise.reject(error))));
-    asked.catch(() => texts.delete(match.query));
-  }
-  const text = await texts.get(match.query);
-  const rows = Object.entries(match.values).map(([name, found]) => {
-    const group = match.joined.findIndex((names) => names.includes(name));
-    return h("tr", { class: group >= 0 ? "joins" : null }, h("th", { scope: "row" }, h("code", {}, name)), h("td", { dir: "auto" }, found.map((value) => h("span", { class: "value" }, short(value, 400)))), h("td", { class: "quiet" }, group >= 0 ? `equals ${match.joined[group].filter((other) => other !== name).join(", ")}` : ""));
-  });
-  return h(
-    "div",
-    {},
-    h("p", { class: "quiet" }, match.start === match.end ? `Its documents are of ${moment(match.start)}.` : `Its documents are of ${moment(match.start)} to ${moment(match.end)}, ${apart(match.start, match.end)} apart.`),
-    rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The nodes that matched" }, h("table", { class: "nodes" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "variable"), h("th", { scope: "col" }, "its nodes hold"), h("th", { scope: "col" }, "so it joins"))), h("tbody", {}, rows))) : null,
-    text ? h("pre", { class: "code", tabindex: "0" }, h("code", {}, coloured(text))) : h("p", { class: "quiet" }, "The subscription was removed since."),
-  );
 }

@@ -20,7 +20,7 @@ export function operations(main, params, go) {
   const choices = h("div", { class: "segments", role: "group", "aria-label": "Time" }, ["hour", "day"].map((each) => button(`Last ${each}`, () => go({ span: each }), { "aria-pressed": String(each === wanted) })));
   const glance = h("div", { class: "card" });
   const events = log("Events", "events", (event) => [h("b", {}, event.kind), ` ${event.text}`], "Subscriptions that were suspended, channels that were disabled, deliveries that were given up: none so far.");
-  const changes = log("Changes", "changes", (entry) => [h("b", {}, entry.action), ` ${short(entry.subject, 160)}`, h("span", { class: "quiet" }, ` by ${entry.who || "the service's own token"} from ${entry.address}`)], "Nothing was changed so far.");
+  const changes = log("Changes", "changes", (entry) => [h("b", {}, inWords(entry.action)), ` ${short(entry.subject, 160)}`, h("span", { class: "quiet" }, ` by ${entry.who || "the service's own token"} from ${entry.address}`)], "Nothing was changed so far.");
   const copies = backups();
   const secrets = tokens();
   main.append(h("header", { class: "top" }, h("h1", {}, "Operations"), state, h("div", { class: "row" }, choices)), reasons, figures, glance, events.element, copies.element, secrets.element, settings(), changes.element);
@@ -52,14 +52,19 @@ export function operations(main, params, go) {
       chart("Documents", of((p) => p.documents / p.seconds), { ...bounds, show: rate }),
       chart("Matches", of((p) => p.matches / p.seconds), { ...bounds, show: rate }),
       chart("Backlog", of((p) => p.backlog), { ...bounds, show: number }),
-      chart("Latency", of((p) => (p.batches ? p.waited / p.batches : null)), { ...bounds, show: brief, note: points.some((p) => p.batches) ? `slowest ${brief(Math.max(...points.map((p) => p.slowest)))}` : null }),
+      chart("Latency", of((p) => (p.batches ? p.waited / p.batches : null)), { ...bounds, show: brief, note: points.some((p) => p.batches) ? `slowest ${brief(Math.max(...points.map((p) => p.slowest)))}` : null, none: "no batch in this time" }),
       chart("Memory", of((p) => p.memory), { ...bounds, show: size }),
-      chart("Files of the state", of((p) => p.files), { ...bounds, show: size, note: `${size(status.disk_free)} free` }),
+      chart("Disk", of((p) => p.files), { ...bounds, show: size, note: `${size(status.disk_free)} free` }),
       bars("Where the time goes", Object.entries(stages), brief),
     );
   }
   const ends = [often(look, 5), often(events.load, 10), often(copies.load, 30), often(secrets.load, 30), often(changes.load, 15)];
   return () => ends.forEach((each) => each());
+}
+
+// The name of an operation of the API: "reset channel".
+function inWords(action) {
+  return action.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
 function brief(seconds) {
@@ -71,7 +76,7 @@ function brief(seconds) {
 function at_a_glance({ intake, pipeline, engine, deliveries, feeds, files }) {
   return facts([
     ["Documents", `${number(intake.last)} ever, ${number(intake.backlog)} waiting${intake.lag_seconds >= 1 ? ` for ${words(intake.lag_seconds)}` : ""}`],
-    ["Pipeline", [pipeline.kind === "spark" ? "Spark" : "in this process", `${plural(pipeline.batches, "batch", "batches")}, ${plural(pipeline.documents, "document")}, ${plural(pipeline.matches, "match", "matches")} since the start`, pipeline.restarts ? `begun again ${plural(pipeline.restarts, "time")}` : "", pipeline.failure || ""].filter((each) => each).join("; ")],
+    ["Pipeline", [pipeline.kind === "spark" ? "Spark" : "in this process", `${number(pipeline.documents_per_second)} documents a second of late`, `${plural(pipeline.batches, "batch", "batches")}, ${plural(pipeline.documents, "document")}, ${plural(pipeline.matches, "match", "matches")} since the start`, pipeline.restarts ? `begun again ${plural(pipeline.restarts, "time")}` : "", pipeline.failure || ""].filter((each) => each).join("; ")],
     ["Last batch", pipeline.last_batch ? when(pipeline.last_batch) : "none yet"],
     ["Subscriptions", engine && h("span", {}, h("a", { href: "#/sharing" }, plural(engine.subscriptions, "subscription")), `, ${number(engine.paused)} not active; ${plural(engine.templates, "template")}, ${plural(engine.nfa_states, "state")} of the automaton`)],
     ["Stored documents", engine && number(engine.live_documents)],
@@ -100,7 +105,7 @@ function log(title, path, told, none) {
 function backups() {
   const list = h("ul", { class: "log" });
   const none = h("div", {});
-  const directory = field("backup-to", "New directory on the machine of the service", { required: true, placeholder: "/var/backups/broker/monday" });
+  const directory = field("backup-to", "New directory on the machine it runs on", { required: true, placeholder: "/var/backups/broker/monday" });
   const render = keyed(list, (entry) => entry.number, (entry) => h("li", {}, when(entry.at), h("span", {}, entry.subject)));
   const copy = h("button", { class: "main" }, "Back up");
   const make = async (event) => {

@@ -1,12 +1,12 @@
 // Subscriptions: the list, with matches a day; and one of them, with its text, picture and history.
 
-import { change, get, lines } from "./api.js";
+import { change, get } from "./api.js";
 import { button, h, s, say } from "./dom.js";
 import { editor } from "./editor.js";
-import { moment, number, plural } from "./format.js";
+import { moment, number, plural, size } from "./format.js";
 import { graph } from "./graph.js";
 import { card } from "./match_card.js";
-import { coloured } from "./xscl.js";
+import { coloured, laidOut, unlabelled } from "./xscl.js";
 
 const PAGE = 50;
 const DAYS = 14;
@@ -31,7 +31,9 @@ export function subscriptions(main, params, go) {
   );
   const load = async (after) => {
     const found = await get("subscriptions", { prefix, status, after, limit: PAGE });
-    list.append(...found.map(row));
+    const lines = new Map(found.map((each) => [each.id, h("div", { class: "spark" })]));
+    list.append(...found.map((each) => row(each, lines.get(each.id))));
+    if (found.length) sparks(lines).catch(() => {}); // without them the list is as good
     if (found.length === PAGE) more.replaceChildren(button("Show more", () => load(found[found.length - 1].id)));
     else if (list.childNodes.length) more.replaceChildren();
     else more.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, prefix || status ? "None is like that" : "No subscriptions yet"), h("p", {}, "A subscription is a query: it says which documents belong together."), h("div", { class: "row" }, h("a", { class: "button main", href: "#/start" }, "Begin with a ready one"), h("a", { class: "button", href: "#/subscriptions/new" }, "Write one"))));
@@ -39,37 +41,42 @@ export function subscriptions(main, params, go) {
   load("").catch((error) => say(error.message, true));
 }
 
-function row(each) {
-  const line = h("div", { class: "spark" });
-  spark(each.id).then((found) => line.append(...found), () => {});
+function row(each, line) {
   return h(
     "li",
     { class: "card entry" },
-    h("div", { class: "what" }, h("h2", {}, h("a", { href: `#/subscriptions/${encodeURIComponent(each.id)}` }, each.id), badge(each.status)), h("p", { class: "oneline" }, h("code", {}, unlabelled(each).slice(0, 200))), each.reason ? h("p", { class: "warn" }, each.reason) : null),
+    h("div", { class: "what" }, h("h2", {}, h("a", { href: `#/subscriptions/${encodeURIComponent(each.id)}` }, each.id), badge(each.status)), h("p", { class: "oneline" }, h("code", {}, unlabelled(each).slice(0, 200))), told(each) ? h("p", { class: "warn" }, each.reason) : null),
     line,
   );
+}
+
+// Whether the reason says more than the status.
+function told({ reason, status }) {
+  return reason && reason !== status;
 }
 
 export function badge(status) {
   return h("span", { class: `badge ${status}` }, status);
 }
 
-// Matches a day of the last two weeks, of the newest thousand.
-async function spark(id) {
-  const { found } = await lines("matches", { subscription: id, before: Number.MAX_SAFE_INTEGER, limit: 200 });
-  const today = Math.floor(Date.now() / 86_400_000);
-  const days = new Array(DAYS).fill(0);
-  for (const match of found) {
-    const at = DAYS - 1 - (today - Math.floor(Date.parse(match.taken) / 86_400_000));
-    if (at >= 0 && at < DAYS) days[at] += 1;
-  }
+// Matches a day of the last two weeks, of all that are shown: one question, whatever their number.
+async function sparks(lines) {
+  const found = await get("matches/days", { subscription: [...lines.keys()], days: DAYS });
+  for (const each of found) lines.get(each.subscription)?.replaceChildren(...spark(each));
+}
+
+function spark({ subscription: id, days, more }) {
   const most = Math.max(1, ...days);
-  const points = days.map((count, at) => `${(at * 100) / (DAYS - 1)},${23 - (count / most) * 20}`).join(" ");
+  const width = 100 / DAYS;
   const total = days.reduce((sum, count) => sum + count, 0);
-  const full = found.length === 200 ? "at least " : "";
+  const said = `${more ? "more than " : ""}${number(total)} in ${DAYS} days`;
+  const bars = days.map((count, at) => {
+    const height = count ? Math.max(2, (count / most) * 22) : 1;
+    return s("rect", { class: count ? null : "none", x: at * width + 0.75, y: 24 - height, width: width - 1.5, height });
+  });
   return [
-    s("svg", { viewBox: "0 0 100 24", preserveAspectRatio: "none", role: "img", "aria-label": `${full}${plural(total, "match", "matches")} in ${DAYS} days` }, s("polyline", { points })),
-    h("a", { href: `#/matches?subscription=${encodeURIComponent(id)}` }, `${full}${number(total)} in ${DAYS} days`),
+    s("svg", { viewBox: "0 0 100 24", preserveAspectRatio: "none", role: "img", "aria-label": `Matches a day: ${days.join(", ")}` }, bars),
+    h("a", { href: `#/matches?subscription=${encodeURIComponent(id)}` }, said),
   ];
 }
 
@@ -96,7 +103,7 @@ export async function subscription(main, id, go, text = EXAMPLE) {
   }
   const picture = h("section", { class: "card", "aria-live": "polite", "aria-label": "The query as a picture" }, h("h2", {}, "What passes"));
   const findings = h("div", { id: "findings", class: "findings", "aria-live": "polite" });
-  const dry = h("section", { "aria-label": "Dry run" });
+  const dry = h("section", { class: "part", "aria-label": "Dry run" });
   const save = h("button", { type: "button", class: "main", on: { click: store } }, "Save");
   const edit = editor(stored ? laidOut(stored) : text, () => later());
   const options = moreOptions(stored);
@@ -105,8 +112,8 @@ export async function subscription(main, id, go, text = EXAMPLE) {
 
   main.append(
     h("header", { class: "top" }, h("h1", {}, stored ? stored.id : "New subscription"), stored ? badge(stored.status) : null, stored ? actions(stored, main, go) : null),
-    ...(stored?.reason ? [h("p", { class: "warn" }, stored.reason)] : []),
-    h("div", { class: "beside" }, h("section", {}, h("label", { for: "text", class: "label" }, "The query, in XSCL"), edit.element, findings, options.element, h("div", { class: "row acts" }, save, button("Dry run", tryOut))), picture),
+    ...(stored && told(stored) ? [h("p", { class: "card warn alert" }, stored.reason)] : []),
+    h("div", { class: "beside" }, h("section", {}, h("div", {}, h("label", { for: "text", class: "label" }, "The query, in XSCL"), edit.element), findings, options.element, h("div", { class: "row acts" }, save, button("Dry run", tryOut))), picture),
     dry,
     ...(stored ? [about(stored)] : []),
   );
@@ -122,7 +129,10 @@ export async function subscription(main, id, go, text = EXAMPLE) {
     const mine = (turn += 1);
     const written = edit.area.value;
     save.disabled = true;
-    if (!written.trim()) return findings.replaceChildren(h("p", { class: "quiet" }, "Write a query: Ctrl and blank suggest what may come."));
+    if (!written.trim()) {
+      undrawn("Nothing is written yet.");
+      return findings.replaceChildren(h("p", { class: "quiet" }, "Write a query: Ctrl and the blank suggest what may come."));
+    }
     try {
       const found = await change("POST", "check", { text: written });
       if (mine !== turn) return;
@@ -130,18 +140,23 @@ export async function subscription(main, id, go, text = EXAMPLE) {
       const wrong = found.findings.some((each) => each.severity === "error");
       save.disabled = wrong;
       findings.replaceChildren(
-        ...found.findings.slice(0, 6).map((each) => h("div", { class: `finding ${each.severity}` }, h("pre", { tabindex: "0" }, each.rendered || each.message))),
+        ...found.findings.slice(0, 6).map((each) => h("div", { class: `finding ${each.severity}` }, h("pre", { tabindex: "0" }, (each.rendered || each.message).replace("<request>:", "line ")))),
         wrong ? "" : h("p", { class: "good" }, found.queries.map((each) => `${each.id}: ${{ new: "will be added", replaced: "will replace the text that is there, and begin anew", unchanged: "is as it is stored" }[each.outcome]}`).join("; ")),
       );
-      if (wrong) return;
+      if (wrong) return undrawn("It is drawn as soon as the text has no error.");
       picture.setAttribute("aria-busy", "true");
       const told = stored && found.queries.every((each) => each.outcome === "unchanged") ? await get(`subscriptions/${encodeURIComponent(stored.id)}/why`) : await change("POST", "why", { text: written });
-      if (mine === turn) picture.replaceChildren(h("h2", {}, "What passes"), ...told.map((each) => graph(each, found.queries.find((query) => query.id === each.query)?.outline)));
+      const of = (each) => found.queries.find((query) => query.id === each.query);
+      if (mine === turn) picture.replaceChildren(h("h2", {}, "What passes"), ...told.flatMap((each) => [graph(each, of(each)?.outline), priced(of(each)?.price)]).filter((each) => each));
     } catch (error) {
-      if (mine === turn) picture.replaceChildren(h("h2", {}, "What passes"), h("p", { class: "quiet" }, error.message));
+      if (mine === turn) undrawn(error.message);
     } finally {
       if (mine === turn) picture.removeAttribute("aria-busy");
     }
+  }
+
+  function undrawn(why) {
+    picture.replaceChildren(h("h2", {}, "What passes"), h("p", { class: "quiet" }, why));
   }
 
   async function tryOut() {
@@ -173,16 +188,19 @@ export async function subscription(main, id, go, text = EXAMPLE) {
   }
 }
 
-// The query without its label.
-function unlabelled({ id, text }) {
-  return text.startsWith(`${id}: `) ? text.slice(id.length + 2) : text;
-}
-
-// The stored text in lines, with its label.
-function laidOut(stored) {
-  const query = unlabelled(stored);
-  const lines = query.replace(/\s+(FROM|FOLLOWED BY|JOIN|NEXT|WHERE|WITHIN|WAIT|PARTITION BY|USING|GROUP BY|HAVING|PUBLISH)\b(?![^'"]*['"](?:[^'"]*['"][^'"]*['"])*[^'"]*$)/g, "\n  $1");
-  return query === stored.text ? `${lines}\n` : `${stored.id}:\n  ${lines}\n`;
+// What a query is expected to cost: an upper estimate by what is stored.
+function priced(price) {
+  if (!price) return null;
+  const about = (n) => number(n < 10 ? Math.round(n * 10) / 10 : Math.round(n));
+  const blocks = price.documents.length > 1 ? ` from ${price.documents.map(about).join(" and ")} documents` : "";
+  return h(
+    "div",
+    { class: "price" },
+    h("h3", {}, "Its price"),
+    h("p", {}, h("b", {}, about(price.candidates)), ` ${price.candidates === 1 ? "candidate" : "candidates"} a day${blocks}, ${size(price.bytes)} of documents a day, at most`),
+    price.grows ? h("p", { class: "warn" }, "It has no window, so each day has more than the one before.") : null,
+    price.unjoined && price.documents.length > 1 ? h("p", { class: "warn" }, "No value joins its blocks, so it grows with the square of the documents.") : null,
+  );
 }
 
 function moreOptions(stored) {

@@ -30,6 +30,33 @@ export function coloured(text) {
   return [...tokens(text)].map(([kind, part]) => (kind === "rest" ? part : h("span", { class: `t-${kind}` }, part)));
 }
 
+/** The query of a subscription without its label. */
+export function unlabelled({ id, text }) {
+  return text.startsWith(`${id}: `) ? text.slice(id.length + 2) : text;
+}
+
+/** The text of a subscription in lines, with its label: each clause, and each block behind a join. */
+export function laidOut(subscription) {
+  const clauses = new Set("FROM FOLLOWED JOIN NEXT WHERE WITHIN WAIT PARTITION USING GROUP HAVING PUBLISH".split(" "));
+  const query = unlabelled(subscription);
+  let out = "";
+  let last = "";
+  let joins = false; // between the word of a join and the brace that closes its condition
+  for (const [kind, part] of tokens(query)) {
+    if (kind === "rest" && !part.trim() && last === "}" && joins) {
+      joins = false;
+      out += "\n    ";
+      continue;
+    }
+    const word = kind === "keyword" ? part.toUpperCase() : "";
+    if (clauses.has(word) && last !== "(") out = `${out.trimEnd()}\n  `;
+    if (word === "FOLLOWED" || word === "JOIN" || word === "NEXT") joins = true;
+    if (part.trim()) last = part;
+    out += part;
+  }
+  return query === subscription.text ? `${out}\n` : `${subscription.id}:\n  ${out}\n`;
+}
+
 /** XML as indented, coloured lines; of a long text only the beginning. */
 export function xml(text, most = 100_000) {
   const lines = [];
