@@ -39,6 +39,7 @@ from broker.documents.admitted import (
     witness_rows,
 )
 from broker.documents.arrow import Arrivals
+from broker.engine.elsewhere import Runs
 from broker.engine.suspending import report_set_aside
 from broker.model import UNBOUNDED
 from broker.results.matches import Result
@@ -87,7 +88,7 @@ class Coordinator:
         """The combinations of a query at a document in this batch, where they are many."""
         self._started = False
 
-    def begin(self, engine: Engine) -> None:
+    def take_over(self, engine: Engine) -> None:
         """Take over the directory, for an engine that has this as its `elsewhere`. Segments that do
         not fit the state are made again."""
         self._engine = engine
@@ -235,13 +236,15 @@ class Coordinator:
 
     # -- a batch -----------------------------------------------------------------------------
 
-    def send(self, runs: Sequence[Sequence[Admitted]], arrivals: Arrivals) -> None:
+    def begin(self, runs: Runs) -> list[Runs]:
         self._sent, self._pending, self._asked = [], [], False
         self._counts.clear()
         self.matches = MATCHES.empty_table()
+        # What results become meets documents as they are before a revision that comes later.
+        return [[run] for run in runs] if self._flowing or self._read else [runs]
+
+    def send(self, runs: Runs, arrivals: Arrivals) -> None:
         if runs and self.home.routes:
-            self.shared.check()
-            self._engine.store.on_rollback(partial(self._undo, self._number))
             self._ask([(run, arrivals) for run in runs])
 
     def add(self, run: Sequence[Admitted], arrivals: Arrivals) -> None:
@@ -254,9 +257,12 @@ class Coordinator:
 
     def _ask(self, runs: Sequence[tuple[Sequence[Admitted], Arrivals]]) -> None:
         """Begin a round with these runs."""
+        store = self._engine.store
         if self._sent:
             self._publish()
-        store = self._engine.store
+        else:
+            self.shared.check()
+            store.on_rollback(partial(self._undo, self._number))
         steps: list[Step] = []
         rows: list[pa.RecordBatch] = []
         documents: list[pa.RecordBatch] = []

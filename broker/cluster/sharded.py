@@ -38,7 +38,7 @@ class ShardedEngine(Engine):
     ) -> None:
         self.cluster = Coordinator(shared, shards, count, form, hot_from)
         super().__init__(store, *settings, elsewhere=self.cluster, **more)
-        self.cluster.begin(self)
+        self.cluster.take_over(self)
 
     def apply(
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None

@@ -8,7 +8,7 @@ memory is rolled back with the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from broker.documents.admitted import Admitted
@@ -71,23 +71,13 @@ class Batches:
             refuse_known(parts, admitted)
             found: list[Result] = []
             runs = _runs(admitted)
-            if parts.elsewhere is not None:
-                parts.elsewhere.send(runs, arrivals)
-            for run in runs:
-                for piece in self._pieces(run, again):
-                    found += search.cascade(search.process(piece, arrivals, now, held), now)
-                    if parts.standings and not piece[-1].revision:
-                        highest = parts.standings.settled if held else piece[-1].highest
-                        found += search.settle(piece[-1].document.doc, highest, now)
-                    halt_stopped(parts, now)
+            for group in [runs] if parts.elsewhere is None else parts.elsewhere.begin(runs):
+                found += self._group(group, arrivals, now, held=held, again=again)
             if held and not parts.admission.history_is_pending():
                 highest = parts.watermark.highest_at(believed)
                 found += search.settle(parts.admission.next_doc - 1, highest, now)
                 halt_stopped(parts, now)
             if parts.elsewhere is not None:
-                while parts.elsewhere.waits:
-                    found += search.cascade(parts.elsewhere.receive(now), now)
-                    halt_stopped(parts, now)
                 found = uncut(found, parts.limits)
             matches = in_order(found)
             parts.outbox.post(matches, {a.document.doc for a in admitted if a.revision})
@@ -99,7 +89,33 @@ class Batches:
                 parts.work.care.end()
         return matches
 
-    def _pieces(self, run: list[Admitted], again: bool) -> Iterable[list[Admitted]]:
+    def _group(
+        self,
+        runs: Sequence[Sequence[Admitted]],
+        arrivals: Arrivals,
+        now: int | None,
+        *,
+        held: bool,
+        again: bool,
+    ) -> list[Result]:
+        """The matches that runs of documents complete, here and elsewhere."""
+        parts, search = self._parts, self._search
+        found: list[Result] = []
+        if parts.elsewhere is not None:
+            parts.elsewhere.send(runs, arrivals)
+        for run in runs:
+            for piece in self._pieces(run, again):
+                found += search.cascade(search.process(piece, arrivals, now, held), now)
+                if parts.standings and not piece[-1].revision:
+                    highest = parts.standings.settled if held else piece[-1].highest
+                    found += search.settle(piece[-1].document.doc, highest, now)
+                halt_stopped(parts, now)
+        while parts.elsewhere is not None and parts.elsewhere.waits:
+            found += search.cascade(parts.elsewhere.receive(now), now)
+            halt_stopped(parts, now)
+        return found
+
+    def _pieces(self, run: Sequence[Admitted], again: bool) -> Iterable[Sequence[Admitted]]:
         """A run in pieces that are searched at once."""
         if again or (self._parts.standings and self._parts.limits):
             return [[each] for each in run]

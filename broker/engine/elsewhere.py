@@ -10,6 +10,8 @@ from broker.documents.arrow import Arrivals
 from broker.join.ownership import Ownership
 from broker.results.matches import Result
 
+Runs = Sequence[Sequence[Admitted]]
+
 
 class Elsewhere(Protocol):
     """The part of the search that is done elsewhere, batch by batch within its transaction."""
@@ -21,11 +23,14 @@ class Elsewhere(Protocol):
     def prepare(self) -> None:
         """Take note of changed subscriptions, before a batch."""
 
-    def send(self, runs: Sequence[Sequence[Admitted]], arrivals: Arrivals) -> None:
-        """Begin with the documents of a batch."""
+    def begin(self, runs: Runs) -> list[Runs]:
+        """Begin a batch; returns its runs in groups that have to be matched one after the other."""
+
+    def send(self, runs: Runs, arrivals: Arrivals) -> None:
+        """Begin with the documents of a group, in a round of their own."""
 
     def add(self, run: Sequence[Admitted], arrivals: Arrivals) -> None:
-        """Documents that results have become, for the next round of the batch."""
+        """Documents that results have become, for the next round."""
 
     @property
     def waits(self) -> bool:

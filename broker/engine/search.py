@@ -46,7 +46,7 @@ class Search:
         return with_care(parts.matcher, parts.catalog, parts.work, rows)
 
     def process(
-        self, run: list[Admitted], arrivals: Arrivals, now: int | None, held: bool = False
+        self, run: Sequence[Admitted], arrivals: Arrivals, now: int | None, held: bool = False
     ) -> list[Result]:
         """Insert a run of new documents and find its matches, or replace a run of revised ones.
         `held`: time stands still for event patterns, so nothing is late for them."""
@@ -76,7 +76,7 @@ class Search:
             parts.standings.note((d, seen[d.doc]) for d in documents if d.doc in seen)
         return self.evaluate(documents, rows, now, seen)
 
-    def _outlines(self, run: list[Admitted], arrivals: Arrivals) -> list[int]:
+    def _outlines(self, run: Sequence[Admitted], arrivals: Arrivals) -> list[int]:
         """The outlines of a run's documents, in order of `stored_documents`."""
         last = {a.document.doc: a for a in run}.values()
         return self._parts.outlines.keep(

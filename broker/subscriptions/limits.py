@@ -107,7 +107,7 @@ class Limits:
         """The admitted document that completed a match: the one with the highest number."""
         return max([self._completed.get(doc, doc) for doc in docs])
 
-    def pieces(self, run: list[_T]) -> Iterator[list[_T]]:
+    def pieces(self, run: Sequence[_T]) -> Iterator[Sequence[_T]]:
         """A run cut into pieces that should yield about `_CANDIDATES` candidates each, so that a
         query that matches everything exceeds its limit before it fills the memory."""
         while self and run:
