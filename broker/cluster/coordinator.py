@@ -240,6 +240,7 @@ class Coordinator:
         self._sent, self._pending, self._asked = [], [], False
         self._counts.clear()
         self.matches = MATCHES.empty_table()
+        self._revised = frozenset(a.document.doc for run in runs for a in run if a.revision)
         # What results become meets documents as they are before a revision that comes later.
         return [[run] for run in runs] if self._flowing or self._read else [runs]
 
@@ -278,7 +279,7 @@ class Coordinator:
         self._write(steps, rows, documents)
         self.start()
         horizon = self._engine.retention.horizon
-        self.shards.send(Request(self._segment, self._names, horizon))
+        self.shards.send(Request(self._segment, self._names, horizon, self._revised))
         self._sent.append((self._segment, max([step.latest for step in steps])))
         self._gone = 0
         while self._gone < len(self._segments) and self._segments[self._gone][1] < horizon:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,9 +148,10 @@ class Shard:
         added = self._catalog.add(compiled, change.number, change.first_doc)
         self._routes[added.canonical.number] = change.route
 
-    def apply(self, segment: Segment, horizon: int) -> Answer:
+    def apply(self, segment: Segment, horizon: int, revised: Collection[int]) -> Answer:
         """Add a batch, and find its matches. Documents that ended before `horizon` are deleted
-        first. If it raises, the shard has to be made anew."""
+        first, and `revised` are those that have other bytes at the end of the batch. If it raises,
+        the shard has to be made anew."""
         steps, file = self._reader.batch(segment)
         found: list[Result] = []
         asides: list[Aside] = []
@@ -175,8 +176,7 @@ class Shard:
                     candidates = self._apart(self._joiner.candidates(rows))
                     asides += self._asides(candidates)
                     found += self._results(candidates)
-            changed = frozenset(doc for step in steps for doc in step.revised)
-            return Answer(self._written(found, changed), asides)
+            return Answer(self._written(found, revised), asides)
 
     def _rows(self, file: pa.ipc.RecordBatchFileReader, step: int) -> pa.Table:
         place = step * self._settings.shards + self._shard
@@ -221,14 +221,14 @@ class Shard:
             ]
         return asides
 
-    def _written(self, found: list[Result], changed: frozenset[int]) -> bytes:
+    def _written(self, found: list[Result], revised: Collection[int]) -> bytes:
         columns: list[list[object]] = [[] for _ in MATCHES]
         form = FORMATS.get(self._settings.form or "")
         for match, docs, base, numbers, pair in found:
             shared = match.shared
             head: str
             result: bytes | None = None
-            if not shared.docs or not changed.isdisjoint(shared.docs):
+            if not shared.docs or any(doc in revised for doc in shared.docs):
                 head, result = match.dumps()
             else:
                 head = shared.dumps(match)

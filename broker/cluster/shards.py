@@ -21,12 +21,13 @@ class Loading(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A batch for a shard: its segment, the names of all files of queries up to now, and before
-    which end documents are deleted first (microseconds)."""
+    """A round for a shard: its segment, the names of all files of queries up to now, before which
+    end documents are deleted first (microseconds), and which are revised in the whole batch."""
 
     segment: Segment
     queries: tuple[str, ...]
     horizon: int
+    revised: frozenset[int]
 
 
 class Shards(Protocol):
@@ -69,7 +70,7 @@ class Worker:
             raise Stale
         self._shard.change(request.queries[known:])
         self._known, self._number = request.queries, request.segment.number
-        return self._shard.apply(request.segment, request.horizon)
+        return self._shard.apply(request.segment, request.horizon, request.revised)
 
     def close(self) -> None:
         self._shard.close()
