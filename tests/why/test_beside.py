@@ -12,8 +12,10 @@ import pytest
 import xscl
 from broker import Broker, Document
 from broker.asking import Asking, Told
+from broker.service.explanations import Rest
 from broker.standing.why import Why
 from broker.why.model import Budget, Explanation
+from feeds.fair_lock import FairLock
 
 CROSSED = "q: S//a[./k->x] FOLLOWED BY {x = y, 1 day} S//a[./k->y]"
 PATTERN = "p: S//a[./k->x] FOLLOWED BY {x = y, 1 day} NOT S//b[./k->y]"
@@ -87,3 +89,28 @@ def test_the_lock_is_free_while_a_registered_pattern_is_told_about() -> None:
     assert found.blocks[0].documents == 1_200
     assert len(taken) > 1
     assert all(taken)
+
+
+def test_it_sleeps_only_while_somebody_else_works_with_the_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("broker.service.explanations.time.sleep", slept.append)
+    lock = FairLock()
+    rest = Rest(lock)
+    rest()
+    assert slept == []
+    held, done = threading.Event(), threading.Event()
+
+    def pipeline() -> None:
+        with lock:
+            held.set()
+            done.wait()
+
+    worker = threading.Thread(target=pipeline)
+    worker.start()
+    held.wait()
+    rest()
+    done.set()
+    worker.join()
+    assert len(slept) == 1
