@@ -122,15 +122,26 @@ export function follow(params, { onMatch, onSkipped, onState }) {
   // A browser gives up where the answer is a problem: the session is over, or the service starts.
   const again = async () => {
     try {
-      if (await session()) open();
+      const found = await session();
+      if (ended) return;
+      if (found) open();
       else signedOut();
     } catch {
-      timer = setTimeout(again, 2000);
+      if (!ended) timer = setTimeout(again, 2000);
     }
   };
+  // A stream that the network has lost may never say so: back in a network it is opened anew.
+  const anew = () => {
+    clearTimeout(timer);
+    source.close();
+    onState(false);
+    again();
+  };
+  window.addEventListener("online", anew);
   open();
   return () => {
     ended = true;
+    window.removeEventListener("online", anew);
     clearTimeout(timer);
     source.close();
   };
