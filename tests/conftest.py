@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,15 +79,29 @@ SPARK = ("cli/test_run.py", "cluster/test_standalone.py", "service/test_spark.py
 """Where Spark is started, which takes several seconds."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """While thousands of tests are collected nothing becomes garbage; and what is there then stays,
+    so that no later search for garbage has to go through it."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow or needs Spark, and let it go first: else the last file of all might be one
     that takes a minute, while nothing else is left to do."""
     for item in items:
-        place = item.path.relative_to(Path(__file__).parent).as_posix()
-        for name, places in (("slow", SLOW), ("spark", SPARK)):
-            if place.startswith(places):
-                item.add_marker(name)
+        for name in _marks(item.path):
+            item.add_marker(name)
     items.sort(key=lambda item: -_weight(item))
+
+
+@cache
+def _marks(file: Path) -> list[str]:
+    place = file.relative_to(Path(__file__).parent).as_posix()
+    return [name for name, places in (("slow", SLOW), ("spark", SPARK)) if place.startswith(places)]
 
 
 @pytest.fixture(autouse=True)

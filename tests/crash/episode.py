@@ -350,7 +350,8 @@ class Copies:
         )
         self.made += answer.is_success
         shutil.rmtree(path, ignore_errors=True)
-        pause(0.0 if self.eager else self._random.random() * 4)
+        # Each starts a process of its own, which costs as much as a hundred documents.
+        pause(0.0 if self.eager else self._random.random() * 20)
 
 
 def live(

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from tests.crash.points import Aim, aim
 
 _UPKEEP = {"clock": 0.4, "intake": 0.3, "trim": 0.3, "retention": 0.5, "compaction": 0.7}
 """Seconds between two turns of each task."""
-_FETCH = 0.05
+_FETCH = 0.1
 """Seconds between two fetches of a feed."""
 
 
@@ -72,9 +73,12 @@ def serve(arguments: list[str], orders: Orders) -> None:
     main()
 
 
-def forked(arguments: list[str], orders: Orders, log: str) -> None:
-    """Run `broker` in a forked process, with a process group of its own and output to a file."""
+def forked(arguments: list[str], orders: Orders, log: str, environment: Mapping[str, str]) -> None:
+    """Run `broker` in a forked process, with a process group and an environment of its own, and
+    output to a file."""
     os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(handle, 1)
     os.dup2(handle, 2)

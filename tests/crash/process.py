@@ -140,7 +140,7 @@ class Served:
                 )
         else:
             self._process = _forking().Process(
-                target=forked, args=(arguments, orders, str(self.log))
+                target=forked, args=(arguments, orders, str(self.log), dict(os.environ))
             )
             self._process.start()
         self.pid = self._process.pid

@@ -10,7 +10,8 @@ from tests.crash.server import Answer, Request, Server
 from tests.crash.world import Doc, Entry, World
 from tests.feeds.data import rss
 
-_SHOWN = 150
+_SHOWN = 40
+"""Items of a feed: each answer is read whole, many times a second."""
 _EDITED = 10
 """Of the newest items, so many may still be edited."""
 

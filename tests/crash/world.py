@@ -17,7 +17,7 @@ from broker.model import iso_time
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
-_GROUP = 9
+_GROUP = 7
 _OPEN = 8
 """Groups that still get documents, so that an item may be edited between two of its own."""
 _STEP = 20 * 60 * SECOND

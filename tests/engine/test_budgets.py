@@ -196,7 +196,7 @@ def test_nodes_of_two_documents_are_compared_without_trying_every_pair() -> None
 # -- and with small ones -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", seeds(5, 12))
+@pytest.mark.parametrize("seed", seeds(3, 12))
 def test_how_documents_are_cut_changes_nothing(seed: int) -> None:
     """Also which pairs are set aside, and where a query is suspended. All that is found is what is
     found without budgets, but for the queries that are named."""

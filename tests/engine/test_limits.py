@@ -230,7 +230,7 @@ def test_a_batch_that_fails_suspends_nobody(tmp_path: Path) -> None:
         assert broker.engine.registered_one("every").gaps[0].first_doc == 6
 
 
-@pytest.mark.parametrize("seed", seeds(8, 20))
+@pytest.mark.parametrize("seed", seeds(4, 20))
 def test_limits_change_nothing_for_those_below_them(seed: int) -> None:
     """What comes before the gap is what comes without a limit, whatever the batches."""
     r = Random(seed)

@@ -82,7 +82,7 @@ def told(lists: Postings, new: Record) -> Counter[tuple[int, int, bool]]:
 
 @pytest.mark.parametrize("hot", [2, 3, 8])
 @pytest.mark.parametrize("repeats", [False, True])
-@pytest.mark.parametrize("seed", seeds(8, 25))
+@pytest.mark.parametrize("seed", seeds(4, 25))
 def test_a_probe_tells_what_comparing_all_pairs_would(seed: int, repeats: bool, hot: int) -> None:
     r = Random(f"{seed} {repeats} {hot}")
     variables = r.randint(2, 5)
@@ -123,7 +123,7 @@ def test_a_probe_tells_what_comparing_all_pairs_would(seed: int, repeats: bool, 
     assert len(lists.records) == len(live)
 
 
-@pytest.mark.parametrize("seed", seeds(12, 40))
+@pytest.mark.parametrize("seed", seeds(6, 40))
 def test_the_same_values_meet_the_same_lists_as_lists_come_and_go(seed: int) -> None:
     """Few subscriptions and few values, so that most documents have the hot values of others before
     them; what goes are mostly all documents of a value."""

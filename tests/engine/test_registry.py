@@ -134,7 +134,7 @@ def test_a_shared_shape_gives_what_the_query_by_itself_gives() -> None:
     different = 0
     for text in literals_of(r):
         queries = []
-        for _ in range(6):
+        for _ in range(3):
             try:
                 queries += checked(varied(r, text))
             except XsclError:  # a constant that is no regular expression, for one
@@ -151,7 +151,7 @@ def test_a_shared_shape_gives_what_the_query_by_itself_gives() -> None:
             again = compile_text(query.id, query.text)
             assert (again.shape, again.literals) == (compiled.shape, compiled.literals)
         different += len({query.literals for query in queries})
-    assert different > 500
+    assert different > 250
 
 
 def format_literal(literal: ast.String | ast.Number | ast.Duration) -> str:
@@ -160,7 +160,7 @@ def format_literal(literal: ast.String | ast.Number | ast.Duration) -> str:
     return format_expression(literal)
 
 
-@pytest.mark.parametrize("number", seeds(5, 12))
+@pytest.mark.parametrize("number", seeds(3, 12))
 def test_queries_that_differ_in_literals_share(number: int) -> None:
     text = QUERIES.replace("[./b-2 = 3]->v", "->v[./b-2 = 3]").split(";")[number]
     r = Random(number)

@@ -54,7 +54,7 @@ class Service(AbstractContextManager["Service"]):
         settings = _SETTINGS | {"delivery": delivery}
         self.hooks, self.site, self.files = hooks, site, directory / "files"
         self.files.mkdir(parents=True, exist_ok=True)
-        self.plain = Plain(directory, plain=True, **settings)
+        self.plain = Plain(directory, plain=False, **settings)
         self.served, self.state = self.plain.served, self.plain.state
 
     def __enter__(self) -> Service:
