@@ -31,6 +31,7 @@ from broker.pattern.steps import Planned
 from broker.planner import DEFAULT, Method
 from broker.planner import plan as made
 from broker.query.catalog import Catalog
+from broker.query.patterns import PatternQuery
 from broker.query.prepared import Compiled
 from xscl import ast
 from xscl.syntax.durations import format_microseconds
@@ -44,7 +45,7 @@ _VALUES = 10
 
 
 def pattern_stage(
-    query: Compiled, _catalog: Catalog | None = None, planner: Method = DEFAULT
+    query: Compiled, catalog: Catalog | None = None, planner: Method = DEFAULT
 ) -> str:
     """An event pattern, the queries of its blocks, and how it is planned."""
     pattern = query.own_pattern
@@ -58,12 +59,25 @@ def pattern_stage(
     if plan.query.partition:
         paths = ", ".join(map(format_expression, plan.query.partition))
         lines.append(f"all documents of a match agree in {paths}")
+    lines.append(_way(query, pattern, catalog))
     lines += _unit(plan, plan.unit, 0)
     lines += [f"a match is {_kind(plan)}"] if plan.query.strategy is not None else []
     lines.append("blocks are found by")
     lines += [f"  {tap.resolved.text}" for tap in pattern.taps]
     lines += _planned(plan, planner)
     return "\n".join(lines)
+
+
+def _way(query: Compiled, pattern: PatternQuery, catalog: Catalog | None) -> str:
+    """How it is matched, and with whom it shares what was compiled."""
+    form = None if pattern.ordered is None else pattern.ordered.form
+    way = "by choosing documents" if form is None else f"in the order of time, as {form.name}"
+    if catalog is None:
+        return f"matched {way}"
+    known = catalog.subscriptions.values()
+    others = [each for each in known if each.shape is query.shape and each.id != query.id]
+    several = "one other query has" if len(others) == 1 else f"{len(others):,} other queries have"
+    return f"matched {way}; {several if others else 'no other query has'} its shape"
 
 
 def _planned(plan: Plan, planner: Method) -> Iterator[str]:

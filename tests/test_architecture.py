@@ -63,8 +63,10 @@ MAY_IMPORT = {
     "broker.documents": ("broker.state", "broker.model", "feeds", "xscl"),
     "broker.planner": (),
     "broker.pattern": ("broker.planner", "xscl"),
+    "broker.pattern.in_order": ("broker.pattern", "xscl"),
     "broker.query": (
         "broker.planner",
+        "broker.pattern.in_order",
         "broker.pattern",
         "broker.shared_match",
         "broker.model",
@@ -88,6 +90,7 @@ MAY_IMPORT = {
         *(
             "broker.rendering",
             "broker.results",
+            "broker.pattern.in_order",
             "broker.pattern",
             "broker.join",
             "broker.query",

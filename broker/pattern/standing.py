@@ -45,10 +45,7 @@ class _Decided:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        instance = self.instance
-        ids = [row.id for row in instance.rows]
-        absent = [instance.parts[slot] is None for slot in sorted(instance.parts)]
-        return (instance.end, instance.start, ids, absent, self.nodes)
+        return order_of(self.instance, self.nodes)
 
 
 class Marks:
@@ -127,7 +124,7 @@ class Standing:
         for instance in self._source.advance(arrived, END):
             if PENDING:
                 check()
-            identity = self._identity(instance, self._nodes(instance))
+            identity = identity_of(instance, nodes_of(instance, self._names))
             if identity not in found or instance.due < found[identity].due:
                 found[identity] = instance
         return [*found.values()]
@@ -137,7 +134,7 @@ class Standing:
         it is, after a restart or a revision. What was published is not published again."""
         self._reset()
         for _, _, decided in self._ready:
-            self._seen.pop(self._identity(decided.instance, decided.nodes), None)
+            self._seen.pop(identity_of(decided.instance, decided.nodes), None)
         self._ready.clear()
         self._past.clear()
         self._publish(self._decide(arrived, self.watermark, silently=True), silently=True)
@@ -153,24 +150,14 @@ class Standing:
         for instance in self._source.advance(arrived, self.watermark):
             if PENDING:
                 check()
-            nodes = self._nodes(instance)
-            identity = self._identity(instance, nodes)
+            nodes = nodes_of(instance, self._names)
+            identity = identity_of(instance, nodes)
             if identity not in known:
                 found.append(_Decided(instance, nodes))
             self._seen[identity] = instance.end
             if silently:
                 known.add(identity)
         return sorted(found, key=lambda each: each.order)
-
-    def _identity(self, instance: Instance, nodes: tuple[int, ...]) -> object:
-        return (_documents(instance.parts), nodes)
-
-    def _nodes(self, instance: Instance) -> tuple[int, ...]:
-        if self._names is None:
-            parts = [instance.parts[slot] for slot in sorted(instance.parts)]
-            return tuple([part.node for part in parts if isinstance(part, Row)])
-        single = instance.single
-        return tuple([single[name].nodes[name] for name in self._names if name in single])
 
     def _publish(self, decided: Sequence[_Decided], silently: bool = False) -> list[Published]:
         if self._choosing is None and self._over is None:
@@ -283,7 +270,7 @@ class Standing:
         self._setting.left = tries
         seen: set[object] = set()
         for due, instance in self._source.waiting():
-            identity = (_documents(instance.parts), self._nodes(instance))
+            identity = identity_of(instance, nodes_of(instance, self._names))
             if identity not in self._seen and identity not in seen:
                 seen.add(identity)
                 yield due, instance
@@ -293,6 +280,27 @@ class Standing:
     def tried(self, tries: int) -> int:
         """How many choices were tried since there were so many left."""
         return tries - max(0, self._setting.left)
+
+
+def order_of(instance: Instance, nodes: tuple[int, ...]) -> tuple[Any, ...]:
+    """The order of matches that are decided together."""
+    ids = [row.id for row in instance.rows]
+    absent = [instance.parts[slot] is None for slot in sorted(instance.parts)]
+    return (instance.end, instance.start, ids, absent, nodes)
+
+
+def identity_of(instance: Instance, nodes: tuple[int, ...]) -> object:
+    """What a match is: its documents by block, and the nodes that SELECT names."""
+    return (_documents(instance.parts), nodes)
+
+
+def nodes_of(instance: Instance, names: Sequence[str] | None) -> tuple[int, ...]:
+    """The nodes that SELECT names; None for *: those that blocks select."""
+    if names is None:
+        parts = [instance.parts[slot] for slot in sorted(instance.parts)]
+        return tuple([part.node for part in parts if isinstance(part, Row)])
+    single = instance.single
+    return tuple([single[name].nodes[name] for name in names if name in single])
 
 
 def scope_of(plan: Plan, instance: Instance) -> Scope:

@@ -16,6 +16,8 @@ from typing import Any
 
 from broker.model import UNBOUNDED
 from broker.pattern.compiling import plan
+from broker.pattern.in_order.forms import form_of
+from broker.pattern.in_order.standing import Shared
 from broker.pattern.plan import Plan, Tap
 from broker.pattern.reading import named_in, streams_of
 from xscl import ast
@@ -57,6 +59,8 @@ class PatternQuery:
     taps: tuple[TapQuery, ...]
     nested: tuple[ResolvedQuery, ...]
     namespaces: Mapping[str, str]
+    ordered: Shared | None
+    """What its queries share where they are matched in the order of time; None: they are not."""
 
     @property
     def streams(self) -> frozenset[str]:
@@ -93,7 +97,9 @@ def pattern_query(resolved: ResolvedQuery) -> PatternQuery:
         streams[id(term)] = inner.id
     made = plan(resolved.query, streams)
     taps = tuple([_tap(tap, resolved) for tap in made.taps])
-    return PatternQuery(made, taps, tuple(nested.values()), resolved.namespaces)
+    form = form_of(made)
+    ordered = None if form is None else Shared(made, form)
+    return PatternQuery(made, taps, tuple(nested.values()), resolved.namespaces, ordered)
 
 
 def _own(inner: ResolvedQuery, outer: str) -> ResolvedQuery:

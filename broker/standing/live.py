@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from broker.model import UNBOUNDED
+from broker.pattern.in_order.standing import InOrder
 from broker.pattern.instances import Row
 from broker.pattern.standing import Standing
 from broker.query.canonical import Subscription
@@ -35,7 +36,7 @@ class Live:
     number: int
     entry: Entry
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
-    standing: Standing | None = None
+    standing: Standing | InOrder | None = None
     pending: dict[int, list[Row]] = field(default_factory=dict)
     newest: int = -UNBOUNDED
     due: int = UNBOUNDED

@@ -16,6 +16,7 @@ from broker.documents.watermark import Watermark
 from broker.join.candidates import Candidate, Found
 from broker.join.work import Work
 from broker.model import COUNTED, UNBOUNDED, Waiting
+from broker.pattern.in_order.standing import InOrder
 from broker.pattern.instances import Row
 from broker.pattern.standing import Marks, Published, Standing
 from broker.pattern.trying import TooMuch
@@ -68,6 +69,8 @@ class Standings:
         self._upstream = Upstream(catalog, watermark)
         self.lateness = lateness_of or self._upstream.lateness
         """By how much the watermark of a query is behind the highest time."""
+        self.in_order = True
+        """Whether patterns that can be are matched in the order of time."""
         self._members = Members(catalog)
         self._agenda = Agenda()
         self._awake: dict[int, Live] = {}
@@ -325,17 +328,21 @@ class Standings:
             standing.marks.news.clear()
         return found
 
-    def _standing(self, pattern: Live) -> Standing:
+    def _standing(self, pattern: Live) -> Standing | InOrder:
         if pattern.standing is None:
+            self._awake[pattern.number] = pattern
+            tries = TRIES * self._budget
+            ordered = pattern.pattern.ordered
+            if ordered is not None and self.in_order:
+                pattern.standing = InOrder(ordered, tries)
+                return pattern.standing
             plan = pattern.pattern.plan
             strategy = plan.query.strategy
             chooses = strategy is not None and strategy.choosing is not None
             marks = Marks(self._tables.marks(pattern.entry.number) if chooses else ())
-            tries = TRIES * self._budget
             pattern.standing = Standing(
                 plan, pattern.entry.registered, tries, marks, planning=self._planning
             )
-            self._awake[pattern.number] = pattern
         return pattern.standing
 
     def _renew(self, patterns: Collection[Live]) -> None:

@@ -162,7 +162,7 @@ _MANY = "".join([f"<n>{n}</n>" for n in range(300)])
     "query",
     [
         "S//r->x FOLLOWED BY {x//n + y//n + x//n = 0.5} (S//r->y)+ WITHIN 2 min WAIT 0 s",
-        "S//r->x NEXT {x//n + y//n + x//n = 0.5} S//r->y WITHIN 1 day",
+        "S//r->x NEXT {x//n + y//n + x//n = 0.5} S//r->y WITHIN 1 day WAIT 0 s",
         "S//r->x FOLLOWED BY NOT S//r->y WHERE x//n + y//n + x//n = 0.5 WITHIN 2 min WAIT 0 s",
         "S//r->x FOLLOWED BY S//r->y PARTITION BY .//n, .//n, ./* WITHIN 1 day",
         "S//r[.//n->x] PARTITION BY .//n, .//n WITHIN 1 day",

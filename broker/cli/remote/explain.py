@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -16,6 +16,7 @@ from broker.cluster.explaining import shards_stage
 from broker.explain import STAGES, ast_stage, with_prefixes
 from broker.explain_pattern import pattern_stage
 from broker.planner import DEFAULT, METHODS, Method
+from broker.query.catalog import Catalog
 from broker.query.prepared import Compiled, compile_query
 from broker.text.printable import visible
 from broker.why.asked import Asked
@@ -26,7 +27,10 @@ from xscl.check.patterns import holds_pattern
 _OF_NAMES = ("normal", "patterns")
 """The stages whose output has namespace names, which are replaced by the query's prefixes."""
 
-PATTERN_STAGES = {"ast": ast_stage, "pattern": pattern_stage}
+PATTERN_STAGES: dict[str, Callable[[Compiled, Catalog], str]] = {
+    "ast": ast_stage,
+    "pattern": pattern_stage,
+}
 """Those of event patterns."""
 
 SHARDS = "shards"
@@ -123,7 +127,7 @@ def _stages(broker: Broker, compiled: Compiled, stage: str | None, planner: Meth
         if stage is None:
             click.echo(f"\n-- {name}")
         if name == "pattern":
-            shown = pattern_stage(compiled, planner=planner)
+            shown = pattern_stage(compiled, broker.engine.catalog, planner)
         else:
             shown = stages[name](compiled, broker.engine.catalog)
         click.echo(with_prefixes(shown, compiled) if name in _OF_NAMES else shown)

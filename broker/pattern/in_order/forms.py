@@ -1,0 +1,285 @@
+"""Which patterns are matched in the order of time, and what their plans become.
+
+They are, without PARTITION BY, strategy and OVER: one block NEXT another; one FOLD another; two in
+a list with a NOT of a block between them; one with such a NOT at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import nan
+
+from broker.pattern.in_order.asking import Asked, Number, negated, number, relational, split
+from broker.pattern.in_order.held import FOR_EVER
+from broker.pattern.instances import Instance, Row, of_row
+from broker.pattern.plan import (
+    Absence,
+    Conjunct,
+    Fold,
+    Item,
+    Leaf,
+    Next,
+    Ordered,
+    Plan,
+    Step,
+    Unit,
+    Window,
+)
+from broker.pattern.timing import Timing
+from broker.pattern.values import NotAsked, Scope, compile_value
+from xscl import ast
+from xscl.functions.elements import ELEMENT_FUNCTIONS
+from xscl.functions.table import to_number
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """`left NEXT {asked, window} right`."""
+
+    left: Leaf
+    right: Leaf
+    asked: Asked
+    window: Window
+    after: bool
+    within: Window
+    where: Sequence[Conjunct]
+
+    @property
+    def name(self) -> str:
+        return "NEXT"
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return (self.left, self.right)
+
+    def last(self, row: Row) -> int:
+        """The latest end of what may follow a document."""
+        found = [FOR_EVER] if self.within is None else [row.start + self.within]
+        if self.window is not None:
+            found.append((row.end if self.after else row.start) + self.window)
+        return min(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """An inequality of an iteration: the number of the new document must be beyond that of what was
+    taken before, or `inclusive` at it. `state` gives that of a scope; None: it is not asked."""
+
+    comes: Number
+    inclusive: bool
+    state: Callable[[Scope], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Iterated:
+    """`left FOLD {filter, proceed, steps} right`, whose documents fill `slot`. `asked` is its
+    filter and `going` what of `proceed` compares two numbers; `proceed` is the rest."""
+
+    slot: int
+    left: Leaf
+    right: Leaf
+    asked: Asked
+    going: Sequence[Going]
+    proceed: Sequence[Conjunct]
+    steps: Sequence[Step]
+    within: Window
+    where: Sequence[Conjunct]
+
+    @property
+    def name(self) -> str:
+        return "FOLD"
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return (self.left, self.right)
+
+    def last(self, row: Row) -> int:
+        """The latest end of what an iteration that begins with a document may take."""
+        return FOR_EVER if self.within is None else row.start + self.within
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """`left FOLLOWED BY NOT absent FOLLOWED BY right`; without `right` the NOT stands at the end.
+    `asked` are the conjuncts about the first and what must not come, `paired` those about the two
+    that must."""
+
+    unit: Unit
+    left: Leaf
+    absence: Absence
+    absent: Leaf
+    right: Leaf | None
+    asked: Asked
+    paired: Asked
+    windows: Sequence[tuple[Window, bool]]
+    within: Window
+    where: Sequence[Conjunct]
+
+    @property
+    def name(self) -> str:
+        return "NOT"
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        found = (self.left, self.absent)
+        return found if self.right is None else (*found, self.right)
+
+    def timing(self, row: Row) -> Timing:
+        """The times of a match of the first block, where the NOT stands at the end."""
+        chosen: dict[Item, Instance] = {self.left: of_row(self.left.slot, row)}
+        return Timing(self.unit.variants[0], self.within, chosen, {})
+
+    def last(self, row: Row) -> int:
+        """The latest end of what is forbidden after a document."""
+        found = [FOR_EVER] if self.within is None else [row.start + self.within]
+        for window, after in self.windows[1:]:
+            if window is not None and not after:
+                found.append(row.start + window)
+        window, after = self.windows[1]
+        if window is not None and after:
+            found.append(row.end + window)
+        return min(found)
+
+    def until(self, row: Row) -> int:
+        """The latest end of what must come after a document."""
+        found = [FOR_EVER] if self.within is None else [row.start + self.within]
+        if self.right is not None and self.windows[2][0] is not None:
+            found.append(row.start + self.windows[2][0])
+        return min(found)
+
+
+Form = Following | Iterated | Lacking
+
+
+def form_of(plan: Plan) -> Form | None:
+    """The form of a plan; None for a pattern that is matched in the general way."""
+    query, unit = plan.query, plan.unit
+    if query.partition or query.strategy is not None or query.over is not None:
+        return None
+    if len(unit.variants) != 1 or unit.groups:
+        return None
+    match unit.variants[0].tree:
+        case Next() as item:
+            return _following(unit, item)
+        case Fold() as item:
+            return _iterated(unit, item)
+        case Ordered() as tree:
+            return _lacking(unit, tree)
+    return None
+
+
+def _only_block(unit: Unit) -> Leaf | None:
+    """The block that a unit is, and asks nothing more of."""
+    if len(unit.variants) != 1 or unit.conjuncts or unit.within is not None or unit.absences:
+        return None
+    tree = unit.variants[0].tree
+    return tree if isinstance(tree, Leaf) else None
+
+
+def _following(unit: Unit, item: Next) -> Following | None:
+    left, right = _only_block(item.left), _only_block(item.right)
+    if left is None or right is None:
+        return None
+    asked = split(item.conjuncts, left.variables, right.variables)
+    return Following(left, right, asked, item.window, item.after, unit.within, unit.conjuncts)
+
+
+def _iterated(unit: Unit, item: Fold) -> Iterated | None:
+    left, right = _only_block(item.left), _only_block(item.right)
+    if left is None or right is None:
+        return None
+    asked = split(item.filter, left.variables, right.variables)
+    going, proceed = [], []
+    for each in item.proceed:
+        found = _going(each, item, left, right)
+        if found is None:
+            proceed.append(each)
+        else:
+            going.append(found)
+    return Iterated(
+        *(item.slot, left, right, asked, going, proceed, item.steps, unit.within, unit.conjuncts)
+    )
+
+
+def _going(each: Conjunct, item: Fold, left: Leaf, right: Leaf) -> Going | None:
+    for op, new, before in relational(each.expr):
+        comes = number(new, right.variables)
+        if comes is None or not _is_state(before, item, left, right):
+            continue
+        sign = 1.0 if op in (">", ">=") else -1.0
+        if sign < 0:
+            comes = negated(comes)
+        return Going(comes, op in (">=", "<="), _state(before, sign))
+    return None
+
+
+def _is_state(expr: ast.Expr, item: Fold, left: Leaf, right: Leaf) -> bool:
+    """Whether an expression has one number that the next document does not change."""
+    match expr:
+        case ast.Path(variable=name, steps=()):
+            return name in left.variables or any(name == s.variable for s in item.steps)
+        case ast.Call(name=function, args=args) if function in ELEMENT_FUNCTIONS:
+            first, *others = args
+            own = isinstance(first, ast.Path) and first.variable in right.variables
+            bare = all(isinstance(arg, ast.Path) and not arg.steps for arg in args)
+            known = all(isinstance(o, ast.Path) and o.variable in left.variables for o in others)
+            return own and bare and known
+        case ast.Arithmetic(left=one, right=other):
+            return all(
+                isinstance(side, ast.Number)
+                or (_is_state(side, item, left, right) and not _is_computed(side, item))
+                for side in (one, other)
+            )
+    return False
+
+
+def _is_computed(expr: ast.Expr, item: Fold) -> bool:
+    return isinstance(expr, ast.Path) and any(expr.variable == s.variable for s in item.steps)
+
+
+def _state(expr: ast.Expr, sign: float) -> Callable[[Scope], float | None]:
+    value = compile_value(expr)
+
+    def state(scope: Scope) -> float | None:
+        try:
+            found = value(scope)
+        except NotAsked:
+            return None
+        several = found if isinstance(found, list | tuple) else (found,)
+        numbers = [sign * to_number(each) for each in several]
+        # Of several the least: what is beyond some of them is beyond that one.
+        return min([each for each in numbers if each == each], default=nan)
+
+    return state
+
+
+def _lacking(unit: Unit, tree: Ordered) -> Lacking | None:
+    items = tree.items
+    if not 2 <= len(items) <= 3 or tree.windows[0][0] is not None:
+        return None
+    left, absence = items[0], items[1]
+    right = items[2] if len(items) == 3 else None
+    if not isinstance(left, Leaf) or not isinstance(absence, Absence) or absence.count != 1:
+        return None
+    absent = _only_block(absence.unit)
+    if absent is None or absence.composite:
+        return None
+    if right is not None and (not isinstance(right, Leaf) or _is_after(tree.windows[2])):
+        return None
+    assert right is None or isinstance(right, Leaf)
+    if any(not each.names <= left.variables | absent.variables for each in absence.conjuncts):
+        return None
+    if any(each.lasts for each in absence.conjuncts):
+        return None
+    asked = split(absence.conjuncts, left.variables, absent.variables)
+    comes = frozenset[str]() if right is None else right.variables
+    paired = split(unit.conjuncts, left.variables, comes)
+    return Lacking(
+        *(unit, left, absence, absent, right, asked, paired),
+        *(tree.windows, unit.within, unit.conjuncts),
+    )
+
+
+def _is_after(window: tuple[Window, bool]) -> bool:
+    return window[0] is not None and window[1]

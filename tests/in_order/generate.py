@@ -1,0 +1,91 @@
+"""Random patterns that are matched in the order of time, and random rows for them: dense ties,
+documents with intervals, several nodes, and texts that are no numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import xscl
+from broker.pattern.instances import Row
+from broker.pattern.plan import Plan
+from broker.query.patterns import PatternQuery, pattern_query
+
+Arrived = dict[int, list[Row]]
+
+_WINDOWS = ("", "", ", 2 s", ", 4 s", ", 3 s AFTER")
+_PAIRS = ("{1} > {0}", "{1} <= {0}", "{0} + 1 < {1} * 2", "{0} != {1}", "t = s", "{1} = {0}")
+_WITHIN = ("", "", " WITHIN 3 s", " WITHIN 6 s")
+
+
+def _asked(random: Random, pairs: tuple[str, ...], *names: str) -> list[str]:
+    return [each.format(*names) for each in random.sample(pairs, random.choice((0, 0, 1, 1, 2)))]
+
+
+def _next(random: Random) -> str:
+    braces = " AND ".join(_asked(random, (*_PAIRS, "duration() < 3", "r > 1"), "p", "r"))
+    window = random.choice(_WINDOWS)
+    where = random.choice(("", "", " WHERE r > p", " WHERE p != 2 AND duration() > 1"))
+    return f"S/a[./s->s][./p->p] NEXT {{{braces}{window}}} S/b[./s->t][./p->r]{where}"
+
+
+def _fold(random: Random) -> str:
+    filters = " AND ".join(_asked(random, (*_PAIRS, "duration() < 5", "r > 1"), "p", "r"))
+    goes = (
+        *("r > prev(r, p)", "r < prev(r)", "r <= v + 1", "r > avg(r)", "count(r) < 3"),
+        *("r != prev(r, p)", "r >= last(r)", "sum(r) + p >= r", "duration() < 6", "v > r"),
+    )
+    proceed = " AND ".join(_asked(random, goes))
+    step = ", v + r AS v FROM p" if "v" in proceed or random.random() < 0.3 else ""
+    where = random.choice(("", "", " WHERE count(r) = 2", " WHERE sum(r) > 3"))
+    left, right = "S/a[./s->s][./p->p]", "S/b[./s->t][./p->r]"
+    return f"{left} FOLD {{{filters}, {proceed}{step}}} {right}{where}"
+
+
+def _lacking(random: Random) -> str:
+    kill = " AND ".join(_asked(random, (*_PAIRS, "r > 1"), "p", "r"))
+    left, absent = "S/a[./s->s][./p->p]", "NOT S/b[./s->t][./p->r]"
+    window = random.choice(_WINDOWS)
+    text = f"{left} FOLLOWED BY {{{kill}{window}}} {absent}"
+    if random.random() < 0.6:
+        pairs = ("u = s", "e > p", "e <= p", "e != p", "e + p > 3")
+        braces = " AND ".join(_asked(random, pairs))
+        text += f" FOLLOWED BY {{{braces}{random.choice(('', ', 3 s', ', 5 s'))}}}"
+        text += " S/c[./s->u][./p->e]"
+    elif not window:
+        return text + random.choice((" WITHIN 3 s", " WITHIN 5 s", " WHERE p > 1 WITHIN 2 s"))
+    return text
+
+
+def pattern(random: Random) -> tuple[str, PatternQuery]:
+    """The text of a pattern that is matched in the order of time, and the pattern."""
+    while True:
+        text = random.choice((_next, _fold, _lacking))(random) + random.choice(_WITHIN)
+        if text.count("WITHIN") > 1:
+            continue
+        select = random.choice(("", "", "SELECT p FROM "))
+        (query,) = xscl.check([xscl.parse(select + text)]).queries
+        found = pattern_query(query)
+        if found.ordered is not None:
+            return text, found
+
+
+def rows(random: Random, plan: Plan, count: int) -> Iterator[tuple[int, Row]]:
+    """Rows with the places of their blocks, in order of arrival; each is late by up to two
+    seconds."""
+    points = random.random() < 0.6
+    second = 1_000_000
+    for number in range(count):
+        end = (number // 3 - random.choice((0, 0, 1, 2)) + 10) * second
+        start = end if points else end - random.choice((0, 0, 1, 2)) * second
+        place = random.randrange(len(plan.taps))
+        id = random.choice("abc") + str(number)
+        again = number >= 12 and random.random() < 0.1
+        key = number - 12 if again else number  # another version of an earlier document
+        for node in range(random.choice((1, 1, 1, 2))):
+            texts = {
+                path: [random.choice("pq") if path in "stu" else random.choice("0123-4x")]
+                for path in plan.taps[place].paths
+            }
+            nodes = dict.fromkeys(texts, node + 2)
+            yield place, Row(number, key, number, start, end, id, 1, nodes, texts)
