@@ -262,3 +262,16 @@ def each_match(found: Iterable[SharedMatch]) -> list[Match]:
 def count_matches(found: Iterable[SharedMatch]) -> int:
     """How many matches these are, of all subscribers."""
     return sum(map(len, found))
+
+
+def portions(found: Sequence[SharedMatch], most: int) -> Iterator[Sequence[SharedMatch]]:
+    """The same in parts, in order, each of at most so many matches of subscribers, or of one that
+    is shared by more."""
+    first = size = 0
+    for place, shared in enumerate(found):
+        if size and size + len(shared) > most:
+            yield found[first:place]
+            first, size = place, 0
+        size += len(shared)
+    if first < len(found):
+        yield found[first:]

@@ -76,6 +76,9 @@ RUNS = {
     ),
     "saxon-wild": Run("wilder queries", _SAXON, "--cases", 20_000, ("--kind", "wild")),
     "kills": Run("the service, killed", _CRASH, "--kills", 200),
+    "kills-apart": Run(
+        "the service in two processes, killed", _CRASH, "--kills", 200, ("--apart",)
+    ),
     "kills-spark": Run(
         "the service over Spark, killed", _CRASH, "--kills", 20, ("--pipeline", "spark")
     ),

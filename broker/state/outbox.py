@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from broker.shared_match import ID, SharedMatch
+from broker.shared_match import ID, SharedMatch, portions
 from broker.state.relations import MatchRelations
 from broker.state.store import Store
 
@@ -19,6 +19,8 @@ _HANDED = "handed"
 """The number in the store up to which matches were acknowledged."""
 _MOST = 10_000
 """Rows that are kept after they were acknowledged."""
+_AT_ONCE = 50_000
+"""Matches of subscribers that are made rows at once."""
 _FEW = 100
 """Subscriptions whose kept matches are looked for; of more, those of all are deleted."""
 
@@ -79,8 +81,12 @@ class Outbox:
         whole, the others refer to their documents if they are derived from them."""
         if not matches or not self.store.durable:
             return
+        self.store.on_rollback(partial(setattr, self, "next", self.next))
+        for part in portions(matches, _AT_ONCE):
+            self._post(part, changed)
+
+    def _post(self, matches: Sequence[SharedMatch], changed: AbstractSet[int]) -> None:
         first = self.next
-        self.store.on_rollback(partial(setattr, self, "next", first))
         self.next += len(matches)
         heads: list[str] = []
         results: list[bytes | None] = []

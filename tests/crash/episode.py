@@ -23,6 +23,7 @@ from tests.crash.actors import Accepted, Actor, Caller, Publisher
 from tests.crash.damaged import Damages
 from tests.crash.desk import Desk
 from tests.crash.mails import EVERY, LIMIT, TO, Mails
+from tests.crash.notes import apart as done_apart
 from tests.crash.notes import lives
 from tests.crash.points import POINTS, SELDOM, Aim
 from tests.crash.process import Served, configuration
@@ -103,10 +104,12 @@ class Episode:
         pipeline: str = "local",
         publishers: int = 2,
         damages: int = 0,
+        apart: bool = False,
     ) -> None:
         self.directory = directory
         self.seed = seed
         self.pipeline = pipeline
+        self.apart = apart
         self.struck: list[Struck] = []
         self.damages = Damages(directory, seed, damages) if damages else None
         self._stack = ExitStack()
@@ -119,6 +122,8 @@ class Episode:
         # And what takes milliseconds otherwise takes it tenths of a second: changes and upkeep come
         # less often, or every batch would be matched twice.
         batch, pace, slow = (40, 0.4, 1.0) if pipeline == "local" else (300, 0.8, 5.0)
+        if apart:
+            batch, pace = 1, 0.05  # so that the next one is there already while one is matched
         sections: dict[str, dict[str, object]] = {
             "pipeline": {"kind": pipeline, "batch": batch},
             "delivery.smtp": {
@@ -222,7 +227,8 @@ class Episode:
         point = kill.aim.point if kill and kill.aim else ""
         self.copies.eager = point.endswith("copy")
         self.desk.often = _LEADING.get(point)
-        self.served.start(kill.aim if kill else None)
+        apart = self.seed * 1_000 + len(self.struck) + 1 if self.apart else 0
+        self.served.start(kill.aim if kill else None, apart=apart)
 
     def check(self) -> None:
         """Raise the error of a client, if any."""
@@ -291,6 +297,8 @@ class Episode:
             digests=self.mails.digests,
         )
         found = judge(evidence) | {"changes": self.desk.changes, "copies": self.copies.made}
+        if self.apart:
+            found["batches apart"] = done_apart(self.served.notes)
         damaged = self.damages.outcomes if self.damages is not None else {}
         return found | {f"damages {outcome}": count for outcome, count in damaged.items()}
 
@@ -361,11 +369,12 @@ def live(
     *,
     pipeline: str = "local",
     damages: int = 0,
+    apart: bool = False,
     tell: Callable[[Struck], None] = lambda struck: None,
 ) -> tuple[list[Struck], dict[str, int]]:
-    """Run a whole episode; after each kill so many `damages` of copies are tried. Raises
-    AssertionError with how to repeat it."""
-    with Episode(directory, seed, pipeline=pipeline, damages=damages) as episode:
+    """Run a whole episode; after each kill so many `damages` of copies are tried. `apart`: a second
+    process does stage 1, and dies now and then. Raises AssertionError with how to repeat it."""
+    with Episode(directory, seed, pipeline=pipeline, damages=damages, apart=apart) as episode:
         try:
             episode.begin()
             episode.served.kill()

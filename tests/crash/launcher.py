@@ -14,19 +14,25 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from tests.crash.notes import take_notes
 from tests.crash.points import Aim, aim
+from tests.waiting import PATIENCE
 
 _UPKEEP = {"clock": 0.4, "intake": 0.3, "trim": 0.3, "retention": 0.5, "compaction": 0.7}
 """Seconds between two turns of each task."""
 _FETCH = 0.1
 """Seconds between two fetches of a feed."""
+_DYING = 0.1
+"""The share of batches during which the process for stage 1 dies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,8 @@ class Orders:
     """The instructions for a process. `told`: a file created when it dies, `notes`: a file to which
     it appends facts that cannot be requested. `slow`: the factor by which feeds are fetched and
     maintenance runs less often. `disk`: while this file is there, writes and syncs of the state fail as
-    it says, see `tests/disk/failing.py`."""
+    it says, see `tests/disk/failing.py`. `apart`: unless it is 0, a second process does stage 1, of
+    the smallest batches too, and dies now and then, at random moments of this seed."""
 
     aim: Aim | None = None
     told: str = ""
@@ -44,6 +51,7 @@ class Orders:
     upkeep: bool = True
     slow: float = 1.0
     disk: str = ""
+    apart: int = 0
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
@@ -59,6 +67,8 @@ def serve(arguments: list[str], orders: Orders) -> None:
     if orders.ahead or orders.jump:
         _set_clock(orders.ahead, orders.jump)
     _hurry(orders.upkeep, orders.slow)
+    if orders.apart:
+        _set_apart(Random(orders.apart))
     if orders.notes:
         take_notes(orders.notes)
     if orders.disk:
@@ -107,6 +117,34 @@ def _hurry(upkeep: bool, slow: float) -> None:
             task.due = time.monotonic() + task.every
 
     Maintenance.__init__ = hurried  # type: ignore[method-assign]
+
+
+def _set_apart(random: Random) -> None:
+    from broker.documents import ahead
+    from broker.engine import engine
+    from broker.service import service
+    from broker.service.pipeline import local
+
+    for module, name, value in (
+        (ahead, "WORTH", 1),
+        (engine, "WORTH", 1),
+        (local, "WORTH", 1),
+        (ahead, "machine_is_busy", lambda: False),
+        (service, "cores", lambda: 2),
+    ):
+        assert hasattr(module, name)
+        setattr(module, name, value)
+    original = ahead.Ahead.begin
+
+    def begin(self: ahead.Ahead, rows: Sequence[Any]) -> bool:
+        with suppress(OSError, EOFError, ValueError):  # it died, which the original finds out
+            self.ready(PATIENCE)
+        begun = original(self, rows)
+        if begun and random.random() < _DYING:
+            threading.Timer(random.random() * 0.005, self.kill).start()
+        return begun
+
+    ahead.Ahead.begin = begin  # type: ignore[method-assign]
 
 
 def _set_clock(ahead: float, jump: float) -> None:

@@ -1,4 +1,4 @@
-"""The long run: `python -m tests.crash.long --kills 200 [--seed N] [--pipeline local|spark]`.
+"""The long run: `python -m tests.crash.long --kills 200 [--seed N] [--pipeline local|spark] [--apart]`.
 
 A state lives through some kills, is judged, and the next one begins. After each kill copies of it are
 damaged, which is refused, told or made good. Prints a line for each kill
@@ -31,6 +31,7 @@ def main() -> int:
     parser.add_argument(
         "--damages", type=int, default=2, help="of copies, after each kill but the first"
     )
+    parser.add_argument("--apart", action="store_true", help="stage 1 in a second process")
     parser.add_argument("--keep", action="store_true", help="leave the last state where it is")
     args = parser.parse_args()
     began = time.monotonic()
@@ -50,13 +51,19 @@ def main() -> int:
         directory = Path(tempfile.mkdtemp(prefix="crash-"))
         kills = _kills(Random(seed), min(args.each, args.kills - done), args.point)
         try:
-            damages = args.damages
             _, found = live(
-                directory, seed, kills, pipeline=args.pipeline, damages=damages, tell=tell
+                directory,
+                seed,
+                kills,
+                pipeline=args.pipeline,
+                damages=args.damages,
+                apart=args.apart,
+                tell=tell,
             )
         except AssertionError as error:
             command = f"--seed {args.seed} --kills {args.kills} --each {args.each}"
-            print(f"FAILED: {error}\nagain: {command} --pipeline {args.pipeline}", flush=True)
+            command += f" --pipeline {args.pipeline}" + " --apart" * args.apart
+            print(f"FAILED: {error}\nagain: {command}", flush=True)
             return 1
         total.update(found)
         print(f"{time.monotonic() - began:7.1f} s  as the oracle says: {_said(found)}", flush=True)

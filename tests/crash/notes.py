@@ -18,9 +18,10 @@ def take_notes(path: str) -> None:
     """Record notes in this process from now on. Each line is written at once, so it survives a
     kill."""
     from broker import backfill
+    from broker.documents.ahead import Ahead
     from broker.service.core.core import Core
 
-    begin, look_back = Core.__init__, backfill.backfill
+    begin, look_back, witness = Core.__init__, backfill.backfill, Ahead.arrivals
 
     def note(**what: object) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -42,13 +43,26 @@ def take_notes(path: str) -> None:
             note(what="backfilled", id=id, doc=engine.admission.next_doc, items=items)
         return done
 
+    def witnessed(self: Ahead, rows: Any) -> Any:
+        before = self.taken
+        done = witness(self, rows)
+        if self.taken > before:
+            note(what="apart")
+        return done
+
     Core.__init__ = begun  # type: ignore[method-assign]
+    Ahead.arrivals = witnessed  # type: ignore[method-assign]
     backfill.backfill = looked_back
 
 
 def lives(path: Path) -> list[int]:
     """The documents at which processes began."""
     return sorted(line["doc"] for line in _lines(path) if line["what"] == "begun")
+
+
+def apart(path: Path) -> int:
+    """Batches whose stage 1 the second process did."""
+    return sum(line["what"] == "apart" for line in _lines(path))
 
 
 @dataclass(frozen=True, slots=True)

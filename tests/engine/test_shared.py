@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
@@ -13,7 +14,7 @@ import broker.results.publisher as publisher
 from broker import Broker, Document, Match
 from broker.model import Limit
 from broker.results.match_ids import MatchIds, id_suffix, match_ids
-from broker.shared_match import MOST, SharedMatch, each_match
+from broker.shared_match import MOST, SharedMatch, each_match, portions
 
 _PAIR = "S//a[./k->k] FOLLOWED BY {k = l, 1 h} S//b[./k->l]"
 
@@ -135,6 +136,21 @@ def test_very_many_come_in_pieces() -> None:
     found = found_by(broker, a("1"), b("2"))
     assert max(map(len, found)) <= MOST
     assert len({match.query for match in each_match(found)}) == 2 * MOST
+
+
+def test_very_many_are_handed_over_in_portions() -> None:
+    broker = Broker()
+    broker.subscribe(texts({f"q{n}": _PAIR for n in range(3)}) + "; one: S//b[./k->k]")
+    found = found_by(broker, *[a(str(n)) for n in range(4)], b("b"))
+    sizes = sorted(map(len, found))
+    assert sizes == [1, 3, 3, 3, 3]
+    for most in range(1, 15):
+        parts = [*portions(found, most)]
+        assert [match for part in parts for match in part] == found
+        assert all(sum(map(len, part)) <= most or len(part) == 1 for part in parts)
+        pairs = pairwise(parts)
+        assert all(sum(map(len, part)) + len(then[0]) > most for part, then in pairs)
+    assert [*portions([], 1)] == []
 
 
 def test_what_a_query_constructs_is_made_once_for_all(tmp_path: Path) -> None:

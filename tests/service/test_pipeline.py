@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import xscl
+from broker.delivery import MailboxError
 from broker.documents.ahead import WORTH, Ahead
 from broker.documents.arrow import Arrivals
 from broker.model import Match
@@ -21,8 +22,8 @@ from broker.service.intake import Intake
 from broker.service.metrics import Metrics
 from broker.service.pipeline.driver import Driver, Watch
 from broker.service.pipeline.local import LocalPipeline
-from broker.shared_match import SharedMatch
-from feeds.spool import SpoolError
+from broker.shared_match import SharedMatch, count_matches
+from feeds.spool import SpoolError, read_rows
 from tests.service.data import ORDERS, PAIR, order, receipt, settings
 from tests.waiting import PATIENCE, until
 
@@ -82,6 +83,34 @@ def intercept(
         return apply(arrivals, *more, **named)
 
     monkeypatch.setattr(engine, "apply", applied)
+
+
+def test_very_many_matches_are_handed_over_in_portions(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the mailbox did not get is in the outbox, and only that."""
+    monkeypatch.setattr("broker.service.core.core._AT_ONCE", 2)
+    running.subscribe(PAIR)
+    core, rows = running.core, [order(n, id=f"o{n}") for n in range(7)]
+    running.publish(*rows, *(receipt(n, id=f"r{n}") for n in range(7)))
+    take, sizes = core.mailbox.take, list[int]()
+
+    def taken(matches: Sequence[SharedMatch], now: int | None = None) -> int:
+        if len(sizes) == 2:
+            raise MailboxError("the disk is full")
+        sizes.append(count_matches(matches))
+        return take(matches, now)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(core.mailbox, "take", taken)
+        with pytest.raises(MailboxError):
+            core.apply([*read_rows(core.reading, 0, 100)])
+    assert sizes == [2, 2]
+    assert len(running.found()) == 4
+    assert len(running.outbox()) == 3
+    core.empty_outbox()
+    assert [m.documents[0].id for m in running.found()] == [f"o{n}" for n in range(7)]
+    assert not running.outbox()
 
 
 def test_documents_become_matches_in_the_mailbox(running: Running) -> None:

@@ -36,7 +36,7 @@ from broker.service.core.agreement import (
 from broker.service.core.marks import Marks
 from broker.service.core.watchdog import Watchdog, most
 from broker.settings.schema import Settings
-from broker.shared_match import SharedMatch, count_matches
+from broker.shared_match import SharedMatch, count_matches, portions
 from broker.state.proof import Proof
 from broker.state.store import DatabaseError, StateError, Store
 from feeds.fair_lock import FairLock
@@ -47,7 +47,9 @@ from feeds.spool import Reader, Spool
 _log = structlog.get_logger(__name__)
 
 _OUTBOX = 1_000
-"""Matches that are handed over at once."""
+"""Matches that are read from the outbox at once."""
+_AT_ONCE = 50_000
+"""Matches of subscribers that are handed over at once: one document may complete millions."""
 
 _MINUTE = 60_000_000
 _GLANCE = 0.5
@@ -379,9 +381,9 @@ class Core:
         mailbox had dropped it.
         """
         with self.lock:
-            if matches:
-                self.mailbox.take(matches, self.now())
-                self.engine.acknowledge(matches)
+            for part in portions(matches, _AT_ONCE):
+                self.mailbox.take(part, self.now())
+                self.engine.acknowledge(part)
             # The call confirms the suspensions of the last call, which were recorded below.
             for suspension in self.engine.take_suspensions():
                 _log.warning("subscription.suspended", id=suspension.id, reason=suspension.reason)
