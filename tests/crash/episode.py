@@ -123,7 +123,7 @@ class Episode:
         # less often, or every batch would be matched twice.
         batch, pace, slow = (40, 0.4, 1.0) if pipeline == "local" else (300, 0.8, 5.0)
         if apart:
-            batch, pace = 1, 0.05  # so that the next one is there already while one is matched
+            batch, pace = 1, 0.2  # so that the next one is there already while one is matched
         sections: dict[str, dict[str, object]] = {
             "pipeline": {"kind": pipeline, "batch": batch},
             "delivery.smtp": {
