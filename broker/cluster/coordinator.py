@@ -142,15 +142,14 @@ class Coordinator:
 
     def prepare(self) -> None:
         engine = self._engine
+        if (engine.registry.changes, bool(engine.limits)) != self._changes:
+            if self._divide():
+                engine.joiner.reset()  # what it has in memory lacks what these need
+            self._write_queries()
         if self._fresh >= max(self.hot_from, self._stored // 2) and self._look():
             self._renew()
             self._publish()
             self.shards.reset()
-        if (engine.registry.changes, bool(engine.limits)) == self._changes:
-            return
-        if self._divide():
-            engine.joiner.reset()  # what it has in memory lacks what these need
-        self._write_queries()
 
     def _divide(self) -> bool:
         limited = bool(self._engine.limits)
