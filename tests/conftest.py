@@ -89,6 +89,10 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # else DuckDB's binding says at exit that all this has leaked
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow or needs Spark, and let it go first: else the last file of all might be one
     that takes a minute, while nothing else is left to do."""

@@ -18,18 +18,23 @@ PATIENCE = 600.0
 """Seconds after which a test that still waits has failed."""
 NEVER = 10 * PATIENCE
 """Seconds that no test lives to see."""
+_BETWEEN, _SELDOM = 0.005, 0.1
+"""Seconds between two checks of a condition: at first, and when it has been waited for long."""
 
 
 def until(condition: Callable[[], T], what: str | Callable[[], str] = "it did not happen") -> T:
     """Wait until a condition is true, and return its value; `what` is the message if it never
     is."""
-    end = time.monotonic() + PATIENCE
+    begin = before = time.monotonic()
     while not (found := condition()):
-        assert time.monotonic() < end, what if isinstance(what, str) else what()
-        pause()
+        now = time.monotonic()
+        assert now < begin + PATIENCE, what if isinstance(what, str) else what()
+        # Who asks a service all the time keeps it from what is waited for.
+        pause(min(max(_BETWEEN, 3 * (now - before), (now - begin) / 10), _SELDOM))
+        before = time.monotonic()
     return found
 
 
-def pause(seconds: float = 0.005) -> None:
+def pause(seconds: float = _BETWEEN) -> None:
     """Sleep between two checks of a condition. Nothing may depend on how long it takes."""
     time.sleep(seconds)

@@ -272,7 +272,7 @@ class Episode:
                 done = status["intake"]["applied"] + sum(status["deliveries"]["delivered"].values())
                 assert done > before, f"{what}: {status}"
                 until, before = time.monotonic() + PATIENCE, done
-            pause(0.02)
+            pause(0.1)
 
     def verdict(self) -> dict[str, int]:
         """Stop the service and check the results; returns the number of everything."""

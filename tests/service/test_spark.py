@@ -13,7 +13,7 @@ from typing import Any
 from tests.feeds.data import ROOT
 from tests.service.data import ORDERS
 from tests.service.process import Process
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, pause, until
 
 
 def java(broker: Process) -> int | None:
@@ -35,6 +35,7 @@ def test_subscriptions_change_and_a_jvm_dies_while_documents_flow(tmp_path: Path
         while not stop.is_set():
             broker.publish(f"<order><part>{count + 1}</part></order>")
             count += 1
+            pause(0.05)  # Spark takes long to start; all that comes meanwhile is to be matched
 
     def matched(broker: Process, number: int) -> None:
         until(lambda: broker.status()["intake"]["applied"] >= number)

@@ -16,22 +16,27 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, cast
 
-from lxml import etree
-
 from xscl import ast
-from xscl.functions.table import FUNCTIONS, arithmetic, to_number, to_string
+from xscl.functions.table import FUNCTIONS, arithmetic, to_number
 from xscl.interruption import PENDING, check
 from xscl.kinds import asks_position, kind_of, positional
 from xscl.stage1.tree import ATTRIBUTE, COMMENT, ELEMENT, INSTRUCTION, TEXT, Tree
+from xscl.stage1.xpath_values import (
+    OF_NODES,
+    Value,
+    as_number,
+    as_text,
+    as_text_or_number,
+    as_truth,
+    in_language,
+    items,
+)
 
-Value = str | float | bool | list[int] | tuple[str, ...]
-"""A tuple holds the strings of a function that gives several; a comparison holds if one does."""
 Evaluator = Callable[[Tree, int, int, int], Any]
 """A function of the document, a node, its position and the context size that gives a `Value`."""
 Truth = Callable[[Tree, int, int, int], bool]
 Nodes = Callable[[Tree, int, int, int], list[int]]
 
-_XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _ORDER: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -57,7 +62,7 @@ def compile_truth(expr: ast.Expr) -> Truth:
         case ast.Selected(step=step):
             return _selected(step)
     value = compile_value(expr)
-    return lambda t, n, p, s: _truth(value(t, n, p, s))
+    return lambda t, n, p, s: as_truth(value(t, n, p, s))
 
 
 def compile_value(expr: ast.Expr) -> Evaluator:
@@ -68,7 +73,7 @@ def compile_value(expr: ast.Expr) -> Evaluator:
         case ast.Path() | ast.Union() | ast.Filtered():
             return compile_nodes(expr)
         case ast.Arithmetic(op=op, left=left, right=right):
-            a, b = _as(left, _number), _as(right, _number)
+            a, b = _as(left, as_number), _as(right, as_number)
             return _once(expr, lambda t, n, p, s: arithmetic(op, a(t, n, p, s), b(t, n, p, s)))
         case ast.Call():
             return _once(expr, _call(expr))
@@ -112,31 +117,6 @@ def _once(expr: ast.Expr, evaluate: Evaluator) -> Evaluator:
     return known
 
 
-# -- conversions (section 4) -------------------------------------------------------------------
-
-
-def _truth(value: Value) -> bool:
-    if isinstance(value, float):
-        return value != 0 and value == value
-    return bool(value)
-
-
-def _text(tree: Tree, value: Value) -> str:
-    if isinstance(value, list):
-        return tree.text(value[0]) if value else ""
-    return to_string(_single(value))
-
-
-def _single(value: Value) -> str | float | bool:
-    """The value, which the checks guarantee to be neither nodes nor several strings."""
-    assert not isinstance(value, list | tuple)
-    return value
-
-
-def _number(tree: Tree, value: Value) -> float:
-    return to_number(_text(tree, value) if isinstance(value, list) else _single(value))
-
-
 def _as(expr: ast.Expr, convert: Callable[[Tree, Value], Any]) -> Evaluator:
     value = compile_value(expr)
     return lambda t, n, p, s: convert(t, value(t, n, p, s))
@@ -154,8 +134,8 @@ def _comparison(expr: ast.Comparison) -> Truth:
     numeric = order is not None or "number" in kinds
 
     def holds(tree: Tree, node: int, position: int, size: int) -> bool:
-        x = _items(tree, a(tree, node, position, size), numeric)
-        y = _items(tree, b(tree, node, position, size), numeric)
+        x = items(tree, a(tree, node, position, size), numeric)
+        y = items(tree, b(tree, node, position, size), numeric)
         if op == "=":
             return any(value == value and value in y for value in x)
         if op == "!=":
@@ -179,18 +159,11 @@ def _truths(op: str, a: Evaluator, b: Evaluator) -> Truth:
     def holds(tree: Tree, node: int, position: int, size: int) -> bool:
         x, y = a(tree, node, position, size), b(tree, node, position, size)
         if order is None:
-            return (_truth(x) == _truth(y)) == (op == "=")
+            return (as_truth(x) == as_truth(y)) == (op == "=")
         x, y = (bool(value) if isinstance(value, list | tuple) else value for value in (x, y))
         return order(to_number(x), to_number(y))
 
     return holds
-
-
-def _items(tree: Tree, value: Value, numeric: bool) -> set[str | float]:
-    if isinstance(value, list | tuple):
-        texts = [tree.text(each) if isinstance(each, int) else each for each in value]
-        return {*map(to_number, texts)} if numeric else {*texts}
-    return {to_number(value)} if numeric else {to_string(value)}
 
 
 # -- functions ---------------------------------------------------------------------------------
@@ -200,7 +173,7 @@ def _call(expr: ast.Call) -> Evaluator:
     name, args = expr.name, expr.args
     function = FUNCTIONS.get(name)
     if function is not None:
-        convert = {"string": _text, "number": _number, "any": _any}
+        convert = {"string": as_text, "number": as_number, "any": as_text_or_number}
         arguments = [_as(arg, convert[function.parameter(i)]) for i, arg in enumerate(args)]
         call = function.call
         if function.several:
@@ -216,77 +189,9 @@ def _call(expr: ast.Call) -> Evaluator:
         return compile_truth(args[0])
     value = compile_value(args[0])
     if name == "lang":
-        return lambda t, n, p, s: _lang(t, n, value(t, n, p, s))
-    of_nodes = _OF_NODES[name]
+        return lambda t, n, p, s: in_language(t, n, value(t, n, p, s))
+    of_nodes = OF_NODES[name]
     return lambda t, n, p, s: of_nodes(t, value(t, n, p, s))
-
-
-def _any(tree: Tree, value: Value) -> str | float:
-    return _text(tree, value) if isinstance(value, list) else _single(value)
-
-
-def _name(tree: Tree, value: Value) -> str:
-    """The name as the document writes it, with its prefix."""
-    local = _local_name(tree, value)
-    uri = _namespace(tree, value)
-    if not uri or not isinstance(value, list):
-        return local
-    named = value[0]
-    element = tree.values[named if tree.kinds[named] == ELEMENT else tree.parents[named]]
-    assert isinstance(element, etree._Element)
-    prefix = element.prefix
-    if tree.kinds[named] == ATTRIBUTE:
-        declared = {u: p for p, u in element.nsmap.items() if p}
-        prefix = declared.get(uri, "xml")
-    return f"{prefix}:{local}" if prefix else local
-
-
-def _local_name(tree: Tree, value: Value) -> str:
-    if not isinstance(value, list) or not value:
-        return ""
-    named = tree.values[value[0]]
-    if isinstance(named, etree._ProcessingInstruction):
-        return str(named.target)
-    return tree.names[value[0]].rpartition("}")[2]
-
-
-def _namespace(tree: Tree, value: Value) -> str:
-    if not isinstance(value, list) or not value:
-        return ""
-    return tree.names[value[0]].rpartition("}")[0][1:]
-
-
-def _sum(tree: Tree, value: Value) -> float:
-    return sum([to_number(tree.text(each)) for each in cast(list[int], value)], 0.0)
-
-
-def _ids(tree: Tree, value: Value) -> list[int]:
-    """The elements with these ids by the document's DTD or by xml:id."""
-    texts = map(tree.text, value) if isinstance(value, list) else [_text(tree, value)]
-    find = cast(Callable[..., list[etree._Element]], tree.root.getroottree().xpath)
-    found = {element for text in texts for element in find("id($ids)", ids=text)}
-    return sorted(map(tree.index, found))
-
-
-def _lang(tree: Tree, node: int, value: Value) -> bool:
-    """Section 4.3: whether the nearest xml:lang is that language or a sublanguage of it."""
-    wanted = _text(tree, value).lower()
-    for above in (node, *tree.ancestors(node)):
-        for attribute in tree.attributes(above) if tree.kinds[above] == ELEMENT else ():
-            if tree.names[attribute] == _XML_LANG:
-                lang = tree.text(attribute).lower()
-                return lang == wanted or lang.startswith(f"{wanted}-")
-    return False
-
-
-_OF_NODES: dict[str, Callable[[Tree, Value], Value]] = {
-    "count": lambda tree, value: float(len(cast(list[int], value))),
-    "sum": _sum,
-    "name": _name,
-    "local-name": _local_name,
-    "namespace-uri": _namespace,
-    "id": _ids,
-}
 
 
 # -- paths (section 2) -------------------------------------------------------------------------
