@@ -178,7 +178,7 @@ class Catalog:
         if canonical is fresh:
             self._next_canonical += 1
             self.variables.use(found)
-            self.edges.use(canonical, shape.definitions(literals))
+            self.edges.use(canonical, shape.definitions(literals), shape.forms)
             for stream in shape.delivery.streams:
                 self.read[stream] += 1
             self.canonical[canonical.number] = canonical

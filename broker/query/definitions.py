@@ -35,6 +35,12 @@ class Definitions:
         opened = [self._open(place, each) for place, each in enumerate(definitions)]
         self._opened = [each for each in opened if each is not None]
         self._settled = all(each.text is not None for each in self._opened)
+        varying = {each.place for each in self._opened if each.text is None or each.bind_value}
+        self.forms: tuple[object, ...] = tuple(
+            [None if place in varying else object() for place in range(len(definitions))]
+        )
+        """By place an object if the definitions of all literals differ in the constants of their
+        filters only, None where they may differ in more."""
 
     def _open(self, place: int, definition: Definition) -> _Open | None:
         steps: list[ir.Step | int] = []

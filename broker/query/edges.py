@@ -42,8 +42,9 @@ class Edges(Mapping[int, Edge]):
         self._uses: Uses[int] = Uses()
         self._changed: dict[int, Edge | None] = {}
 
-    def use(self, user: User, definitions: Sequence[Definition]) -> None:
-        """Add a user of its edges; edges that are new are added.
+    def use(self, user: User, definitions: Sequence[Definition], forms: Sequence[object]) -> None:
+        """Add a user of its edges, which have these definitions of these forms (see `Edge`); edges
+        that are new are added.
 
         An edge that has to carry more (a value, a text) than so far is upgraded, so that no edge is
         witnessed twice; the rows from before serve only queries that need less.
@@ -53,7 +54,7 @@ class Edges(Mapping[int, Edge]):
             before = known.get(edge_id)
             if before is None:
                 known[edge_id] = user
-                self._changed[edge_id] = _edge(edge_id, tie, definitions)
+                self._changed[edge_id] = _edge(edge_id, tie, definitions, forms)
                 continue
             self._uses.add(edge_id)
             position, parent, valued, read = tie
@@ -63,7 +64,8 @@ class Edges(Mapping[int, Edge]):
                 carried = _tie(before, edge_id)[2:]
             asked = (valued or carried[0], read or carried[1])
             if asked != carried or not isinstance(before, Edge):
-                edge = known[edge_id] = _edge(edge_id, (position, parent, *asked), definitions)
+                upgraded = (position, parent, *asked)
+                edge = known[edge_id] = _edge(edge_id, upgraded, definitions, forms)
                 if asked != carried:
                     self._changed[edge_id] = edge
 
@@ -97,8 +99,11 @@ def _tie(user: User, edge_id: int) -> Tie:
     return user.ties[user.edges.index(edge_id)]
 
 
-def _edge(edge_id: int, tie: Tie, definitions: Sequence[Definition]) -> Edge:
+def _edge(
+    edge_id: int, tie: Tie, definitions: Sequence[Definition], forms: Sequence[object] = ()
+) -> Edge:
     position, parent, valued, read = tie
     depth = 0 if parent is None else len(definitions[parent].steps)
     var1, var2 = edge_id >> 32, edge_id & 0xFFFF_FFFF
-    return Edge(edge_id, var1, var2, definitions[position], depth, valued, read)
+    form = forms[position] if forms else None
+    return Edge(edge_id, var1, var2, definitions[position], depth, valued, read, form)

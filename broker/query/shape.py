@@ -20,7 +20,16 @@ class Shape:
 
     __slots__ = (
         *("__weakref__", "_bind_select", "_bind_values", "_bound", "_own_delivery", "_values"),
-        *("blueprint", "delivery", "inner", "is_pattern", "pattern", "selected", "template"),
+        *(
+            "blueprint",
+            "delivery",
+            "forms",
+            "inner",
+            "is_pattern",
+            "pattern",
+            "selected",
+            "template",
+        ),
         "ties",
     )
 
@@ -33,6 +42,7 @@ class Shape:
         self.inner = tuple([(inner, shape_of(inner.blueprint)) for inner in made.nested])
         """The queries in FROM, with their shapes."""
         self._bound = Definitions([*made.definitions])
+        self.forms = self._bound.forms
         self.is_pattern = made.form.startswith(PATTERN)
         self.pattern: PatternQuery | None = None
         """Of an event pattern what it is compiled to, once somebody has asked."""

@@ -56,6 +56,11 @@ _PREFERENCE: tuple[Test, ...] = (
 )
 
 
+def selectivity(test: Test, constant: str | float) -> tuple[int, int]:
+    """A rank: the atom of the smallest rank decides whether the other filters are evaluated."""
+    return (_PREFERENCE.index(test), -len(constant) if isinstance(constant, str) else 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """The expression over a node that is compared with constants; `first`: its first node only."""
@@ -74,9 +79,7 @@ class Atom:
     constant: str | float
 
     def selectivity(self) -> tuple[int, int]:
-        """A rank: the atom of the smallest rank decides whether the other filters are evaluated."""
-        length = len(self.constant) if isinstance(self.constant, str) else 0
-        return (_PREFERENCE.index(self.test), -length)
+        return selectivity(self.test, self.constant)
 
 
 def atom_of(part: ir.Expr) -> Atom | None:
@@ -107,6 +110,21 @@ def atom_of(part: ir.Expr) -> Atom | None:
             path = ir.Path((*above, replace(last, filters=())))
             if isinstance(inner.subject.expr, ir.Path):
                 return Atom(Subject(path, False, inner.subject.numeric), inner.test, inner.constant)
+    return None
+
+
+def constant_of(part: ir.Expr, numeric: bool) -> str | float | None:
+    """The constant of a filter that differs from an atom in its constant only; None if that makes
+    it none. `numeric` is of the atom's subject."""
+    match part:
+        case ir.Comparison(left=ir.String() | ir.Number() as found) | ir.Comparison(right=found):
+            assert isinstance(found, ir.String | ir.Number)
+            constant = to_number(found.value) if numeric else found.value
+            return constant if constant == constant else None
+        case ir.Call(args=(_, ir.String(value=text))):
+            return text or None
+        case ir.Path(steps=(*_, last)):
+            return constant_of(last.filters[0], numeric)
     return None
 
 

@@ -124,6 +124,10 @@ class Group:
             setattr(self, name, value)
         self.evaluate = _evaluator(self.value)
 
+    def stands(self) -> bool:
+        """Whether it has not been removed from its state."""
+        return (self.state.accepts or {}).get(self.key) is self
+
     def at(self, depth: int) -> int:
         """The index, among the open nodes, of a step of a fixed group, which ends at the last."""
         return depth - self.length - 1 if depth else 0

@@ -10,20 +10,61 @@ that the pattern itself relates, with all filters on the way satisfied. Variable
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
 from lxml import etree
 
 from xscl.normal import ir
-from xscl.stage1.constants import Atom, Check, ConstantIndex, Subject, atom_of
-from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
+from xscl.stage1.constants import (
+    Atom,
+    Check,
+    ConstantIndex,
+    Subject,
+    Test,
+    atom_of,
+    constant_of,
+    selectivity,
+)
+from xscl.stage1.groups import ENTRIES, Entry, Group, Tests, Tried
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.outlines import Outlines
 from xscl.stage1.tree import forget_tree
 from xscl.stage1.walk import Standing, Walk
 from xscl.stage1.witness import Edge, Witness
+
+_KNOWN_FORMS = 10_000
+
+
+@dataclass(slots=True)
+class _Alike:
+    """Edges of one form whose filters are all atoms: for each filter its step and its place there,
+    the index and the test. `groups` are theirs, by the filter whose constant is the trigger."""
+
+    fixed: bool
+    places: tuple[tuple[int, int], ...]
+    atoms: tuple[tuple[ConstantIndex, Test], ...]
+    groups: dict[int, Group]
+
+    def constants(self, steps: Sequence[ir.Step]) -> list[str | float] | None:
+        """The constants in these steps; None if one makes its filter no atom."""
+        found: list[str | float] = []
+        for (i, place), (index, _) in zip(self.places, self.atoms, strict=True):
+            constant = constant_of(steps[i].filters[place], index.subject.numeric)
+            if constant is None:
+                return None
+            found.append(constant)
+        return found
+
+    def trigger(self, constants: Sequence[str | float]) -> int:
+        """The filter that finds an edge with these constants."""
+        ranks = [
+            selectivity(test, constant)
+            for (_, test), constant in zip(self.atoms, constants, strict=True)
+        ]
+        return ranks.index(min(ranks))
 
 
 class Matcher:
@@ -38,11 +79,17 @@ class Matcher:
         """
         self._tests: WeakValueDictionary[ir.Expr, Tried] = WeakValueDictionary()
         self._indexes: WeakValueDictionary[Subject, ConstantIndex] = WeakValueDictionary()
+        self._alike: dict[object, _Alike] = {}
+        """What is known of the edges of a form, by what else a group depends on."""
         for edge in edges:
             self.add(edge)
 
     def add(self, edge: Edge) -> None:
         """Match an edge from the next document on. The cost does not grow with the other edges."""
+        form = (edge.form, edge.depth, edge.valued, edge.read)
+        alike = None if edge.form is None else self._alike.get(form)
+        if alike is not None and self._add_alike(edge, alike):
+            return
         definition = edge.definition
         steps = definition.steps
         filters = [(i, f, atom_of(f)) for i, step in enumerate(steps) for f in step.filters]
@@ -64,17 +111,62 @@ class Matcher:
             trigger = None if index is None else (step, index)
             group = Group(edge, key, state, fixed, bool(filters), trigger)
             self.automaton.accept(state, key, group)
-        entry = Entry(edge, group, tests, None if atom is None else (atom.test, atom.constant))
-        self.edges[edge.id] = entry
         if atom is not None and index is not None:
-            number = index.add(atom.test, atom.constant)
-            held = group.by_constant.get(number)
-            group.by_constant[number] = ENTRIES.add(held, entry)
+            self._enter(edge, group, tests, index, (atom.test, atom.constant))
+            if edge.form is not None and len(atoms) == len(filters):
+                if alike is None:
+                    alike = self._known_form(form, steps, fixed, [a for _, a in atoms])
+                alike.groups[next(n for n, (_, a) in enumerate(atoms) if a is atom)] = group
             return
+        entry = self.edges[edge.id] = Entry(edge, group, tests, None)
         group.entries[edge.id] = entry
         if group.simple:
             row = group.row(entry)
             self.automaton.change_actions(state, lambda here: here.simple.update({entry.id: row}))
+
+    def _known_form(
+        self, form: object, steps: Sequence[ir.Step], fixed: bool, atoms: Sequence[Atom]
+    ) -> _Alike:
+        if len(self._alike) >= _KNOWN_FORMS:
+            self._alike.clear()
+        places = [(i, n) for i, step in enumerate(steps) for n in range(len(step.filters))]
+        indexed = [(self._index(atom.subject), atom.test) for atom in atoms]
+        found = self._alike[form] = _Alike(fixed, tuple(places), tuple(indexed), {})
+        return found
+
+    def _add_alike(self, edge: Edge, alike: _Alike) -> bool:
+        """Add an edge like others, whose filters need not be analysed again; False if it has to be
+        added in the general way."""
+        constants = alike.constants(edge.definition.steps)
+        if constants is None:
+            return False
+        trigger = alike.trigger(constants)
+        group = alike.groups.get(trigger)
+        if group is None or not group.stands():
+            return False
+        tests = tuple(
+            [
+                (place[0], Check(*atom, constants[n]))
+                for n, (place, atom) in enumerate(zip(alike.places, alike.atoms, strict=True))
+                if not (alike.fixed and n == trigger)
+            ]
+        )
+        index, test = alike.atoms[trigger]
+        self._enter(edge, group, tests, index, (test, constants[trigger]))
+        return True
+
+    def _enter(
+        self,
+        edge: Edge,
+        group: Group,
+        tests: Tests,
+        index: ConstantIndex,
+        atom: tuple[Test, str | float],
+    ) -> None:
+        """Add an edge that is found by its constant."""
+        entry = self.edges[edge.id] = Entry(edge, group, tests, atom)
+        number = index.add(*atom)
+        group.by_constant[number] = ENTRIES.add(group.by_constant.get(number), entry)
 
     def change(self, edges: Iterable[tuple[int, Edge | None]]) -> None:
         """Add or replace these edges from the next document on; those that are None are removed."""
@@ -115,6 +207,7 @@ class Matcher:
         self.standing = {}
         self._tests = WeakValueDictionary(tests)
         self._indexes = WeakValueDictionary(indexes)
+        self._alike = {}
         for place in self.automaton.states():
             for group in (place.accepts or {}).values():
                 group.state = place

@@ -14,7 +14,8 @@ class Edge:
     """An edge of tree patterns: `var1` is the first `depth` steps of `var2`'s definition.
 
     `depth` is 0 for an edge from the document. `valued`: the value of var2 joins others, by its
-    code; `read`: predicates read its text and number.
+    code; `read`: predicates read its text and number. Definitions of one `form` differ in the
+    constants of their filters only; None where it is not known.
     """
 
     id: int
@@ -24,6 +25,13 @@ class Edge:
     depth: int
     valued: bool
     read: bool = False
+    form: object = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Forms are known to one process.
+        return Edge, (
+            *(self.id, self.var1, self.var2, self.definition, self.depth, self.valued, self.read),
+        )
 
     @property
     def evaluated(self) -> bool:
