@@ -12,15 +12,15 @@ export function chart(title, points, { from, to, show, note = null, none = "the 
   const last = known.length ? known[known.length - 1][1] : null;
   const x = (time) => Math.round(((time - from) / (to - from)) * WIDTH * 10) / 10;
   const y = (value) => Math.round((HEIGHT - 2 - (most ? value / most : 0) * (HEIGHT - 6)) * 10) / 10;
+  if (known.length === 1) known.unshift([known[0][0] - (to - from) / 60, known[0][1]]); // one point alone has no length
   const line = known.map(([time, value]) => `${x(time)},${y(value)}`);
-  if (known.length === 1) line.push(`${x(known[0][0]) - 4},${y(known[0][1])}`); // one point alone has no length
   const area = line.length ? `${x(known[0][0])},${HEIGHT} ${line.join(" ")} ${x(known[known.length - 1][0])},${HEIGHT}` : "";
   return h(
     "figure",
     { class: "card chart" },
     h("figcaption", {}, h("span", {}, title), h("b", {}, last === null ? "–" : show(last))),
     s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${last === null ? "nothing yet" : `now ${show(last)}, at most ${show(most)}`}` }, s("polygon", { points: area }), s("polyline", { points: line.join(" ") })),
-    h("p", { class: "quiet small" }, known.length > 1 ? note || `at most ${show(most)}` : known.length ? "begins now" : none),
+    h("p", { class: "quiet small" }, known.length ? note || `at most ${show(most)}` : none),
   );
 }
 

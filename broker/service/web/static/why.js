@@ -56,7 +56,7 @@ function nodes(match, values, label) {
   const rows = values.map(([name, found]) => {
     const group = match.joined.findIndex((names) => names.includes(name));
     const equals = group >= 0 ? `equals ${match.joined[group].filter((other) => other !== name).join(", ")}` : "";
-    return h("tr", { class: group >= 0 ? "joins" : null }, h("th", { scope: "row" }, h("code", {}, name)), h("td", { dir: "auto" }, found.map((value) => h("span", { class: "value" }, short(value, 400)))), h("td", { class: "quiet" }, equals));
+    return h("tr", { class: group >= 0 ? "joins" : null }, h("th", { scope: "row" }, h("code", {}, name)), h("td", { dir: "auto" }, found.map((value) => h("span", { class: "value" }, short(value, 400))), equals ? h("span", { class: "quiet small equals" }, equals) : null));
   });
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", { class: "nodes" }, h("tbody", {}, rows)));
 }
