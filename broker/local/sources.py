@@ -100,13 +100,14 @@ def _xml_files(root: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 class JsonLines:
-    """The lines of a `.jsonl` file, or of all in a directory, also those appended later."""
+    """The lines of a `.jsonl` file, or of all in a directory, also those appended later; at most
+    `rows` in a batch."""
 
     poll = 0.2
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, rows: int = _ROWS) -> None:
         self.key = f"json {path}"
-        self._files = JsonFiles(path, _ROWS, _BYTES)
+        self._files = JsonFiles(path, rows, _BYTES)
         self._read: Offset = {}
 
     def resume(self, position: Offset) -> None:

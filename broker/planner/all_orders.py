@@ -24,7 +24,12 @@ _LOWER = 3
 def cheapest_order(problem: Problem, deadline: Deadline) -> list[int]:
     """The order of the least `cost_of_order`. Raises OutOfTime."""
     if len(problem) < _COLUMNS_FROM or problem.model == "operators":
-        return _plainly(problem, deadline)
+        return plain_order(problem, deadline)
+    return order_by_columns(problem, deadline)
+
+
+def order_by_columns(problem: Problem, deadline: Deadline) -> list[int]:
+    """The same, all sets of parts of a size at once, which pays where there are many."""
     sizes = sizes_of(problem)
     costs = _costs(problem, sizes, deadline)
     order: list[int] = []
@@ -46,7 +51,7 @@ def _late(problem: Problem, sizes: Floats, mask: int, part: int) -> float:
     return problem.latency * float(sizes[1 << part]) if mask >> problem.last & 1 else 0.0
 
 
-def _plainly(problem: Problem, deadline: Deadline) -> list[int]:
+def plain_order(problem: Problem, deadline: Deadline) -> list[int]:
     costs = [0.0] * (problem.whole + 1)
     lasts = [0] * (problem.whole + 1)
     parts = range(len(problem))

@@ -20,19 +20,18 @@ from broker.query.shape import Shape, shape_of
 from broker.query.stored_shapes import dumps, loads
 from broker.state.store import Store
 
-_SPARE = 1_000
-"""Unused shapes are deleted from the store when it has so many more shapes than memory."""
-
 Row = Sequence[Any]
 """Of a subscription: its number, id and text; its shape's number, its literals, what it
 publishes."""
 
 
 class Forms:
-    """The numbers of shapes. `pending` are shapes that are not in the store yet."""
+    """The numbers of shapes. `pending` are shapes that are not in the store yet; unused ones are
+    deleted from it when it has `spare` more of them than memory."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, spare: int = 1_000) -> None:
         self._store = store
+        self.spare = spare
         self._numbers: WeakKeyDictionary[Shape, int] = WeakKeyDictionary()
         self._known: dict[int, Shape] = {}
         """By number; while subscriptions are read."""
@@ -135,7 +134,7 @@ class Forms:
         }
         self._store.insert("shapes", pa.table(table))
         self._written += len(new)
-        if self._written > _SPARE + 2 * len(self._numbers):
+        if self._written > self.spare + 2 * len(self._numbers):
             self._clean()
 
     def _clean(self) -> None:

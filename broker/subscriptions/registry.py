@@ -36,8 +36,6 @@ _CHUNK = 10_000
 the garbage collector."""
 _FEW = 12
 """Rows that are written one by one."""
-_MANY = 1_000
-"""Changes of edges that may always be appended to a spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +89,8 @@ class Registry:
         """Edges that have changed since the spec was made."""
         self._added = 0
         """How many changes were appended to the spec since it was compiled whole."""
+        self.appended = 1_000
+        """Changes of edges that may always be appended to a spec."""
         self._last = 0
         """The number of the latest subscription; numbers give the order of registration."""
         self.unreported: list[tuple[int, Suspension]] = []
@@ -401,6 +401,6 @@ class Registry:
         if self._spec is not None:
             self._unsent |= changed
             self._added += len(changed)
-            if self._added > max(_MANY, len(self.catalog.edges)):
+            if self._added > max(self.appended, len(self.catalog.edges)):
                 self._spec, self._added = None, 0
                 self._unsent.clear()

@@ -13,7 +13,6 @@ from broker.query import prepared
 from broker.query.blueprint import COMPILER
 from broker.query.stored_shapes import dumps, loads
 from broker.state.migrations import in_order
-from broker.subscriptions import forms
 from xscl.check.program import ResolvedQuery
 
 GOLDEN = Path(__file__).parent / "shapes" / f"compiler_{COMPILER}.txt"
@@ -82,9 +81,9 @@ def test_shapes_of_another_compiler_are_made_again(
                 assert {match.query for match in found} >= {"q1", "q2"}
 
 
-def test_shapes_that_nobody_has_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forms, "_SPARE", 5)
+def test_shapes_that_nobody_has_go(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
+        broker.engine.registry.forms.spare = 5
         for number in range(40):
             broker.subscribe(f"q: S//tag{number}->x")
         assert len(broker.engine.store.rows("SELECT * FROM shapes")) < 20

@@ -16,7 +16,6 @@ from broker.model import UNBOUNDED
 from broker.query import prepared
 from broker.query.canonical import Canonical
 from broker.query.prepared import Compiled, compile_query, compile_text
-from broker.subscriptions import registry as registry_module
 from tests.oracle.generate import Subscribe, case
 from tests.oracle.generate_documents import Level
 from tests.seeds import seeds
@@ -344,13 +343,11 @@ def test_renewed_queries_may_exchange_their_streams() -> None:
 
 
 @pytest.mark.parametrize("many", [3, 1_000])
-def test_a_spec_with_changes_behind_it_is_that_of_the_queries_of_now(
-    monkeypatch: pytest.MonkeyPatch, many: int
-) -> None:
+def test_a_spec_with_changes_behind_it_is_that_of_the_queries_of_now(many: int) -> None:
     """What executors make of it witnesses as the driver does, whichever specs they know."""
-    monkeypatch.setattr(registry_module, "_MANY", many)
     broker = Broker()
     registry = broker.engine.registry
+    registry.appended = many
     made = "<i k='1'><a>A3</a><a>A8</a><t>of w3 and w8</t><l>5</l><m><l>6</l></m></i>"
     queries = [*map(author, range(12)), "v: S//i->x[./@k->k] WHERE k > 0", "v: S//i/m//l->x"]
     r = Random(3)

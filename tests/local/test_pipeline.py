@@ -18,7 +18,6 @@ import pytest
 
 from broker import Broker, Document, Match
 from broker.documents.ahead import WORTH, Ahead
-from broker.local import sources as local_sources
 from broker.local.pipeline import run_local
 from broker.local.positions import FILE
 from broker.local.sources import JsonLines, Source, Spooled, XmlFolder
@@ -107,17 +106,14 @@ def test_files_lines_and_feeds_are_joined_in_order_of_age(tmp_path: Path) -> Non
     assert set(progress[0].seconds) == {"read", "stage1", "stage2", "deliver"}
 
 
-def test_the_pipeline_finds_what_the_library_finds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pipeline_finds_what_the_library_finds(tmp_path: Path) -> None:
     """Also cut into many batches, with bad documents between."""
-    monkeypatch.setattr(local_sources, "_ROWS", 7)
     rng = random.Random(5)
     numbers = rng.sample(range(200), 200)
     text = lines(numbers).splitlines(keepends=True)
     text[50:50] = ["no JSON\n", '{"id": "bad", "timestamp": 1600000005, "xml": "<a>"}\n', "\n"]
     write(tmp_path / "in.jsonl", "".join(text), 0)
-    summary, found = once(tmp_path / "state", JsonLines(tmp_path / "in.jsonl"))
+    summary, found = once(tmp_path / "state", JsonLines(tmp_path / "in.jsonl", rows=7))
     with Broker(tmp_path / "library") as broker:
         broker.subscribe(PAIR)
         expected = broker.process(

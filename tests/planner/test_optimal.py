@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from broker.planner import METHODS, Method, Problem, all_orders, is_order, parts_of, plan
-from broker.planner.all_orders import cheapest_order, sizes_of
+from broker.planner import METHODS, Method, Problem, is_order, parts_of, plan
+from broker.planner.all_orders import cheapest_order, order_by_columns, plain_order, sizes_of
 from broker.planner.deadline import Deadline, OutOfTime
 from broker.planner.orders import greedy
 from tests.planner.problems import (
@@ -33,16 +33,13 @@ def test_dp_ld_is_the_best_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(8, 20))
-def test_columns_are_what_the_plain_programme_says(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_are_what_the_plain_programme_says(seed: int) -> None:
     problem = random_problem(Random(seed), 8 + seed % 3, latency=seed % 2 == 1)
     sizes = sizes_of(problem)
     masks = Random(seed).sample(range(1, problem.whole + 1), 60)
     assert [sizes[mask] for mask in masks] == pytest.approx([problem.size(mask) for mask in masks])
-    found = problem.cost_of_order(cheapest_order(problem, NEVER))
-    monkeypatch.setattr(all_orders, "_COLUMNS_FROM", 99)
-    assert found == pytest.approx(problem.cost_of_order(cheapest_order(problem, NEVER)))
+    found = problem.cost_of_order(order_by_columns(problem, NEVER))
+    assert found == pytest.approx(problem.cost_of_order(plain_order(problem, NEVER)))
 
 
 @pytest.mark.parametrize("seed", seeds(10, 40))
