@@ -12,7 +12,7 @@ from functools import cache
 import xscl
 from broker.model import iso_time
 from broker.statistics.model import StreamSeen
-from feeds.vocabulary import ATTRIBUTES, CHILDREN, INSTEAD, ROOTS
+from feeds.vocabulary import AROUND, ATTRIBUTES, CHILDREN, INSTEAD, ROOTS
 from xscl.check.known import Known, Look, path_warnings
 
 _MOST = 1_000
@@ -77,4 +77,6 @@ def _element(tree: _Tree, path: str, what: str, seen: StreamSeen) -> Known:
     known = attributes if seen.sampled == seen.documents else None
     instead = INSTEAD.items() if path == "/item" else ()
     there = {name: to for name, to in instead if to.removeprefix("./") in children}
+    if not path and "item" in children and "channel_title" in tree["item"]:
+        there = dict.fromkeys(ROOTS.keys() - children.keys(), AROUND)
     return Known(what, children, known, there, path, f"known since {iso_time(seen.first)}")

@@ -12,8 +12,11 @@ ATTRIBUTES = frozenset(["dated"])
 
 _ITEMS = "the items of all feeds, RSS or Atom, are documents of their own: S//item"
 
-ROOTS = MappingProxyType(dict.fromkeys(["entry", "rss", "feed", "RDF"], _ITEMS))
-"""Roots of feeds, and what to write in their place."""
+ROOTS = MappingProxyType(dict.fromkeys(["entry", "rss", "feed", "RDF", "channel"], _ITEMS))
+"""What is around items in feeds, and what to write in its place."""
+
+AROUND = "//item: the items of all feeds are documents of their own"
+"""What to write in its place where a stream is known to have items."""
 
 INSTEAD = MappingProxyType(
     {

@@ -16,7 +16,7 @@ from broker.text.people import shorten
 from broker.why.blocks import BlockReader, Condition, is_plain_path
 from broker.why.joins import RESTS, Side, ValueJoin, satisfied, value_join
 from broker.why.softer import softened
-from feeds.vocabulary import INSTEAD
+from feeds.vocabulary import AROUND, INSTEAD, ROOTS
 from xscl import ast
 from xscl.functions.table import FUNCTIONS, to_number, to_string
 from xscl.kinds import positional
@@ -24,9 +24,6 @@ from xscl.normal.lower import complete
 from xscl.stage1 import xpath
 from xscl.stage1.tree import ATTRIBUTE, ELEMENT, Tree
 from xscl.syntax.printer import format_expression, quoted
-
-THERE_ARE = "there are: "
-"""How a list of names begins, which is said where no cure is known."""
 
 _LISTED = 8
 _LONGEST = 40
@@ -40,6 +37,11 @@ def of_condition(reader: BlockReader, condition: Condition, samples: Sequence[Tr
         return _of_step(condition.step, condition.text, at)
     assert condition.filter is not None
     return _of_filter(reader, condition.filter, at)
+
+
+def helps(hint: str) -> bool:
+    """Whether a hint is a cure, and does not only say what there is."""
+    return "write " in hint or "would pass with " in hint
 
 
 def _nodes(
@@ -77,6 +79,8 @@ def _of_step(step: ast.Step, text: str, at: Sequence[tuple[Tree, int]]) -> str |
     if wanted in below:
         return f"it is further down: write {before}//{wanted}"
     names = [name for name, _ in there.most_common()]
+    if test.name in ROOTS and "channel_title" in below and "item" in below:
+        return f"write {AROUND}"
     meant = INSTEAD.get(test.name, "") if "channel_title" in there else ""
     if meant.removeprefix("./") in there:
         return f"in feed items it is called so: write {meant}"
@@ -85,7 +89,7 @@ def _of_step(step: ast.Step, text: str, at: Sequence[tuple[Tree, int]]) -> str |
         return f"write {before}{step.axis}{near}"
     if not names:
         return f"there is nothing below it but text: write {before}" if before else None
-    return f"{THERE_ARE}{', '.join(names[:_LISTED])}"
+    return f"there are: {', '.join(names[:_LISTED])}"
 
 
 def _children(tree: Tree, node: int) -> Iterator[int]:

@@ -135,7 +135,7 @@ def _sought(asked: Asked, block: BlockCount, history: History) -> BlockCount:
     if block.passed or not block.fell or block.fell[-1].place >= len(reader.conditions):
         return block
     *others, last = block.fell
-    if last.hint is not None and not last.hint.startswith(cures.THERE_ARE):
+    if last.hint is not None and cures.helps(last.hint):
         return block
     found = elsewhere(reader, last.place, asked.resolved.namespaces, history)
     return replace(block, fell=(*others, replace(last, hint=found or last.hint)))
