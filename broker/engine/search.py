@@ -125,6 +125,8 @@ class Search:
         while found:
             complete += [f for f in found if not f.hidden]
             flowing = self._flowing(found)
+            if not flowing:
+                break
             published = self.witnessed([as_document(f.match) for f in flowing])
             run: list[Admitted] = []
             for position, (f, row) in enumerate(zip(flowing, published.documents, strict=True)):

@@ -8,7 +8,7 @@ from itertools import count
 
 from broker.pattern.in_order.asking import all_hold, beyond
 from broker.pattern.in_order.forms import Following
-from broker.pattern.in_order.held import Held, Waiting
+from broker.pattern.in_order.held import Held, Waiting, key_of
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import Instance, Row, due_from
 from broker.pattern.values import Scope
@@ -66,7 +66,9 @@ class Follows:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket()
-        bucket.waiting.add(Held(row, row.end, form.last(row), next(self._number), bounds))
+        bucket.waiting.add(
+            Held(row, row.end, form.last(row), next(self._number), key_of(bounds), bounds)
+        )
 
     def _follow(self, row: Row, found: list[Made], asks: bool) -> None:
         asked = self._form.asked

@@ -21,10 +21,10 @@ class Held:
     """What waits for what comes: the document `row`, and the `taken` ones of an iteration with its
     `computed` values. It ends at `end`; nothing that ends after `last` concerns it.
 
-    `number` is its place in the order of arrival, `bounds` are the numbers that what comes is
-    compared with, None for one that is not asked. `over` is when it found what it waits for, or was
-    forbidden, which was `by` the document of that key; `again` is when another one forbade it too.
-    Of an iteration `by` is the last document that it went on with.
+    `number` is its place in the order of arrival, `key` what it is found by, and `bounds` are the
+    numbers that what comes is compared with, None for one that is not asked. `over` is when it
+    found what it waits for, or was forbidden, which was `by` the document of that key; `again` is
+    when another one forbade it too. Of an iteration `by` is the last document that it went on with.
     `keys` are those of its documents, where it has taken any.
     """
 
@@ -32,6 +32,7 @@ class Held:
     end: int
     last: int
     number: int
+    key: float
     bounds: tuple[float | None, ...] = ()
     taken: tuple[Instance, ...] = ()
     computed: Mapping[str, Any] = field(default_factory=dict)
@@ -40,13 +41,13 @@ class Held:
     by: int | None = None
     again: int | None = None
 
-    @property
-    def key(self) -> float:
-        """What it is found by: first where nothing is asked, last where it is no number."""
-        found = self.bounds[0] if self.bounds else None
-        if found is None:
-            return -inf
-        return found if found == found else inf
+
+def key_of(bounds: tuple[float | None, ...]) -> float:
+    """What is found by its bounds: first where nothing is asked, last where it is no number."""
+    found = bounds[0] if bounds else None
+    if found is None:
+        return -inf
+    return found if found == found else inf
 
 
 _key = attrgetter("key")

@@ -63,7 +63,7 @@ class Iterates:
             scope = self._scope(row, taken, computed, {}, 0)
             bounds = tuple([going.state(scope) for going in form.going])
         return Held(
-            *(row, end, form.last(row), next(self._number)),
+            *(row, end, form.last(row), next(self._number), 0.0),
             *(bounds, taken, computed, keys),
         )
 

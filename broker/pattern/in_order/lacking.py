@@ -10,7 +10,7 @@ from itertools import count
 from broker.pattern.in_order.asking import Tie, all_hold, beyond
 from broker.pattern.in_order.following import Made
 from broker.pattern.in_order.forms import Lacking
-from broker.pattern.in_order.held import Held, Waiting
+from broker.pattern.in_order.held import Held, Waiting, key_of
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import Instance, Row, due_from
 from broker.pattern.values import Scope
@@ -118,7 +118,7 @@ class Lacks:
         tie = form.asked.tie
         key = None if tie is None else self._key(row, tie.waits)
         bounds = tuple([bound(row) for bound in form.asked.held])
-        held = Held(row, row.end, form.last(row), next(self._number), bounds)
+        held = Held(row, row.end, form.last(row), next(self._number), key_of(bounds), bounds)
         if form.right is None:
             timing = form.timing(row)
             span = timing.span()

@@ -1,0 +1,253 @@
+"""What does a document cost where very many event patterns differ in constants only?
+
+    python -m bench.patterns_shared [--quick]
+
+Quotes, one a second, of 200 symbols; each subscription asks of a symbol of its own. Three questions:
+the NEXT quote that is dearer, two dear quotes with NOT a cheap one between them, and three falls in a
+row (FOLD). First what a document costs from end to end, with its state in memory, and what it takes
+to register. Then the step of the patterns alone, from rows to matches, beside a script of Python that
+is written for that one question, and for NEXT beside SQL for DuckDB; equal counts of matches are
+asserted first. CPU time.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+
+import duckdb
+import pyarrow as pa
+
+import xscl
+from bench.measure import finish, parser, table
+from broker import Broker, Document
+from broker.pattern.in_order.standing import InOrder, Shared
+from broker.pattern.instances import Row
+from broker.query.patterns import pattern_query
+
+Quote = tuple[int, str, int]
+"""Time in seconds, symbol, price."""
+
+_START = 1_790_000_000
+_HOT = 200
+_LEFT = "S/q[./s = '{0}'][./p->p]"
+_RIGHT = "S/q[./s = '{0}'][./p->r]"
+QUESTIONS = {
+    "NEXT": f"{_LEFT} NEXT {{{{r > p, 5 min}}}} {_RIGHT}",
+    "NOT": f"{_LEFT} FOLLOWED BY NOT S/q[./s = '{{0}}'][./p->n] FOLLOWED BY {_RIGHT}"
+    " WHERE p > 80 AND n < 40 AND r > 80 WITHIN 5 min",
+    "FOLD": f"{_LEFT} FOLD {{{{, r < prev(r, p)}}}} {_RIGHT} WHERE count(r) = 3",
+}
+
+
+def quotes(count: int) -> list[Quote]:
+    random = Random(6)
+    return [(_START + n, f"S{random.randrange(_HOT)}", random.randrange(100)) for n in range(count)]
+
+
+# -- by hand -----------------------------------------------------------------------------------
+
+
+def _next(every: Sequence[Quote]) -> int:
+    found = 0
+    waiting: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for at, symbol, now in every:
+        own = waiting[symbol]
+        found += sum(t + 300 >= at and price < now for t, price in own)
+        waiting[symbol] = [(t, p) for t, p in own if t + 300 >= at and p >= now]
+        waiting[symbol].append((at, now))
+    return found
+
+
+def _not(every: Sequence[Quote]) -> int:
+    found = 0
+    waiting: dict[str, list[int]] = defaultdict(list)
+    for at, symbol, now in every:
+        if now < 40:
+            waiting[symbol].clear()
+        elif now > 80:
+            own = waiting[symbol] = [t for t in waiting[symbol] if t + 300 >= at]
+            found += len(own)
+            own.append(at)
+    return found
+
+
+def _fold(every: Sequence[Quote]) -> int:
+    found = 0
+    fallen: dict[str, tuple[int, int]] = {}
+    for _, symbol, now in every:
+        before, run = fallen.get(symbol, (-1, 0))
+        run = run + 1 if now < before else 0
+        fallen[symbol] = now, run
+        found += run >= 3
+    return found
+
+
+SCRIPTS: dict[str, Callable[[Sequence[Quote]], int]] = {"NEXT": _next, "NOT": _not, "FOLD": _fold}
+
+
+def in_sql(every: Sequence[Quote], batch: int) -> tuple[float, int]:
+    """NEXT in DuckDB, a statement for each batch: CPU seconds and matches."""
+    with duckdb.connect() as base:
+        base.execute("SET threads = 1")
+        base.execute("CREATE TABLE waits (t BIGINT, s VARCHAR, p BIGINT)")
+        found, begun = 0, time.process_time()
+        for first in range(0, len(every), batch):
+            columns = zip(*every[first : first + batch], strict=True)
+            new = pa.table([*map(list, columns)], names=["t", "s", "p"])
+            base.register("new", new)
+            base.execute("INSERT INTO waits SELECT * FROM new")
+            pairs = base.execute(
+                "SELECT w.t, min(n.t) FROM waits w JOIN new n ON n.s = w.s AND n.t > w.t"
+                " AND n.p > w.p AND n.t <= w.t + 300 GROUP BY w.t"
+            ).fetchall()
+            found += len(pairs)
+            gone = [at for at, _ in pairs]
+            base.execute(
+                "DELETE FROM waits WHERE t < ? OR t IN (SELECT unnest(?::BIGINT[]))",
+                [every[min(first + batch, len(every)) - 1][0] - 300, gone],
+            )
+        return time.process_time() - begun, found
+
+
+# -- the step of the patterns ------------------------------------------------------------------
+
+
+def rows(shared: Shared, every: Sequence[Quote]) -> Iterator[tuple[str, dict[int, Row]]]:
+    """What the blocks of a query take of each quote, by the places of their taps."""
+    for number, (at, symbol, price) in enumerate(every):
+        time_us = at * 1_000_000
+        found = {}
+        for place, tap in enumerate(shared.plan.taps):
+            values = {path: [str(price)] for path in tap.paths}
+            nodes = dict.fromkeys(values, 2)
+            found[place] = Row(
+                *(number, number, number, time_us, time_us, str(at), 1), nodes, values
+            )
+        yield symbol, found
+
+
+def step(name: str, every: Sequence[Quote], batch: int, subscribed: int) -> tuple[float, int]:
+    """CPU seconds of the step from rows to matches, and the number of matches. There are so many
+    queries; of each that takes a row what waits is kept."""
+    (query,) = xscl.check([xscl.parse(QUESTIONS[name].format("x"))]).queries
+    shared = pattern_query(query).ordered
+    assert shared is not None
+    parameters = {f"S{n}": n for n in range(subscribed)}
+    given = [*rows(shared, every)]
+    standings: dict[int, InOrder] = {}
+    gc.collect()
+    gc.freeze()
+    matches, begun = 0, time.process_time()
+    for first in range(0, len(given), batch):
+        arrived: dict[int, dict[int, list[Row]]] = {}
+        part = given[first : first + batch]
+        for symbol, taken in part:
+            number = parameters.get(symbol)
+            if number is None:
+                continue
+            own = arrived.setdefault(number, {})
+            for place, row in taken.items():
+                own.setdefault(place, []).append(row)
+        watermark = every[first + len(part) - 1][0] * 1_000_000
+        for number, own in arrived.items():
+            standing = standings.get(number)
+            if standing is None:
+                standing = standings[number] = InOrder(shared, 10**6)
+            matches += len(standing.advance(own, watermark))
+    taken_time = time.process_time() - begun
+    gc.unfreeze()
+    return taken_time, matches
+
+
+# -- from end to end ---------------------------------------------------------------------------
+
+
+def end_to_end(
+    name: str | None, count: int, every: Sequence[Quote], batch: int
+) -> tuple[float, float, float, int]:
+    """CPU seconds to register, to add and drop one more, and of a document; and the matches."""
+    documents = [
+        Document(str(at), timestamp=float(at), xml=f"<q><s>{symbol}</s><p>{price}</p></q>")
+        for at, symbol, price in every
+    ]
+    with Broker(lateness=0) as running:
+        begun = time.process_time()
+        text, kind = QUESTIONS[name or "NEXT"], "S" if name else "none"
+        running.subscribe(";\n".join(f"w{n}: {text.format(f'{kind}{n}')}" for n in range(count)))
+        setup = time.process_time() - begun
+        running.process(documents[:batch])
+        begun = time.process_time()
+        for n in range(5):
+            running.subscribe(f"more{n}: {text.format(f'more{n}')}")
+            running.process([])
+            running.unsubscribe(f"more{n}")
+        change = (time.process_time() - begun) / 5
+        gc.collect()
+        gc.freeze()
+        matches, begun = 0, time.process_time()
+        for first in range(batch, len(documents), batch):
+            matches += len(running.process(documents[first : first + batch]))
+        taken = (time.process_time() - begun) / (len(documents) - batch)
+        gc.unfreeze()
+        assert not running.engine.take_suspensions()
+    return setup, change, taken, matches
+
+
+def main() -> None:
+    asked = parser(__doc__).parse_args()
+    counts = (1, 1_000) if asked.quick else (1, 1_000, 10_000, 100_000)
+    few = quotes(1_000 if asked.quick else 4_000)
+    whole = []
+    for name in (None, *QUESTIONS):
+        # A FOLD takes five times as long to register.
+        for count in counts[: None if name == "NEXT" else 3] if name else (1,):
+            setup, change, taken, matches = end_to_end(name, count, few, 100)
+            cells = [name or "none that takes any", f"{count:,}", f"{matches:,}"]
+            cells += [f"{setup:.2f}", f"{1e3 * change:.0f}", f"{1e6 * taken:.0f}"]
+            whole.append(cells)
+            print(*cells, flush=True)
+    every = quotes(5_000 if asked.quick else 50_000)
+    steps = []
+    for name, script in SCRIPTS.items():
+        begun = time.process_time()
+        wanted = script(every)
+        by_hand = time.process_time() - begun
+        cells = [name, f"{wanted:,}"]
+        for batch in (1, 100, 1_000):
+            taken, matches = step(name, every, batch, 100_000)
+            assert matches == wanted, f"{name}: {matches} matches, and {wanted} by the script"
+            cells.append(f"{len(every) / taken:,.0f}")
+        cells.append(f"{len(every) / by_hand:,.0f}")
+        if name == "NEXT":
+            taken, matches = in_sql(every, 1_000)
+            assert matches == wanted, f"{matches} matches in SQL, and {wanted} by the script"
+            cells.append(f"{len(every) / taken:,.0f}")
+        else:
+            cells.append("")
+        steps.append(cells)
+        print(*cells, flush=True)
+    finish(
+        "patterns_shared",
+        [
+            "From end to end, in batches of 100; CPU seconds to register, milliseconds to add and"
+            " drop one, microseconds of a document:",
+            table(["question", "queries", "matches", "register", "change", "document"], whole),
+            "The step from rows to matches with 100,000 queries, events per CPU second:",
+            table(
+                [
+                    *("question", "matches", "batch 1", "batch 100", "batch 1,000"),
+                    *("script", "DuckDB, batch 1,000"),
+                ],
+                steps,
+            ),
+        ],
+        asked.quick,
+    )
+
+
+if __name__ == "__main__":
+    main()
