@@ -35,9 +35,19 @@ class Hand:
         self.click(self.page.get_by_role("link", name=name))
 
 
-def violations(page: Page) -> list[str]:
-    """What axe-core finds."""
-    found = Axe().run(page).response["violations"]
+def tab_to(page: Page, what: Locator) -> None:
+    """Press Tab until something has the focus."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if what.evaluate("each => each === document.activeElement"):
+            return
+    raise AssertionError(f"Tab does not reach {what}")
+
+
+def violations(page: Page, *rules: str) -> list[str]:
+    """What axe-core finds, by these rules or by all."""
+    options = {"runOnly": [*rules]} if rules else None
+    found = Axe().run(page, options=options).response["violations"]
     return [f"{each['id']}: {[node['target'] for node in each['nodes'][:3]]}" for each in found]
 
 

@@ -31,9 +31,10 @@ def test_anybody_can_use_every_screen(page: Page, samples: Process) -> None:
             expect(page.locator(".nodes").first).to_be_visible()
         if screen in ("subscription", "pattern"):
             expect(page.locator(".graph .sentence")).to_be_visible()
-        for theme in ("light", "dark"):
-            page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-            assert not violations(page), (screen, theme)
+        page.emulate_media(color_scheme="light")
+        assert not violations(page), screen
+        page.emulate_media(color_scheme="dark")  # only colours differ
+        assert not violations(page, "color-contrast"), screen
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
             assert not wide(page), (screen, width)

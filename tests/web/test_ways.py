@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.service.process import Process
 from tests.waiting import PATIENCE, until
-from tests.web.hand import MOST, Hand, violations, wide
+from tests.web.hand import MOST, Hand, tab_to, violations, wide
 from tests.web.harness import address
 
 pytestmark = pytest.mark.browser
@@ -101,10 +101,7 @@ def test_the_keyboard_alone_adds_a_token(page: Page, samples: Process) -> None:
     page.keyboard.press("Enter")
     expect(page.locator(".live.on")).to_be_visible()
     summary = page.locator("summary", has_text="New token")
-    for _ in range(40):
-        page.keyboard.press("Tab")
-        if summary.evaluate("each => each === document.activeElement"):
-            break
+    tab_to(page, summary)
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.type("keys")
@@ -177,7 +174,22 @@ def test_from_nothing_to_a_first_match(browser: Browser, tmp_path: Path) -> None
         matches = service.client.get("/v1/matches", params={"subscription": "same-link"})
         assert json.loads(matches.text.splitlines()[0])["query"] == "same-link"
         assert hand.actions <= MOST
+        with_the_keyboard(page)
         page.goto("about:blank")
         page.goto(str(service.client.base_url))
         expect(page).to_have_title(re.compile("^Matches"))
         page.close()
+
+
+def with_the_keyboard(page: Page) -> None:
+    """Subscribe to another ready question, without a mouse."""
+    page.evaluate("location.hash = '/start'")
+    question = page.get_by_role("button", name="The same title in two feeds")
+    expect(question).to_be_visible()
+    tab_to(page, question)
+    page.keyboard.press("Enter")
+    expect(page.locator(".findings article.match")).to_be_visible()
+    tab_to(page, page.get_by_role("button", name="Subscribe"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Subscription", exact=True)).to_have_value("same-title")
+    expect(page.locator("article.match").first).to_be_visible()
