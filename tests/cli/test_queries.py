@@ -135,7 +135,8 @@ def test_explain_leads_with_a_sentence_and_a_picture() -> None:
     assert joined.startswith(
         "q: finds an a of S (A) and a b of S (B) in any order, where x > y, all within 2 h;"
     )
-    assert piped("q: S/a NEXT {1 h} S/b", "explain", "-").stdout.startswith("q: an event pattern")
+    drawn = "q: an event pattern\n  A  S/a\n  NEXT  within 1 h\n  B  S/b\n"
+    assert piped("q: S/a NEXT {1 h} S/b", "explain", "-").stdout.startswith(drawn)
 
 
 def test_a_file_that_is_not_utf8_is_shown_its_place(tmp_path: Path) -> None:
