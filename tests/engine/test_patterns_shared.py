@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from broker import Broker, Document, Limit, Match
+from broker.explain_pattern import pattern_stage
 from broker.standing.why import Why
 
 TEXTS = {
@@ -128,3 +129,15 @@ def test_patterns_that_nothing_comes_to_keep_no_state() -> None:
         broker.process([Document("z", timestamp=10_000.0, xml="<z/>")])
         broker.engine.expire()
         assert not [*standings.awake()]
+
+
+def test_explain_says_how_a_pattern_is_matched_and_how_many_share_its_shape() -> None:
+    with Broker(lateness=0.0) as broker:
+        broker.subscribe(";".join(f"k{n}: {TEXTS['next'].format(n)}" for n in range(3)))
+        broker.subscribe("group: " + TEXTS["group"].format(1))
+        catalog = broker.engine.catalog
+        told = {
+            id: pattern_stage(catalog.subscriptions[id].compiled, catalog) for id in ("k0", "group")
+        }
+    assert "matched in the order of time, as NEXT; 2 other queries have its shape" in told["k0"]
+    assert "matched by choosing documents; no other query has its shape" in told["group"]
