@@ -58,7 +58,8 @@ class Owner:
         self._grid = Grid.of(shards)
 
     def holds(self, canonical: Canonical) -> bool:
-        return True
+        # A query in the FROM of one that is here is the coordinator's.
+        return canonical.number in self.routes
 
     def reads(self, rows: pa.Table) -> pa.Table:
         return rows

@@ -269,8 +269,10 @@ class SegmentDocuments:
             if step.revised:
                 self._revised.update(dict.fromkeys(step.revised, (segment, place)))
             else:
-                self._firsts.append(step.first)
-                self._places.append((segment, place))
+                # Documents after a revision may come behind those that results have become.
+                at = bisect_right(self._firsts, step.first)
+                self._firsts.insert(at, step.first)
+                self._places.insert(at, (segment, place))
                 self.versioned = self.versioned or step.versioned
 
     def documents(self, docs: Sequence[int]) -> dict[int, StoredDocument]:
