@@ -253,7 +253,7 @@ def test_an_engine_that_fails_ends_the_run_with_its_reason(
         def full(*_: object) -> None:
             raise OSError("No space left on device")
 
-        monkeypatch.setattr(broker.engine.admission, "write", full)
+        monkeypatch.setattr(broker.engine.admission.progress, "write", full)
         with pytest.raises(PipelineError, match="batch 1: OSError: No space left") as caught:
             run_local(
                 broker.engine,
@@ -315,13 +315,11 @@ import os, signal, sys
 from pathlib import Path
 from broker import Broker
 from broker.documents.ahead import Ahead
-from broker.local import sources
 from broker.local.pipeline import run_local
 from broker.local.positions import Positions
 from broker.local.sources import JsonLines
 
 state, file, query, when, batch, rows, apart = sys.argv[1:]
-sources._ROWS = int(rows)
 steps = 0
 
 def reach(step):
@@ -344,8 +342,8 @@ with open(f"{state}.found", "a") as out:
         broker.acknowledge(matches)
         reach("acknowledged")
 
-    admission = broker.engine.admission
-    write, read = admission.write, Positions.read
+    progress = broker.engine.admission.progress
+    write, read = progress.write, Positions.read
 
     def before_commit(*args):
         reach("before commit")
@@ -355,11 +353,11 @@ with open(f"{state}.found", "a") as out:
         reach("committed")
         read(self, *args)
 
-    admission.write, Positions.read = before_commit, before_read
+    progress.write, Positions.read = before_commit, before_read
     deliver(broker.undelivered())
     ahead = Ahead(broker.engine, apart == "True", lambda: False)
     assert apart != "True" or ahead.ready(600)
-    lines = JsonLines(Path(file))
+    lines = JsonLines(Path(file), int(rows))
     run_local(broker.engine, [lines], Path(state), once=True, on_matches=deliver, ahead=ahead)
     assert (ahead.taken > 0) == (apart == "True")
 broker.close()
