@@ -58,8 +58,7 @@ class Owner:
         self._grid = Grid.of(shards)
 
     def holds(self, canonical: Canonical) -> bool:
-        # A query in the FROM of one that is here is the coordinator's.
-        return canonical.number in self.routes
+        return True
 
     def reads(self, rows: pa.Table) -> pa.Table:
         return rows

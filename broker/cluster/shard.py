@@ -90,7 +90,7 @@ class Shard:
         self._reader = Reader(directory)
         self._store = Store(None)
         self._relations = MatchRelations(self._store)
-        self._catalog = Catalog()
+        self._catalog = Catalog(bare=True)  # else variables would be numbered here
         self._routes: dict[int, Route] = {}
         self._budget = Budget(settings.budgets)
         self._limits = Limits(self._store, None)

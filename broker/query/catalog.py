@@ -22,9 +22,11 @@ from xscl.normal.template import Template
 
 
 class Catalog:
-    """All subscriptions of a broker in memory; the registry stores their texts."""
+    """All subscriptions of a broker in memory; the registry stores their texts. A catalog that is
+    `bare` has no queries that stand in the FROM of others, as these are somebody else's."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, bare: bool = False) -> None:
+        self._bare = bare
         self.subscriptions: dict[str, Subscription] = {}
         self.canonical: dict[int, Canonical] = {}
         self.templates: dict[Template, int] = {}
@@ -56,7 +58,7 @@ class Catalog:
 
     def add(self, compiled: Compiled, number: int, first_doc: int) -> Subscription:
         """Register a query, and with it those in its FROM, which equal ones share."""
-        for inner in compiled.nested:
+        for inner in () if self._bare else compiled.nested:
             self._nested_users[inner.id] += 1
             if inner.id not in self.subscriptions:
                 self._last_hidden -= 1
@@ -124,7 +126,7 @@ class Catalog:
 
     def remove(self, id: str) -> Subscription:
         subscription = self.subscriptions.pop(id)
-        for inner in subscription.nested:
+        for inner in () if self._bare else subscription.nested:
             self._nested_users[inner.id] -= 1
             if not self._nested_users[inner.id]:
                 self.remove(inner.id)
