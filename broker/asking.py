@@ -6,7 +6,7 @@ Part 1 an `Explanation`, for each event pattern a `Why`; behind a query those in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 
@@ -19,6 +19,7 @@ from broker.state.relations import StoredDocument
 from broker.why.asked import Asked
 from broker.why.explaining import explain
 from broker.why.given import Given, given
+from broker.why.given_pattern import given_pattern
 from broker.why.history import History, history
 from broker.why.model import Budget, Explanation
 from broker.why.patterns import tell
@@ -32,10 +33,6 @@ Told = Why | Explanation
 
 class NotStored(LookupError):
     """A document that somebody asked about is not stored; the message names it."""
-
-
-class NotAsked(ValueError):
-    """What was asked cannot be answered; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +77,35 @@ class Asking:
         self, query: ResolvedQuery | str, ids: Sequence[str], budget: Budget | None = None
     ) -> Given:
         """What holds between stored documents of these ids for a query, given checked or by its id.
-        Raises KeyError, NotStored, and NotAsked for an event pattern."""
-        if isinstance(query, str):
-            with self.lock:
-                query = compile_text(query, self.engine.registered_one(query).text).resolved
-        if holds_pattern(query.query):
-            raise NotAsked(
-                f"{query.id} is an event pattern, of which documents are not told one by one"
-            )
-        asked = Asked(query)
-        with history(self.engine.store, self.rest, self.may_read) as past:
-            documents = [self._named(past, asked, id) for id in ids]
+        Raises KeyError, NotStored, and ValueError for an event pattern that is not active."""
+        with ExitStack() as stack:
+            pattern: Sequence[Question] = ()
+            if isinstance(query, str):
+                id = query
+                with self.lock:
+                    query = compile_text(id, self.engine.registered_one(id).text).resolved
+                    if holds_pattern(query.query):
+                        pattern = stack.enter_context(self.engine.why(id))
+            elif holds_pattern(query.query):
+                pattern = stack.enter_context(
+                    rehearsed(self.engine, compile_query(query), self.rest)
+                )
+            past = stack.enter_context(history(self.engine.store, self.rest, self.may_read))
+            if pattern:
+                streams = {tap.block.stream for tap in pattern[0].plan.taps}
+                return given_pattern(
+                    pattern[0], [self._named(past, streams, id) for id in ids], past
+                )
+            asked = Asked(query)
+            documents = [self._named(past, asked.streams, id) for id in ids]
             return given(asked, documents, (budget or Budget()).pairs)
 
-    def _named(self, past: History, asked: Asked, id: str) -> StoredDocument:
+    def _named(self, past: History, streams: Set[str], id: str) -> StoredDocument:
         found = [each for each in past.named(id) if any(map(self.may_read, each.streams))]
         if not found:
             raise NotStored(f"no stored document is called {id}")
         # Of several sources, the one whose streams the query reads.
-        return next((each for each in found if asked.streams & {*each.streams}), found[0])
+        return next((each for each in found if not streams.isdisjoint(each.streams)), found[0])
 
     def _told(self, asked: Sequence[Question]) -> Iterator[Told]:
         with history(self.engine.store, self.rest, self.may_read) as past:

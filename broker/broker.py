@@ -244,9 +244,9 @@ class Broker:
 
     def why_between(self, id: str, documents: Sequence[str]) -> Given:
         """What holds and what does not between stored documents, given by their ids, for a
-        subscription of Part 1: step by step, with the nodes and values. KeyError if there is no
-        such subscription, `NotStored` for a document that is not there, `NotAsked` for an event
-        pattern."""
+        subscription: step by step, with the nodes and values, and of an event pattern what becomes
+        of these documents together. KeyError if there is no such subscription, `NotStored` for a
+        document that is not there, ValueError for an event pattern that is not active."""
         return Asking(self.engine).between(id, documents)
 
     def decide(self) -> list[Match]:

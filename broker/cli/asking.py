@@ -59,13 +59,13 @@ class LocalAsking:
         return [reply_of(each).model_dump() for each in told]
 
     def between(self, query: str, is_text: bool, ids: Sequence[str]) -> list[dict[str, Any]]:
-        from broker.asking import NotAsked, NotStored
+        from broker.asking import NotStored
         from broker.service.api.replies_why import GivenReply
 
         queries = xscl.check([xscl.parse(query)]).queries if is_text else [query]
         try:
             told = [self._asking.between(each, ids) for each in queries]
-        except (NotAsked, NotStored) as error:
+        except (ValueError, NotStored) as error:
             raise Failed(str(error)) from None
         except KeyError:
             raise self._unknown(query) from None

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 import xscl
-from broker.asking import Asking, NotAsked, NotStored, Told
+from broker.asking import Asking, NotStored, Told
 from broker.service.access.scopes import SERVICE, Identity
 from broker.service.core.core import Core
 from broker.service.core.errors import Conflict, NotFound
@@ -69,10 +69,12 @@ class Explanations:
         with self._one:
             try:
                 return [self._asking(who).between(each, documents, budget) for each in asked]
-            except (NotStored, NotAsked) as error:
+            except NotStored as error:
                 raise Conflict(str(error)) from None
             except KeyError:
                 raise NotFound("subscription", query) from None
+            except ValueError as error:
+                raise Conflict(str(error)) from None
 
     def _asking(self, who: Identity) -> Asking:
         return Asking(self._core.engine, self._core.lock, Rest(self._core.lock), who.may_read)

@@ -89,18 +89,22 @@ class Why:
 @dataclass(frozen=True, slots=True)
 class StoredRows:
     """The rows of a pattern that is registered as `entry`, as a snapshot has them: by `taps` what
-    reads them, and their places in the plan."""
+    reads them, and their places in the plan. Of documents, given by number, `only` these if there
+    are any."""
 
     statements: Statements
     entry: Entry
     taps: Mapping[str, tuple[TapReader, Sequence[int]]]
     combinations: int
+    only: frozenset[int] = frozenset()
 
     def read(self, rest: Callable[[], object]) -> Mapping[int, Sequence[Row]]:
         """The rows that it takes, by place. Raises TooMuch."""
         found: dict[int, list[Row]] = {}
         for part in tap_rows(self.statements, self.taps.keys(), self.entry.first_doc):
             for row, seen in part:
+                if self.only and row.doc not in self.only:
+                    continue
                 if takes(self.entry, row.base, row.end, seen if row.base == row.doc else None):
                     reader, places = self.taps[row.tap]
                     own = reader.row(row, self.combinations)

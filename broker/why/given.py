@@ -6,7 +6,7 @@ the nodes that it takes; for each two blocks that take them, the predicates, ord
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -85,7 +85,7 @@ def given(asked: Asked, documents: Sequence[StoredDocument], most: int) -> Given
     for place, document in enumerate(documents):
         tree, judged = asked.judge(document)
         for number, each in judged.items():
-            made = _block(asked, document, tree, number, each.failed, each.rows)
+            made = given_block(asked, document, tree, number, each.failed, each.rows)
             blocks.append(made)
             if made.passed:
                 rows[place, number] = each.rows
@@ -99,7 +99,7 @@ def given(asked: Asked, documents: Sequence[StoredDocument], most: int) -> Given
     return Given(found.documents, found.blocks, found.joins, tuple(_lines(asked, found)))
 
 
-def _block(
+def given_block(
     asked: Asked,
     document: StoredDocument,
     tree: Tree,
@@ -107,6 +107,7 @@ def _block(
     failed: int | None,
     rows: Sequence[Row],
 ) -> GivenBlock:
+    """What a block says of a document, as `Asked.judge` has it."""
     reader = asked.readers[number]
     steps = []
     for place, text in enumerate(reader.asked):
@@ -208,16 +209,26 @@ def _lines(asked: Asked, found: Given) -> Iterator[str]:
     for name in found.documents:
         own = [block for block in found.blocks if block.document == name]
         if not own:
-            yield f"  {name} flows through none of the streams {', '.join(sorted(asked.streams))}"
+            yield elsewhere(name, asked.streams)
         for block in own:
-            yield f"  {name} as {asked.readers[block.block].shown}"
-            yield from map(_line, block.steps)
-            for node in block.nodes:
-                yield f"         {node.variable} is {node.path}: {node.text}"
+            yield from block_lines(asked.readers[block.block].shown, block)
     for join in found.joins:
         verdict = "go together" if join.holds else "do not go together"
         yield f"  {join.left_document} and {join.right_document} {verdict}"
         yield from map(_line, join.steps)
+
+
+def elsewhere(document: str, streams: Collection[str]) -> str:
+    """That a document has nothing to do with a query over these streams."""
+    return f"  {document} flows through none of the streams {', '.join(sorted(streams))}"
+
+
+def block_lines(shown: str, block: GivenBlock) -> Iterator[str]:
+    """A document at a block, which is `shown` as this."""
+    yield f"  {block.document} as {shown}"
+    yield from map(_line, block.steps)
+    for node in block.nodes:
+        yield f"         {node.variable} is {node.path}: {node.text}"
 
 
 def _line(step: Step) -> str:

@@ -72,9 +72,39 @@ def _sentence(asked: Question, found: Why, past: History) -> str:
         return _waits(asked, found)
     for place in _missing(asked.plan, [each.documents for each in found.blocks]):
         return f"no matches: {_of_block(asked, asked.plan.taps[place].block, past)}"
+    cure = _cure(asked, found, past)
+    return f"no matches: {cure or 'no stored documents of its blocks go together'}"
+
+
+def together(asked: Question, past: History) -> str:
+    """What becomes of the documents that a question is about, `StoredRows.only`, in words."""
+    found = asked.answer(past.rest)
+    if found.found is None:
+        return "there is too much to try among these documents"
+    if found.found:
+        return _all_left_out(asked, found.found) or (
+            f"alone they have {plural(found.found, 'match', 'matches')}"
+        )
+    if found.waiting_count:
+        return _waits(asked, found)
+    for place in _missing(asked.plan, [each.documents for each in found.blocks]):
+        return f"no matches: none of them is there for {shown(asked.plan.taps[place].block)}"
+    cure = _cure(asked, found, past)
+    return f"no matches: {cure or 'they do not go together'}"
+
+
+def _cure(asked: Question, found: Why, past: History) -> str | None:
+    """The likeliest change that would have a match."""
     for cure in _Trial(asked, past.rest).cures():
-        return f"no matches: {cure}{_by(found, cure)}"
-    return "no matches: no stored documents of its blocks go together by order, window and joins"
+        return f"{cure}{_by(found, cure)}"
+    return None
+
+
+def as_query(asked: Question, block: ast.Block) -> ResolvedQuery:
+    """A block of a pattern as if it were the whole query."""
+    query = ast.Query(block, span=NOWHERE)
+    text = format_pattern(block)
+    return ResolvedQuery(asked.name, query, asked.pattern.namespaces, text, text, ())
 
 
 def _waits(asked: Question, found: Why) -> str:
@@ -124,10 +154,7 @@ def _missing(plan: Plan, documents: Sequence[int]) -> list[int]:
 
 def _of_block(asked: Question, block: ast.Block, past: History) -> str:
     """Why a block takes no document, as if it were the whole query."""
-    query = ast.Query(block, span=NOWHERE)
-    text = format_pattern(block)
-    resolved = ResolvedQuery(asked.name, query, asked.pattern.namespaces, text, text, ())
-    alone = explain(resolved, past)
+    alone = explain(as_query(asked, block), past)
     passed = alone.blocks[0].passed
     if not passed:
         return alone.sentence.removeprefix(f"{asked.name}: ")
