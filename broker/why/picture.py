@@ -36,14 +36,14 @@ def _sentence(asked: Asked) -> str:
     if len(asked.blocks) > 1 and asked.windows[-1] is not None:
         found += f", all within {format_microseconds(asked.windows[-1])}"
     publishes = f"; it publishes the stream {query.publish}" if query.publish else ""
-    return f"finds {found}; a match shows {_selected(asked)}{publishes}"
+    return f"finds {found}; a match shows {selected(query)}{publishes}"
 
 
 def _told(asked: Asked, tree: Tree) -> str:
     """The part of the sentence for an operator, and those below it."""
     if isinstance(tree, int):
         block = asked.blocks[tree]
-        return f"{_kind(block)} ({block_name(tree)})"
+        return f"{kind_of(block)} ({block_name(tree)})"
     window = _window_of(asked, tree)
     left, right = _told(asked, tree.left), _told(asked, tree.right)
     if not isinstance(tree.right, int):
@@ -55,7 +55,7 @@ def _told(asked: Asked, tree: Tree) -> str:
     return f"{left} and {right}{apart}"
 
 
-def _kind(block: ast.Block) -> str:
+def kind_of(block: ast.Block) -> str:
     """What a block takes, by the name of its last step."""
     named = [step for step in block.steps if step.test.name is not None]
     name = named[-1].test.name if named else "document"
@@ -71,8 +71,9 @@ def _window_of(asked: Asked, tree: Tree) -> str | None:
     return None
 
 
-def _selected(asked: Asked) -> str:
-    select = asked.resolved.query.select
+def selected(query: ast.Query) -> str:
+    """What a match shows, by name."""
+    select = query.select
     if select is None:
         return "what its blocks select"
     if isinstance(select, ast.Element):

@@ -135,7 +135,10 @@ def test_explain_leads_with_a_sentence_and_a_picture() -> None:
     assert joined.startswith(
         "q: finds an a of S (A) and a b of S (B) in any order, where x > y, all within 2 h;"
     )
-    drawn = "q: an event pattern\n  A  S/a\n  NEXT  within 1 h\n  B  S/b\n"
+    drawn = (
+        "q: finds an a of S (A), and the next b of S (B) within 1 h; a match shows what its blocks"
+        " select\n  A  S/a\n  NEXT  within 1 h\n  B  S/b\n"
+    )
     assert piped("q: S/a NEXT {1 h} S/b", "explain", "-").stdout.startswith(drawn)
 
 

@@ -10,6 +10,7 @@ import click
 import xscl
 from broker.broker import Broker
 from broker.cli.query_files import query_files, read_queries
+from broker.cli.remote.drawing import pattern_picture
 from broker.cli.remote.options import service_options
 from broker.cli.remote.why import asked_of, lines
 from broker.cluster.explaining import shards_stage
@@ -18,15 +19,11 @@ from broker.explain_pattern import pattern_stage
 from broker.planner import DEFAULT, METHODS, Method
 from broker.query.catalog import Catalog
 from broker.query.prepared import Compiled, compile_query
-from broker.service.core.outline import outline
 from broker.text.printable import visible
 from broker.why.asked import Asked
 from broker.why.model import Budget
 from broker.why.picture import picture
-from broker.why.telling import block_name
-from xscl import ast
 from xscl.check.patterns import holds_pattern
-from xscl.syntax.printer import format_duration, format_expression
 
 _OF_NAMES = ("normal", "patterns")
 """The stages whose output has namespace names, which are replaced by the query's prefixes."""
@@ -115,28 +112,9 @@ def _for_people(
             yield from shown[:1] if query.id in counted else shown
         else:
             pattern = compile_query(query)
-            yield f"{query.id}: an event pattern"
-            yield from _drawn(query.query)
+            yield from pattern_picture(query)
             yield from pattern_stage(pattern, planner=planner).splitlines()
         yield from counted.get(query.id, [])
-
-
-def _drawn(query: ast.Query) -> Iterator[str]:
-    """The picture of an event pattern: its blocks and operators, deeper what is inside others."""
-    blocks = 0
-    for part in outline(query.pattern):
-        indent = "  " * (part.depth + 1)
-        window = f"within {part.window}" if part.window else ""
-        if part.kind == "block":
-            yield f"{indent}{block_name(blocks)}  {part.text}"
-            blocks += 1
-            continue
-        name = part.name or "judged by itself:"
-        yield indent + "  ".join(filter(None, [name, part.text, window]))
-    if query.where is not None:
-        yield f"  where {format_expression(query.where)}"
-    if query.within is not None:
-        yield f"  all within {format_duration(query.within)}"
 
 
 def _stages(broker: Broker, compiled: Compiled, stage: str | None, planner: Method) -> None:

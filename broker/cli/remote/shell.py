@@ -13,12 +13,15 @@ import click
 
 import xscl
 from broker.cli.asking import LocalAsking
+from broker.cli.remote.drawing import pattern_picture
 from broker.cli.remote.known_streams import KnownStreams, OfService, OfState
 from broker.cli.remote.matches import as_match
 from broker.cli.remote.options import service_options
 from broker.cli.remote.why import Asked, RemoteAsking, asked_of, lines
 from broker.cli.remote.words import COMMANDS, Words
 from broker.cli.shared import Failed, plural
+from broker.pattern.answers import answers
+from broker.query.patterns import pattern_query
 from broker.text.people import as_text
 from broker.text.printable import visible_lines
 from broker.why.asked import Asked as TakenApart
@@ -74,7 +77,8 @@ class Shell:
         elif name == ".explain" and rest:
             for query in xscl.check([xscl.parse(rest, "query")]).queries:
                 if holds_pattern(query.query):
-                    yield f"{query.id}: an event pattern; broker explain shows how it answers"
+                    yield from pattern_picture(query)
+                    yield f"  answers {answers(pattern_query(query).plan)}"
                 else:
                     yield from picture(TakenApart(query))
         elif name == ".help":
