@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from broker.cli.opening import open_broker
+from broker.cli.opening import open_broker, report_unseen
 from broker.cli.output import Delivery, format_option, out_option
 from broker.cli.progress import Work, quiet_option
-from broker.cli.query_files import query_files, read_queries
+from broker.cli.query_files import STDIN, query_files, read_queries
 from broker.cli.shared import (
     console,
     decide_option,
@@ -114,7 +115,16 @@ def replay(
             console.print(f"and {more} with problems")
         report_dead_letters(broker.dead_letters()[before:], state)
         console.print(f"{plural(items, 'item')}, {plural(match_count, 'match', 'matches')}")
-        report_waiting(broker.waiting(), decides=not decide)
+        waiting = broker.waiting()
+        report_waiting(waiting, decides=not decide)
+        report_unseen(broker, files)
+        if items and not match_count and not waiting and STDIN not in queries:
+            file = shlex.quote(str(queries[0]))
+            if state is not None:
+                ask = f"broker why {file} --state {shlex.quote(str(state))}"
+            else:
+                ask = f"the same with --state DIR, then broker why {file} --state DIR"
+            console.print(f"nothing matched; this tells why: {ask}")
 
 
 def batches(rows: Iterator[DocumentRow], matcher: Matcher) -> Iterator[tuple[Arrivals, int | None]]:

@@ -70,3 +70,19 @@ def test_the_archive_joins_as_sql_says(tmp_path: Path) -> None:
         (expected,) = connection.execute(sql).fetchone() or (None,)
         assert expected, query
         assert sum(match["query"] == query for match in matches) == expected
+
+
+def test_where_nothing_matches_it_says_what_tells_why(tmp_path: Path) -> None:
+    feed = tmp_path / "archive" / "news"
+    feed.mkdir(parents=True)
+    item = "<item><title>a</title><link>http://a.example/1</link></item>"
+    (feed / "20260101T000000Z_1.xml").write_text(
+        f'<rss version="2.0"><channel><title>News</title>{item}</channel></rss>'
+    )
+    (tmp_path / "q.xscl").write_text("S//item[./titel->t];")
+    words = ("replay", tmp_path / "archive", tmp_path / "q.xscl", "--state", tmp_path / "state")
+    result = broker(*words)
+    assert result.returncode == 0
+    asked = f"broker why {tmp_path}/q.xscl --state {tmp_path}/state"
+    assert f"nothing matched; this tells why: {asked}\n" in result.stderr
+    assert "./title" in broker(*asked.split()[1:]).stdout
