@@ -273,6 +273,10 @@ def _lacking(unit: Unit, tree: Ordered) -> Lacking | None:
     if any(each.lasts for each in absence.conjuncts):
         return None
     asked = split(absence.conjuncts, left.variables, absent.variables)
+    if asked.rest:
+        # It may be dear, as it chooses among nodes; in the general way only what is a match but for
+        # this NOT is asked.
+        return None
     comes = frozenset[str]() if right is None else right.variables
     paired = split(unit.conjuncts, left.variables, comes)
     return Lacking(

@@ -157,15 +157,9 @@ class Lacks:
         if held.end >= row.start or held.last < row.end or held.row.key == row.key:
             return False
         self._spending.spend()
-        if not beyond(asked.bounds, numbers, held.bounds) or not self._tied_by(
+        return beyond(asked.bounds, numbers, held.bounds) and self._tied_by(
             asked.tie, held.row, row
-        ):
-            return False
-        if not asked.rest:
-            return True
-        first = held.row
-        single = {**dict.fromkeys(first.nodes, first), **dict.fromkeys(row.nodes, row)}
-        return all_hold(asked.rest, Scope(single))
+        )
 
     def _tied_by(self, tie: Tie | None, one: Row, other: Row) -> bool:
         """Whether two documents have the same value where that is not what finds them."""
