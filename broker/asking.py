@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from broker.backfill import rehearsed
 from broker.engine import Engine
@@ -23,6 +23,7 @@ from broker.why.given_pattern import given_pattern
 from broker.why.history import History, history
 from broker.why.model import Budget, Explanation
 from broker.why.patterns import tell
+from broker.why.telling import plural
 from xscl import ast
 from xscl.check.patterns import holds_pattern
 from xscl.check.program import ResolvedQuery
@@ -65,10 +66,17 @@ class Asking:
     ) -> list[Told]:
         """What would become of the stored documents of these queries."""
         found: list[Told] = []
+        most = (budget or Budget()).documents
         for query in queries:
             if holds_pattern(query.query):
-                with rehearsed(self.engine, compile_query(query), self.rest) as asked:
-                    found += self._told(asked)
+                with history(self.engine.store) as past:
+                    first = past.relations.first_of_newest(most)
+                note = f" (only the newest {plural(most, 'document')} were asked)" if first else ""
+                with rehearsed(self.engine, compile_query(query), self.rest, first) as asked:
+                    found += [
+                        replace(each, sentence=f"{each.sentence}{note}")
+                        for each in self._told(asked)
+                    ]
             else:
                 found += self._explained(query, budget, None)
         return found
@@ -107,7 +115,7 @@ class Asking:
         # Of several sources, the one whose streams the query reads.
         return next((each for each in found if not streams.isdisjoint(each.streams)), found[0])
 
-    def _told(self, asked: Sequence[Question]) -> Iterator[Told]:
+    def _told(self, asked: Sequence[Question]) -> Iterator[Why]:
         with history(self.engine.store, self.rest, self.may_read) as past:
             for each in asked:
                 yield tell(each, past)

@@ -128,18 +128,17 @@ def dry_run(
 
 @contextmanager
 def rehearsed(
-    engine: Engine, query: Compiled, rest: Callable[[], object]
+    engine: Engine, query: Compiled, rest: Callable[[], object], first: int = 0
 ) -> Iterator[list[Question]]:
-    """The question what would become of the stored documents of an event pattern that need not be
-    registered, from a snapshot; `rest` is called now and then. Raises `XsclError` as `backfill`
-    does."""
+    """The question what would become of the stored documents, from number `first` on, of an event
+    pattern that need not be registered, from a snapshot; `rest` is called now and then. Raises
+    `XsclError` as `backfill` does."""
     _refuse_nested([query])
     with engine.store.snapshot() as statements:
         relations = MatchRelations(statements)
-        past = _Past(
-            engine, [query], None, relations.first_since(-UNBOUNDED) or 0, relations, Work()
-        )
-        for documents in relations.history(0, _BATCH):
+        first = max(first, relations.first_since(-UNBOUNDED) or 0)
+        past = _Past(engine, [query], None, first, relations, Work())
+        for documents in relations.history(first, _BATCH):
             past.see(documents)
             rest()
         past.end()

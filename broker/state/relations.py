@@ -318,6 +318,15 @@ class MatchRelations:
             most -= len(rows)
             yield [_document(row) for row in rows]
 
+    def first_of_newest(self, most: int) -> int:
+        """The number of the first of the newest `most` unexpired documents; 0 if there are no
+        more."""
+        rows = self._sql.rows(
+            "SELECT doc FROM documents WHERE xml IS NOT NULL ORDER BY doc DESC LIMIT 1 OFFSET ?",
+            [most],
+        )
+        return rows[0][0] + 1 if rows else 0
+
     def named(self, id: str) -> list[StoredDocument]:
         """The unexpired documents of an id, whatever their source, the last that came first."""
         table, version = self._from()

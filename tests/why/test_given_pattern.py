@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+import xscl
 from broker import Broker, Document
+from broker.asking import Asking
+from broker.standing.why import Why
+from broker.why.model import Budget
 
 PATTERN = (
     "p: S//i->x[./k = 'a'] FOLLOWED BY {1 min} NOT S//i[./k = 'stop']"
@@ -80,3 +84,14 @@ def test_a_document_of_before_the_query_is_named(broker: Broker) -> None:
     lines = broker.why_between("p", ("early", "b1")).lines
     assert "  early takes no part: it came before p was there, or too late" in lines
     assert not [line for line in lines if line.startswith("  b1 takes no part")]
+
+
+def test_of_a_pattern_that_is_not_registered_the_newest_documents_are_asked(broker: Broker) -> None:
+    (query,) = xscl.check([xscl.parse("n: S//i->x FOLLOWED BY NOT S//o->y WITHIN 1 s;")]).queries
+    (whole,) = Asking(broker.engine).of_queries([query])
+    (some,) = Asking(broker.engine).of_queries([query], Budget(documents=3))
+    assert isinstance(whole, Why)
+    assert isinstance(some, Why)
+    assert [each.blocks[0].documents for each in (whole, some)] == [6, 2]
+    assert some.sentence.endswith(" (only the newest 3 documents were asked)")
+    assert "were asked" not in whole.sentence
