@@ -23,8 +23,9 @@ from broker import (
     Match,
     StateError,
 )
+from broker.engine import Engine
 from broker.shared_match import SharedMatch
-from broker.state.store import DatabaseError
+from broker.state.store import DatabaseError, Store
 
 PAIR = "pair: S//a->x[./k->k] FOLLOWED BY {k = l, 1 h} S//b->y[./k->l]"
 
@@ -206,10 +207,11 @@ def test_a_broker_may_be_made_and_used_in_a_thread() -> None:
 def test_a_broker_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even where a query is more than memory holds."""
     monkeypatch.chdir(tmp_path)
-    with Broker() as broker:
-        broker.engine.store.run("SET memory_limit = '20MB'")
-        with pytest.raises(DatabaseError, match=r"(?i)memory"):
-            broker.engine.store.rows(
-                "SELECT count(*) FROM (SELECT DISTINCT i || 'x' || i FROM range(2_000_000) t(i))"
-            )
+    with (
+        Broker.over(Engine(Store(None, memory=20_000_000))) as broker,
+        pytest.raises(DatabaseError, match=r"(?i)memory"),
+    ):
+        broker.engine.store.rows(
+            "SELECT count(*) FROM (SELECT DISTINCT i || 'x' || i FROM range(2_000_000) t(i))"
+        )
     assert list(tmp_path.iterdir()) == []

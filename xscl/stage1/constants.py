@@ -113,6 +113,16 @@ def atom_of(part: ir.Expr) -> Atom | None:
     return None
 
 
+def is_unvarying(expr: ir.Expr) -> bool:
+    """Whether a subject has no constants of its own: a path without filters, functions of it."""
+    match expr:
+        case ir.Path(steps=steps):
+            return not any(step.filters for step in steps)
+        case ir.Call(args=args):
+            return all(map(is_unvarying, args))
+    return False
+
+
 def constant_of(part: ir.Expr, numeric: bool) -> str | float | None:
     """The constant of a filter that differs from an atom in its constant only; None if that makes
     it none. `numeric` is of the atom's subject."""

@@ -26,6 +26,7 @@ from xscl.stage1.constants import (
     Test,
     atom_of,
     constant_of,
+    is_unvarying,
     selectivity,
 )
 from xscl.stage1.groups import ENTRIES, Entry, Group, Tests, Tried
@@ -40,8 +41,9 @@ _KNOWN_FORMS = 10_000
 
 @dataclass(slots=True)
 class _Alike:
-    """Edges of one form whose filters are all atoms: for each filter its step and its place there,
-    the index and the test. `groups` are theirs, by the filter whose constant is the trigger."""
+    """Edges of one form whose filters are all atoms that differ in the constant alone: for each
+    filter its step and its place there, the index and the test. `groups` are theirs, by the filter
+    whose constant is the trigger."""
 
     fixed: bool
     places: tuple[tuple[int, int], ...]
@@ -113,7 +115,10 @@ class Matcher:
             self.automaton.accept(state, key, group)
         if atom is not None and index is not None:
             self._enter(edge, group, tests, index, (atom.test, atom.constant))
-            if edge.form is not None and len(atoms) == len(filters):
+            whole = len(atoms) == len(filters) and all(
+                is_unvarying(a.subject.expr) for _, a in atoms
+            )
+            if edge.form is not None and whole:
                 if alike is None:
                     alike = self._known_form(form, steps, fixed, [a for _, a in atoms])
                 alike.groups[next(n for n, (_, a) in enumerate(atoms) if a is atom)] = group
