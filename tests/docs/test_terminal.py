@@ -129,7 +129,10 @@ ENDS: dict[str, tuple[int, str]] = {
     "channels reset desk --after 0": (0, "desk: begins again behind match 0"),
     "channels remove desk": (0, "desk: removed"),
     "unsubscribe pair --pending drop": (0, "pair: unsubscribed"),
-    "replay ARCHIVE followed.xscl --format text": (0, "2 items, 0 matches"),
+    "replay ARCHIVE followed.xscl --format text": (
+        0,
+        "nothing matched; this tells why: the same with --state DIR, then broker why .*",
+    ),
 }  # fmt: skip
 """By command: the exit code, and a pattern that the last line fulfils."""
 
