@@ -62,35 +62,33 @@ def tell(asked: Question, past: History) -> Why:
 
 
 def _sentence(asked: Question, found: Why, past: History) -> str:
-    if found.found is None:
-        return "there is too much to try among the stored documents; narrow its windows or joins"
-    if found.found:
-        return _all_left_out(asked, found.found) or (
-            f"{plural(found.found, 'match', 'matches')} among the stored documents"
-        )
-    if found.waiting_count:
-        return _waits(asked, found)
-    for place in _missing(asked.plan, [each.documents for each in found.blocks]):
-        return f"no matches: {_of_block(asked, asked.plan.taps[place].block, past)}"
-    cure = _cure(asked, found, past)
-    return f"no matches: {cure or 'no stored documents of its blocks go together'}"
+    def missing(block: ast.Block) -> str:
+        return _of_block(asked, block, past)
+
+    return _said(asked, found, past, "the stored documents", missing)
 
 
 def together(asked: Question, past: History) -> str:
     """What becomes of the documents that a question is about, `StoredRows.only`, in words."""
     found = asked.answer(past.rest)
+    return _said(asked, found, past, "these documents", lambda b: f"none is there for {shown(b)}")
+
+
+def _said(
+    asked: Question, found: Why, past: History, which: str, missing: Callable[[ast.Block], str]
+) -> str:
+    """What became of documents, `which` they are; `missing` is said of a block without any."""
     if found.found is None:
-        return "there is too much to try among these documents"
+        return f"there is too much to try among {which}; narrow its windows or joins"
     if found.found:
         return _all_left_out(asked, found.found) or (
-            f"alone they have {plural(found.found, 'match', 'matches')}"
+            f"{plural(found.found, 'match', 'matches')} among {which}"
         )
     if found.waiting_count:
         return _waits(asked, found)
     for place in _missing(asked.plan, [each.documents for each in found.blocks]):
-        return f"no matches: none of them is there for {shown(asked.plan.taps[place].block)}"
-    cure = _cure(asked, found, past)
-    return f"no matches: {cure or 'they do not go together'}"
+        return f"no matches: {missing(asked.plan.taps[place].block)}"
+    return f"no matches: {_cure(asked, found, past) or f'{which} do not go together'}"
 
 
 def _cure(asked: Question, found: Why, past: History) -> str | None:

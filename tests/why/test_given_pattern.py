@@ -48,8 +48,8 @@ def broker() -> Iterator[Broker]:
             ("a2", "stop", "b2"),
             "no matches: 1 would match without NOT S//i[./k = 'stop']: there is stop",
         ),
-        (("b1", "b2"), "no matches: none of them is there for S//i->x[./k = 'a']"),
-        (("early", "b1"), "no matches: none of them is there for S//i->x[./k = 'a']"),
+        (("b1", "b2"), "no matches: none is there for S//i->x[./k = 'a']"),
+        (("early", "b1"), "no matches: none is there for S//i->x[./k = 'a']"),
     ],
 )
 def test_what_becomes_of_documents_together_is_told(
@@ -69,7 +69,7 @@ def test_what_waits_and_matches_is_told_as_if_there_were_no_others(broker: Broke
         own = [item("a2", 1_300.0, "a"), item("b2", 1_420.0, "b"), item("c", 10**7, "c")]
         assert len(other.process(own)) == 1
         found = other.why_between("p", ("a2", "b2"))
-        assert found.lines[-1] == "  together: alone they have 1 match"
+        assert found.lines[-1] == "  together: 1 match among these documents"
 
 
 def test_each_condition_of_each_block_is_told(broker: Broker) -> None:
