@@ -16,7 +16,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
@@ -58,7 +58,8 @@ def _absence(quotes: Iterator[Quote]) -> int:
     return found + sum(t + 60 < last for times in waiting.values() for t in times)
 
 
-def _next(quotes: Iterator[Quote]) -> int:
+def higher(quotes: Iterable[Quote]) -> int:
+    """NEXT by hand: pairs of a quote and the next of its symbol that is higher, within 5 minutes."""
     found = 0
     waiting: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for at, symbol, now in quotes:
@@ -69,14 +70,15 @@ def _next(quotes: Iterator[Quote]) -> int:
     return found
 
 
-def _falls(quotes: Iterator[Quote]) -> int:
+def falls(quotes: Iterable[Quote], least: int = 5) -> int:
+    """FOLD by hand: how often a symbol has fallen so many times in a row, or more."""
     found = 0
     fallen: dict[str, tuple[int, int]] = {}
     for _, symbol, now in quotes:
         before, run = fallen.get(symbol, (-1, 0))
         run = run + 1 if now < before else 0
         fallen[symbol] = now, run
-        found += run >= 5
+        found += run >= least
     return found
 
 
@@ -115,9 +117,9 @@ QUESTIONS = (
         f"{_LEFT} FOLLOWED BY {{{{t = s, 1 min}}}} NOT {_RIGHT} WHERE p > 60 AND r < 40",
         _absence,
     ),
-    Question("next", f"{_LEFT} NEXT {{{{t = s AND r > p, 5 min}}}} {_RIGHT}", _next),
+    Question("next", f"{_LEFT} NEXT {{{{t = s AND r > p, 5 min}}}} {_RIGHT}", higher),
     Question(
-        "falls", f"{_LEFT} FOLD {{{{t = s, r < prev(r, p)}}}} {_RIGHT} WHERE count(r) = 5", _falls
+        "falls", f"{_LEFT} FOLD {{{{t = s, r < prev(r, p)}}}} {_RIGHT} WHERE count(r) = 5", falls
     ),
     Question(
         "between",

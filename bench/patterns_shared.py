@@ -16,6 +16,7 @@ import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 
 import duckdb
@@ -23,13 +24,11 @@ import pyarrow as pa
 
 import xscl
 from bench.measure import finish, parser, table
+from bench.patterns import Quote, falls, higher
 from broker import Broker, Document
 from broker.pattern.in_order.standing import InOrder, Shared
 from broker.pattern.instances import Row
 from broker.query.patterns import pattern_query
-
-Quote = tuple[int, str, int]
-"""Time in seconds, symbol, price."""
 
 _START = 1_790_000_000
 _HOT = 200
@@ -51,17 +50,6 @@ def quotes(count: int) -> list[Quote]:
 # -- by hand -----------------------------------------------------------------------------------
 
 
-def _next(every: Sequence[Quote]) -> int:
-    found = 0
-    waiting: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for at, symbol, now in every:
-        own = waiting[symbol]
-        found += sum(t + 300 >= at and price < now for t, price in own)
-        waiting[symbol] = [(t, p) for t, p in own if t + 300 >= at and p >= now]
-        waiting[symbol].append((at, now))
-    return found
-
-
 def _not(every: Sequence[Quote]) -> int:
     found = 0
     waiting: dict[str, list[int]] = defaultdict(list)
@@ -75,18 +63,11 @@ def _not(every: Sequence[Quote]) -> int:
     return found
 
 
-def _fold(every: Sequence[Quote]) -> int:
-    found = 0
-    fallen: dict[str, tuple[int, int]] = {}
-    for _, symbol, now in every:
-        before, run = fallen.get(symbol, (-1, 0))
-        run = run + 1 if now < before else 0
-        fallen[symbol] = now, run
-        found += run >= 3
-    return found
-
-
-SCRIPTS: dict[str, Callable[[Sequence[Quote]], int]] = {"NEXT": _next, "NOT": _not, "FOLD": _fold}
+SCRIPTS: dict[str, Callable[[Sequence[Quote]], int]] = {
+    "NEXT": higher,
+    "NOT": _not,
+    "FOLD": partial(falls, least=3),
+}
 
 
 def in_sql(every: Sequence[Quote], batch: int) -> tuple[float, int]:
