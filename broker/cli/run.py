@@ -130,7 +130,7 @@ def run(
     pipeline: str,
     master: str | None,
     shards: int | None,
-    shared: Path | None,
+    shared: str | None,
     conf: dict[str, str],
     patience: int,
 ) -> None:

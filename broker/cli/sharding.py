@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -46,9 +45,9 @@ def shards_options(command: F) -> F:
         ),
         click.option(
             "--shared",
-            metavar="DIR",
-            type=click.Path(file_okay=False, path_type=Path),
-            help="With --shards: a directory that all machines of the cluster see under this name.",
+            metavar="DIR|URL",
+            help="With --shards: a directory that all machines of the cluster see under this name, "
+            "or s3://BUCKET/PREFIX.",
         ),
         click.option(
             "--shards",
@@ -71,10 +70,10 @@ def _settings(
 
 @dataclass(slots=True)
 class Sharding:
-    """How a run is divided: into `count` shards over a `shared` directory, not at all with 0."""
+    """How a run is divided: into `count` shards over `shared` files, not at all with 0."""
 
     count: int = 0
-    shared: Path = Path()
+    shared: str = ""
     form: str | None = None
     conf: dict[str, str] = field(default_factory=dict)
     patience: float = 600.0
@@ -85,7 +84,7 @@ class Sharding:
     def of(
         cls,
         shards: int | None,
-        shared: Path | None,
+        shared: str | None,
         conf: dict[str, str],
         patience: int,
         *,
@@ -99,12 +98,12 @@ class Sharding:
             raise click.UsageError("--shards and --conf are for Spark, so no --pipeline local")
         # What is meant for a terminal, or has a header, is written by the coordinator.
         own = form if form in ("jsonl", "xml") else None
-        return cls(shards or 0, shared or Path(), own, conf, patience / 1_000_000)
+        return cls(shards or 0, shared or "", own, conf, patience / 1_000_000)
 
     def engine(self, store: Store, **settings: Any) -> Engine:
         """The engine over a store, with what `Engine` takes. Raises Failed."""
+        from broker.cluster.files import ClusterError
         from broker.cluster.remote import RemoteShards
-        from broker.cluster.segments import ClusterError
         from broker.cluster.sharded import ShardedEngine
 
         self._shards = RemoteShards(patience=self.patience)
@@ -124,7 +123,7 @@ class Sharding:
         """Start the shards as tasks of a session. Raises Failed."""
         if self._shards is None:
             return
-        from broker.cluster.segments import ClusterError
+        from broker.cluster.files import ClusterError
         from broker.spark.shards import SparkTasks
 
         host = session.sparkContext.getConf().get("spark.driver.host")

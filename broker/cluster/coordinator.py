@@ -16,19 +16,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from secrets import randbits
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from broker.cluster.files import files_at
+from broker.cluster.manifest import Manifest, Segment
 from broker.cluster.owning import Home
 from broker.cluster.queries import Queries
 from broker.cluster.reading import restored_rows
 from broker.cluster.router import Router
 from broker.cluster.routes import side_of
-from broker.cluster.segments import Segment, Shared, Step, document_columns
+from broker.cluster.segments import Shared, Step, document_columns
 from broker.cluster.shard import MATCHES, Answer, Settings
 from broker.cluster.shards import Loading, Request, Shards
 from broker.cluster.sparing import left
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 _NUMBER = "cluster_batch"
 _FIRST = "cluster_first"
 _STATE = "cluster_state"
+_ROUTED = "cluster_routed"
 _FILES = 200
 """Files of changed queries, beyond which all queries are written anew."""
 _CHUNK = 8_000
@@ -61,14 +63,14 @@ class Coordinator:
 
     def __init__(
         self,
-        directory: Path,
+        shared: str,
         shards: Shards,
         count: int,
         form: str | None,
         hot_from: int = 1_000,
     ) -> None:
         self.home = Home()
-        self.shared = Shared(directory)
+        self.shared = Shared(files_at(shared))
         self.shards = shards
         self.count = count
         self.form = form
@@ -96,7 +98,9 @@ class Coordinator:
         store = engine.store
         self._number = store.number(_NUMBER, 0)
         self._state = store.number(_STATE, 0) or randbits(62)
-        recorded = self.shared.routing()
+        self._manifest = Manifest(store, self.shared.epoch)
+        routed = store.number(_ROUTED, 0)
+        recorded = self.shared.routing(routed)
         routes = recorded.get("routes", {}) if recorded.get("shards") == self.count else {}
         self._hot: Mapping[int, int] = dict(recorded.get("hot", ()) if routes else ())
         self.queries = Queries(engine.catalog, self.home, self.count, routes)
@@ -109,21 +113,26 @@ class Coordinator:
         )
         if self._look():
             whole = False
-        self._segments = [(each, UNBOUNDED) for each in self.shared.committed(self._number)]
         first = store.number(_FIRST, 1)
-        there = [each.number for each, _ in self._segments]
-        if not whole or there != [*range(first, self._number + 1)]:
+        segments = self._manifest.committed(first, self._number)
+        self._segments = [(each, UNBOUNDED) for each in segments]
+        complete = len(segments) == self._number + 1 - first and self.shared.there(segments)
+        if not (whole and complete):
             self._renew()
+            routed = self.shared.epoch
+        else:
+            with store.transaction():
+                self._manifest.forget(first)
         self._known = Loading(0, (), (), {})
         self._write_queries(whole=True)
-        self.shared.remove_queries()
+        self.shared.tidy([each for each, _ in self._segments], routed)
 
     def start(self) -> None:
         """Start the shards, unless they were."""
         if not self._started:
             engine = self._engine
             settings = Settings(self.count, engine.joiner.memory, engine.budget.budgets, self.form)
-            self.shards.start(self.shared.path, settings, self._loading)
+            self.shards.start(self.shared.files.where, settings, self._loading)
             self._started = True
 
     def close(self) -> None:
@@ -204,8 +213,9 @@ class Coordinator:
 
     def _renew(self) -> None:
         """Make all segments again from the documents of the state."""
-        for each in self.shared.committed(UNBOUNDED):
-            self.shared.remove(each)
+        with self._engine.store.transaction():
+            self._engine.store.set_numbers(**{_ROUTED: 0})  # what is there counts no longer
+        self.shared.remove([each for each, _ in self._segments])
         self._segments = []
         self._record()
         relations = self._engine.relations
@@ -222,15 +232,20 @@ class Coordinator:
             self._write([step], batches, [document_columns(documents)])
             self._segments.append((self._segment, step.latest))
         with self._engine.store.transaction():
-            self._engine.store.set_numbers(
-                **{_NUMBER: self._number, _FIRST: first, _STATE: self._state}
-            )
+            self._commit(first, first)
+            self._manifest.forget(first)
+
+    def _commit(self, first: int, begun: int) -> None:
+        """Have the transaction say which segments count: those from `first` on, of which this one
+        has made those from `begun` on."""
+        numbers = {_NUMBER: self._number, _FIRST: first, _STATE: self._state}
+        numbers[_ROUTED] = self.shared.epoch
+        self._engine.store.set_numbers(**numbers, **self._manifest.numbers(begun))
 
     def _write(
         self, steps: list[Step], rows: list[pa.RecordBatch], documents: list[pa.RecordBatch]
     ) -> None:
-        self._attempt += 1
-        self._segment = Segment(self._number, self.shared.epoch, self._attempt)
+        self._segment = self._manifest.next(self._number)
         self.shared.write_batch(self._segment, steps, rows, documents)
 
     # -- a batch -----------------------------------------------------------------------------
@@ -281,14 +296,23 @@ class Coordinator:
         self.shards.send(Request(self._segment, self._names, horizon, self._revised))
         self._sent.append((self._segment, max([step.latest for step in steps])))
         self._gone = 0
-        while self._gone < len(self._segments) and self._segments[self._gone][1] < horizon:
+        while self._gone < len(self._segments) and self._latest(self._gone) < horizon:
             self._gone += 1
         first = self._number - len(self._segments) - len(self._sent) + 1 + self._gone
-        store.set_numbers(**{_NUMBER: self._number, _FIRST: first, _STATE: self._state})
+        self._commit(first, self._sent[0][0].number)
         self._asked = True
+
+    def _latest(self, place: int) -> int:
+        """The last end of the documents of a segment, of which those before it have none left."""
+        segment, latest = self._segments[place]
+        if latest == UNBOUNDED:  # it is of an earlier coordinator
+            latest = max([step.latest for step in self.shared.steps(segment)])
+            self._segments[place] = segment, latest
+        return latest
 
     def _undo(self, number: int) -> None:
         self._number = number
+        self._manifest.failed()
         self._sent, self._pending, self._asked = [], [], False
         self._publish()
         self.shards.reset()
@@ -356,5 +380,4 @@ class Coordinator:
             self._segments = [*self._segments[self._gone :], *self._sent]
             self._sent = []
             self._publish()
-            for each, _ in gone:
-                self.shared.remove(each)
+            self.shared.remove([each for each, _ in gone])

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from broker.cluster.segments import ClusterError
+from broker.cluster.files import ClusterError
 from broker.cluster.serving import Place
 
 _FEW = 20

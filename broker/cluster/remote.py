@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from pathlib import Path
 from secrets import token_bytes
 from typing import Protocol
 
-from broker.cluster.segments import ClusterError
+from broker.cluster.files import ClusterError
 from broker.cluster.serving import Failure, Place
 from broker.cluster.shard import Answer, Settings
 from broker.cluster.shards import Loading, Request
@@ -66,15 +65,14 @@ class RemoteShards:
         """Set the launcher, before the start."""
         self._launcher, self._host = launcher, host
 
-    def start(self, directory: Path, settings: Settings, loading: Callable[[], Loading]) -> None:
+    def start(self, shared: str, settings: Settings, loading: Callable[[], Loading]) -> None:
         assert self._launcher is not None, "use() comes first"
         self._settings, self._loading = settings, loading
         self._listener = socket.create_server((self._host, 0))
         address = self._listener.getsockname()[:2]
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
-        where = str(directory.absolute())
         self._launcher.start(
-            [Place(address, self._key, where, shard) for shard in range(settings.shards)]
+            [Place(address, self._key, shared, shard) for shard in range(settings.shards)]
         )
 
     # -- connections -------------------------------------------------------------------------

@@ -1,37 +1,32 @@
-"""The files of a cluster, in a directory that all its machines see.
+"""The files of a cluster, in a place that all its machines see (`broker.cluster.files`).
 
     epochs/00000002          one for each coordinator that ever began; only the last may write
-    routing.json             by what routes, and for how many shards, the segments were divided
+    routing/00000002         by what routes, and for how many shards, its segments are divided
     queries/N.E.A            the queries of the shards, whole or what has changed, see `Change`
     batches/N.E.A.rows       witness rows: a record batch for each step and shard
     batches/N.E.A.documents  the documents of these, a record batch for each step
 
-N is the number of the batch, E the epoch, A the attempt. A segment counts if N is committed in the
-coordinator's state and no other of that number is newer. Files are never changed: they are written
-under another name, synced and renamed.
+N is the number of the batch, E the epoch, A the attempt. Which segments count is told by the
+coordinator's state (`broker.cluster.manifest`); nobody reads any other. Files are never changed,
+but for the routing of the coordinator that has written it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import pickle
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from broker.cluster.files import ClusterError, Files
+from broker.cluster.manifest import Segment
 from broker.cluster.routes import Route
-from broker.errors import BrokerError
 from broker.state.relations import StoredDocument
 
 _META = b"steps"
-
-
-class ClusterError(BrokerError, RuntimeError):
-    """The cluster cannot go on; the message says why."""
+_KINDS = ("rows", "documents")
 
 
 class Fenced(ClusterError):
@@ -62,85 +57,54 @@ class Step(NamedTuple):
     revised: tuple[int, ...] = ()
 
 
-class Segment(NamedTuple):
-    """What names the files of a batch."""
-
-    number: int
-    epoch: int
-    attempt: int
-
-    def name(self) -> str:
-        return f"{self.number:012}.{self.epoch:06}.{self.attempt:06}"
-
-
 class Shared:
-    """The directory, for one coordinator of it."""
+    """The files, for one coordinator of them."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, files: Files) -> None:
+        self.files = files
         self.epoch = 0
         self.bytes_written = 0
-        for name in ("epochs", "queries", "batches"):
-            (path / name).mkdir(parents=True, exist_ok=True)
 
     # -- who may write -----------------------------------------------------------------------
 
     def claim(self) -> None:
         """Take over: from now on every earlier coordinator is fenced."""
-        while True:
-            self.epoch = self._latest() + 1
-            try:
-                descriptor = os.open(self._epoch(self.epoch), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-            except FileExistsError:
-                continue
-            os.close(descriptor)
-            _sync(self.path / "epochs")
-            for old in (self.path / "epochs").iterdir():
-                if int(old.name) < self.epoch:
-                    old.unlink(missing_ok=True)
-            return
+        # Epochs have no gaps and are never removed, so whichever is taken for the last, the one
+        # that can be made behind it is the last.
+        self.epoch = max(map(int, self.files.names("epochs")), default=0) + 1
+        while not self.files.create(_epoch(self.epoch)):
+            self.epoch += 1
 
     def check(self) -> None:
         """Raises Fenced if there is a later coordinator."""
-        latest = self._latest()
-        if latest != self.epoch:
+        if self.files.exists(_epoch(self.epoch + 1)):
             raise Fenced(
-                f"{self.path}: another coordinator has taken over (epoch {latest}, "
-                f"this one has {self.epoch})"
+                f"another coordinator has taken over the shared files (this one has epoch "
+                f"{self.epoch})"
             )
-
-    def _latest(self) -> int:
-        return max([int(each.name) for each in (self.path / "epochs").iterdir()], default=0)
-
-    def _epoch(self, number: int) -> Path:
-        return self.path / "epochs" / f"{number:08}"
 
     # -- how the segments were divided -------------------------------------------------------
 
-    def routing(self) -> dict[str, Any]:
-        """What `write_routing` has stored; empty if there is none."""
+    def routing(self, epoch: int) -> dict[str, Any]:
+        """What the coordinator of an epoch has stored last; empty if there is none."""
         try:
-            found: dict[str, Any] = json.loads((self.path / "routing.json").read_bytes())
+            found: dict[str, Any] = json.loads(self.files.read(f"routing/{epoch:08}").to_pybytes())
         except (FileNotFoundError, ValueError):
             return {}
+        except OSError as error:
+            raise ClusterError(str(error)) from error
         return found
 
     def write_routing(self, routing: dict[str, Any]) -> None:
-        self._write(self.path / "routing.json", json.dumps(routing).encode())
+        self._write(f"routing/{self.epoch:08}", json.dumps(routing).encode())
 
     # -- queries -----------------------------------------------------------------------------
 
     def write_queries(self, number: int, attempt: int, changes: Sequence[Change]) -> str:
         """Store changes of the queries; returns the file's name."""
         name = Segment(number, self.epoch, attempt).name()
-        self._write(self.path / "queries" / name, pickle.dumps([tuple(each) for each in changes]))
+        self._write(f"queries/{name}", pickle.dumps([tuple(each) for each in changes]))
         return name
-
-    def remove_queries(self) -> None:
-        """Remove the queries of earlier coordinators."""
-        for old in (self.path / "queries").iterdir():
-            if int(old.name.split(".")[1]) < self.epoch:
-                old.unlink(missing_ok=True)
 
     # -- batches -----------------------------------------------------------------------------
 
@@ -153,76 +117,82 @@ class Shared:
     ) -> None:
         """Store a batch: `rows` are those of the first step by shard, then those of the next."""
         said = pickle.dumps([tuple(each) for each in steps])
-        self._write_arrow(self._batch(segment, "documents"), documents, said)
-        self._write_arrow(self._batch(segment, "rows"), rows, said)
+        self._write_arrow(_batch(segment, "documents"), documents, said)
+        self._write_arrow(_batch(segment, "rows"), rows, said)
 
-    def committed(self, number: int) -> list[Segment]:
-        """The segments up to a batch, in order; those that do not count are removed."""
-        found: dict[int, Segment] = {}
-        for each in sorted((self.path / "batches").glob("*.rows")):
-            segment = Segment(*map(int, each.name.split(".")[:3]))
-            if segment.number > number:
-                self.remove(segment)
-                continue
-            if segment.number in found:
-                self.remove(found[segment.number])
-            found[segment.number] = segment
-        return [found[number] for number in sorted(found)]
+    def there(self, segments: Sequence[Segment]) -> bool:
+        """Whether all these segments are there."""
+        listed = set(self.files.names("batches"))
+        named = [_batch(each, kind) for each in segments for kind in _KINDS]
+        return all(name.partition("/")[2] in listed or self.files.exists(name) for name in named)
 
-    def remove(self, segment: Segment) -> None:
-        for kind in ("rows", "documents"):
-            self._batch(segment, kind).unlink(missing_ok=True)
+    def steps(self, segment: Segment) -> list[Step]:
+        """The steps of a batch that is there."""
+        try:
+            return Reader(self.files).batch(segment)[0]
+        except OSError as error:
+            raise ClusterError(str(error)) from error
 
-    def _batch(self, segment: Segment, kind: str) -> Path:
-        return self.path / "batches" / f"{segment.name()}.{kind}"
+    def remove(self, segments: Iterable[Segment]) -> None:
+        self.files.remove([_batch(each, kind) for each in segments for kind in _KINDS])
 
-    def _write_arrow(self, path: Path, batches: Sequence[pa.RecordBatch], said: bytes) -> None:
+    def tidy(self, kept: Iterable[Segment], routed: int) -> None:
+        """Remove what earlier coordinators have left, but for segments that are kept, and the
+        routing of an epoch."""
+        own = {each.name() for each in kept}
+        gone = []
+        for name in self.files.names("batches"):
+            segment = Segment.of(name)
+            if segment.epoch < self.epoch and segment.name() not in own:
+                gone.append(f"batches/{name}")
+        for name in self.files.names("queries"):
+            if Segment.of(name).epoch < self.epoch:
+                gone.append(f"queries/{name}")
+        for name in self.files.names("routing"):
+            if int(name) < self.epoch and int(name) != routed:
+                gone.append(f"routing/{name}")
+        self.files.remove(gone)
+
+    def _write_arrow(self, name: str, batches: Sequence[pa.RecordBatch], said: bytes) -> None:
         sink = pa.BufferOutputStream()
         schema = batches[0].schema.with_metadata({_META: said})
         with pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch.replace_schema_metadata({_META: said}))
-        self._write(path, sink.getvalue())
+        self._write(name, sink.getvalue())
 
-    def _write(self, path: Path, content: bytes | pa.Buffer) -> None:
-        # Of a writer that is fenced between a check and here, no name is ever read: it has its
-        # epoch. Only `routing.json` has none, and is written by who has just taken over.
-        new = path.with_name(f"{path.name}.new{self.epoch}")
-        try:
-            with new.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-        except OSError as error:
-            with suppress(OSError):
-                new.unlink()
-            raise ClusterError(f"{path}: {error.strerror}") from error
-        _sync(path.parent)
+    def _write(self, name: str, content: bytes | pa.Buffer) -> None:
+        self.files.put(name, content)
         self.bytes_written += len(content)
 
 
 class Reader:
-    """The same directory for a shard."""
+    """The same files for a shard."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, files: Files) -> None:
+        self._files = files
 
     def changes(self, name: str) -> list[Change]:
-        pickled = (self.path / "queries" / name).read_bytes()
+        pickled = self._files.read(f"queries/{name}")
         return [Change(*each) for each in pickle.loads(pickled)]
 
     def batch(self, segment: Segment) -> tuple[list[Step], pa.ipc.RecordBatchFileReader]:
         """The steps of a batch, and its witness rows by step and shard."""
-        file = pa.ipc.open_file(
-            pa.memory_map(str(self.path / "batches" / f"{segment.name()}.rows"))
-        )
+        file = pa.ipc.open_file(self._files.open(_batch(segment, "rows")))
         return [Step(*each) for each in pickle.loads(file.schema.metadata[_META])], file
 
     def documents(self, segment: Segment, step: int) -> pa.RecordBatch:
-        path = self.path / "batches" / f"{segment.name()}.documents"
-        found: pa.RecordBatch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(step)
+        file = self._files.open(_batch(segment, "documents"))
+        found: pa.RecordBatch = pa.ipc.open_file(file).get_batch(step)
         return found
+
+
+def _epoch(number: int) -> str:
+    return f"epochs/{number:08}"
+
+
+def _batch(segment: Segment, kind: str) -> str:
+    return f"batches/{segment.name()}.{kind}"
 
 
 DOCUMENT = pa.schema(
@@ -247,11 +217,3 @@ def document_columns(documents: Sequence[StoredDocument]) -> pa.RecordBatch:
     columns = zip(*sorted(documents, key=lambda each: each.doc), strict=True)
     arrays = [pa.array(list(c), f.type) for c, f in zip(columns, DOCUMENT, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection
-from pathlib import Path
 from typing import NamedTuple
 
+from broker.cluster.files import files_at
 from broker.cluster.shards import Request, Stale, Worker
 
 YOUNG = 100_000
@@ -25,12 +25,12 @@ YOUNG = 100_000
 
 
 class Place(NamedTuple):
-    """Where a shard belongs: the coordinator's address and key, the shared directory, and which
-    one it is."""
+    """Where a shard belongs: the coordinator's address and key, the shared files, and which one
+    it is."""
 
     address: tuple[str, int]
     key: bytes
-    directory: str
+    shared: str
     shard: int
 
 
@@ -59,7 +59,7 @@ def _serve(place: Place, connection: Connection) -> bool:
     """Answer until the coordinator says that it is over, and then returns False."""
     settings, loading = connection.recv()
     try:
-        worker = Worker(Path(place.directory), place.shard, settings, loading)
+        worker = Worker(files_at(place.shared), place.shard, settings, loading)
     except Exception as error:
         connection.send(Failure(f"{type(error).__name__}: {error}"))
         raise

@@ -10,14 +10,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from broker.cluster.files import Files
+from broker.cluster.manifest import Segment
 from broker.cluster.owning import Owner
 from broker.cluster.routes import Route
-from broker.cluster.segments import Change, Reader, Segment, Step
+from broker.cluster.segments import Change, Reader, Step
 from broker.join.budget import Budget
 from broker.join.candidates import Found
 from broker.join.joiner import Joiner
@@ -81,13 +82,13 @@ class Settings(NamedTuple):
 
 
 class Shard:
-    """One of several shards, over a directory of segments."""
+    """One of several shards, over the files of a cluster."""
 
-    def __init__(self, directory: Path, shard: int, settings: Settings) -> None:
+    def __init__(self, files: Files, shard: int, settings: Settings) -> None:
         self._shard = shard
         self._horizon = -UNBOUNDED
         self._settings = settings
-        self._reader = Reader(directory)
+        self._reader = Reader(files)
         self._store = Store(None)
         self._relations = MatchRelations(self._store)
         self._catalog = Catalog(bare=True)  # else variables would be numbered here

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
@@ -18,7 +17,7 @@ from broker.state.store import Store
 
 
 class ShardedEngine(Engine):
-    """An engine over a state, and shards over a shared directory.
+    """An engine over a state, and shards over shared files (`broker.cluster.files`).
 
     Subscriptions, time, delivery and the state are those of `Engine`, whose arguments it takes. If
     the matches are wanted as text in a `form`, `apply` returns only those that the coordinator has
@@ -29,7 +28,7 @@ class ShardedEngine(Engine):
         self,
         store: Store,
         *settings: Any,
-        shared: Path,
+        shared: str,
         shards: Shards,
         count: int,
         form: str | None = None,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from broker.cluster.segments import Segment
+from broker.cluster.files import Files, files_at
+from broker.cluster.manifest import Segment
 from broker.cluster.shard import Answer, Settings, Shard
 
 
@@ -33,7 +33,7 @@ class Request(NamedTuple):
 class Shards(Protocol):
     """All shards, wherever they run."""
 
-    def start(self, directory: Path, settings: Settings, loading: Callable[[], Loading]) -> None:
+    def start(self, shared: str, settings: Settings, loading: Callable[[], Loading]) -> None:
         """Begin; `loading` says at any time what a shard that is made anew begins with."""
 
     def send(self, request: Request) -> None:
@@ -57,8 +57,8 @@ class Stale(Exception):
 class Worker:
     """One shard, which is made when it is needed, in whatever process."""
 
-    def __init__(self, directory: Path, shard: int, settings: Settings, loading: Loading) -> None:
-        self._shard = Shard(directory, shard, settings)
+    def __init__(self, files: Files, shard: int, settings: Settings, loading: Loading) -> None:
+        self._shard = Shard(files, shard, settings)
         self._shard.load(loading.queries, loading.segments, loading.hot)
         self._known = loading.queries
         self._number = loading.number
@@ -83,14 +83,14 @@ class HereShards:
         self._workers: list[Worker] = []
         self._answers: list[Answer] = []
 
-    def start(self, directory: Path, settings: Settings, loading: Callable[[], Loading]) -> None:
-        self._directory, self._settings, self._loading = directory, settings, loading
+    def start(self, shared: str, settings: Settings, loading: Callable[[], Loading]) -> None:
+        self._files, self._settings, self._loading = files_at(shared), settings, loading
 
     def send(self, request: Request) -> None:
         if not self._workers:
             loading = self._loading()
             self._workers = [
-                Worker(self._directory, shard, self._settings, loading)
+                Worker(self._files, shard, self._settings, loading)
                 for shard in range(self._settings.shards)
             ]
         self._answers = [self.answer(shard, request) for shard in range(len(self._workers))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import socket
 import uuid
@@ -10,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from broker.cluster.files import ClusterError, files_at
 from broker.spark.shards import wait_for_cores
 
 PACKAGES = ("xml-stream-broker", "duckdb", "pyarrow", "pyspark", "lxml", "numpy")
@@ -29,24 +28,26 @@ class Seen(NamedTuple):
     lacks: tuple[str, ...]
 
 
-def check(session: SparkSession, shared: Path, wanted: int) -> tuple[int, list[Seen]]:
+def check(session: SparkSession, shared: str, wanted: int) -> tuple[int, list[Seen]]:
     """The cores of the cluster, of which so many are wanted, and its workers. Raises
     ClusterError."""
     there = wait_for_cores(session, wanted)
     context = session.sparkContext
     host = context.getConf().get("spark.driver.host") or socket.gethostname()
     said = uuid.uuid4().hex
-    shared.mkdir(parents=True, exist_ok=True)
-    token = shared.absolute() / f"check-{said}"
-    token.write_text(said, encoding="utf-8")
+    files = files_at(shared)
+    token = f"check/{said}"
+    if not files.create(token) or files.create(token):
+        raise ClusterError(f"{shared} makes a file that is there already, so it fences nobody")
+    files.put(token, said.encode())
     try:
         with closing(socket.create_server((host, 0))) as listening:
             address = listening.getsockname()[:2]
-            look = partial(_look, versions(), str(token), said, address)
+            look = partial(_look, versions(), files.where, said, address)
             count = _TASKS * there
             found = context.parallelize(range(count), count).mapPartitions(look).collect()
     finally:
-        token.unlink()
+        files.remove([token])
     return there, [Seen(*each) for each in sorted(set(found))]
 
 
@@ -62,7 +63,7 @@ def versions() -> dict[str, str]:
 
 
 def _look(
-    wanted: dict[str, str], token: str, said: str, address: tuple[str, int], _rows: Iterable[int]
+    wanted: dict[str, str], shared: str, said: str, address: tuple[str, int], _rows: Iterable[int]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     lacks = [
         f"{name} {there}, and the coordinator has {wanted[name]}"
@@ -70,10 +71,9 @@ def _look(
         if there != wanted[name]
     ]
     try:
-        read = Path(token).read_text(encoding="utf-8")
-        lacks += [] if read == said else [f"{os.path.dirname(token)} is another directory here"]
-    except OSError as error:
-        lacks.append(f"{os.path.dirname(token)} cannot be read ({error.strerror})")
+        files_at(shared).read(f"check/{said}")
+    except (OSError, ClusterError) as error:
+        lacks.append(f"{shared} cannot be read ({getattr(error, 'strerror', None) or error})")
     try:
         socket.create_connection(address, timeout=10).close()
     except OSError as error:

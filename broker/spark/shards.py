@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.util import InheritableThread
 
-from broker.cluster.segments import ClusterError
+from broker.cluster.files import ClusterError
 from broker.cluster.serving import Place, serve_each
 from broker.spark.failure import reason
 

@@ -15,19 +15,21 @@ from tests.properties.harness import Opening
 
 
 def sharded(
-    shared: Path,
+    shared: Path | str,
     count: int,
     state: Path | None = None,
     shards: Callable[[], Shards] = HereShards,
     **settings: Any,
 ) -> Broker:
-    """A broker with so many shards over a shared directory."""
-    engine = ShardedEngine(Store(state), shared=shared, shards=shards(), count=count, **settings)
+    """A broker with so many shards over shared files."""
+    engine = ShardedEngine(
+        Store(state), shared=str(shared), shards=shards(), count=count, **settings
+    )
     return Broker.over(engine)
 
 
 def opening(
-    shared: Path,
+    shared: Path | str,
     counts: Callable[[], int],
     shards: Callable[[], Shards] = HereShards,
     **settings: Any,

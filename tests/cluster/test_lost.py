@@ -11,9 +11,10 @@ from unittest.mock import patch
 import pytest
 
 from broker import Broker, Match
+from broker.cluster.files import ClusterError
 from broker.cluster.processes import Processes
 from broker.cluster.remote import RemoteShards
-from broker.cluster.segments import ClusterError, Fenced
+from broker.cluster.segments import Fenced
 from broker.cluster.serving import Place
 from broker.cluster.sharded import ShardedEngine
 from broker.results.matches import Result
