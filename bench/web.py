@@ -36,7 +36,7 @@ RATE = 100
 STREAMS = 10
 KINDS = ("book", "blog")
 WORDS = "words that nobody joins " * 10
-EVERY, MOST = 1, 20
+EVERY, MOST = 1, 10
 """As `follow` of `api.js` asks."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -30,6 +30,25 @@ class Progress:
     documents: int
     matches: int
     seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProgress:
+    """What Spark says of its streaming query.
+
+    `doing` is what it does now, in its words. Of the last micro-batch that had rows: its number (-1
+    before the first), its `rows`, rows that were `arriving` and `processed` a second, and the
+    seconds of its `phases` by Spark's names (`triggerExecution` is all of it). `read`: the offset
+    of each source up to which all is read.
+    """
+
+    doing: str
+    batch: int
+    rows: int
+    arriving: float
+    processed: float
+    phases: Mapping[str, float]
+    read: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)

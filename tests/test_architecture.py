@@ -157,7 +157,7 @@ MAY_IMPORT = {
         *("broker.delivery", "broker.figures", "broker.engine", "broker.join"),
         "broker.documents",
         *("broker.settings", "broker.state", "broker.model", "feeds", "xscl"),
-        *("broker.shared_match", "broker.text", "broker.price"),
+        *("broker.shared_match", "broker.text", "broker.price", "broker.runs"),
     ),
     "broker.service.pipeline": (
         *("broker.service.core", "broker.spark", "broker.documents"),
@@ -191,6 +191,7 @@ MAY_IMPORT = {
         ),
         *("broker.documents", "broker.settings", "broker.state", "broker.text"),
         *("broker.standing", "broker.why", "broker.drafts", "broker.model", "xscl"),
+        "broker.runs",
     ),
     "broker.cli": (
         *("broker.service.api", "broker.service", "broker.broker"),

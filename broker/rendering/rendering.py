@@ -9,7 +9,7 @@ was found with: whoever changes or removes its bytes in the engine keeps them fi
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring
 from typing import NamedTuple
 
@@ -99,17 +99,12 @@ class Rendering:
         return documents
 
     def derive_values(self) -> dict[str, list[str]]:
-        found: dict[str, dict[str, None]] = {}
-        for name, place, nodes in self.places.values:
-            content = self.contents[place]
-            found.setdefault(name, {}).update(dict.fromkeys([content.text(n) for n in nodes]))
-        return {name: [*texts] for name, texts in found.items()}
+        return _texts(self.places.values, self.contents)
 
     def derive_content(self) -> str:
         content = self._content
         if content is None:
-            contents, pieces = self.contents, self.places.pieces
-            content = "".join([contents[place].copy(node, item) for place, node, item in pieces])
+            content = _copies(self.places.pieces, self.contents)
             if self.several:
                 self._content = content
         return content
@@ -156,14 +151,39 @@ def loads(
 def whole(
     ids: bytes, queries: Sequence[str], text: str, contents: Sequence[Content]
 ) -> SharedMatch:
-    """The same with all that is derived, so that the documents are no longer needed."""
-    found = loads(ids, queries, text, (), contents)
-    shared = found.shared
-    found.shared = Whole(
-        shared.derive_documents(),
-        shared.derive_values(),
-        shared.derive_content(),
-        shared.wrapped,
-        shared.derive_blocks(),
+    """The same with all that is derived, so that the documents are no longer needed. Whoever reads
+    the log reads it so, match by match: nothing is made that is not read."""
+    plain = json.loads(text)
+    documents = [
+        DocumentRef(id, stream, end, *content.headline())
+        for (id, stream, end), content in zip(plain["documents"], contents, strict=True)
+    ]
+    return SharedMatch(
+        ids,
+        queries,
+        plain.get("stream"),
+        plain["start"],
+        plain["end"],
+        tuple(plain["nodes"]),
+        tuple(map(tuple, plain["joined"])),
+        Whole(
+            tuple(documents),
+            _texts(plain["values"], contents),
+            _copies(plain["pieces"], contents),
+            Rendering.wrapped,
+            nested_tuples(plain.get("blocks")),
+        ),
     )
-    return found
+
+
+def _texts(values: Iterable[Value], contents: Sequence[Content]) -> dict[str, list[str]]:
+    """The values of each variable, each once, in the order in which they come."""
+    found: dict[str, dict[str, None]] = {}
+    for name, place, nodes in values:
+        text = contents[place].text
+        found.setdefault(name, {}).update(dict.fromkeys(map(text, nodes)))
+    return {name: [*texts] for name, texts in found.items()}
+
+
+def _copies(pieces: Iterable[Piece], contents: Sequence[Content]) -> str:
+    return "".join([contents[place].copy(node, item) for place, node, item in pieces])

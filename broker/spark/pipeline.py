@@ -35,11 +35,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from broker.documents.arrow import WITNESSED, Arrivals, arrivals_from_table
 from broker.documents.witnessing import matcher_for, stage1
 from broker.model import Match
-from broker.runs import PipelineError, Progress, Stop, Stopping, Summary
+from broker.runs import PipelineError, Progress, Stop, Stopping, StreamProgress, Summary
 from broker.shared_match import SharedMatch, count_matches, each_match
 from broker.sources.documents import ORDER
 from broker.spark.arrow import ArrowMap
 from broker.spark.failure import reason
+from broker.spark.progress import ProgressReports
 from broker.spark.sources import Source, union
 from broker.spark.worker import keep, settle
 from broker.stopwatch import Stopwatch
@@ -92,6 +93,7 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     once: bool,
     on_matches: Callable[[list[Match]], object] | None,
     on_progress: Callable[[Progress], None] | None = None,
+    on_stream: Callable[[StreamProgress], None] | None = None,
     trigger_interval: float | None = None,
     stop: Stopping | None = None,
     lock: AbstractContextManager[object] | None = None,
@@ -100,7 +102,8 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     """Run until what is there now is processed (`once`), or until `stop` is set.
 
     `on_matches` gets the matches of each batch that has any, after the batch is committed;
-    `on_progress` is called soon after each batch. Both may not raise: what they raise ends the run.
+    `on_progress` is called soon after each batch, `on_stream` about once a second with what Spark
+    says of its query. None may raise: what they raise ends the run.
     `trigger_interval`: seconds between two checks for new documents (default: the sources' longest
     `poll`). `stop`: the batch in flight is finished first (see `stop_on_signals`). `lock` is held
     while the engine is used; a thread that changes subscriptions must hold it too. A batch whose
@@ -118,6 +121,7 @@ def run_pipeline(  # noqa: PLR0913  # each by its keyword
     run = _Run(
         session, engine, on_matches, on_progress, stop or Stop(), lock or nullcontext(), hand_over
     )
+    run.reports = ProgressReports(on_stream) if on_stream else None
     frame = union([source.frame for source in documents])
     interval = trigger_interval or max(source.poll for source in documents)
     started = time.monotonic()
@@ -150,6 +154,7 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     undated: Counter[str] = field(default_factory=Counter)
     error: BaseException | None = None
+    reports: ProgressReports | None = None
     _busy: threading.Lock = field(default_factory=threading.Lock)
     _done: dict[int, Progress] = field(default_factory=dict)
     _spec: bytes | None = None
@@ -270,6 +275,8 @@ class _Run:
     # -- progress --------------------------------------------------------------------------------
 
     def _report(self, query: StreamingQuery) -> None:
+        if self.reports is not None:
+            self.reports.look(query)
         if not self._done:
             return
         for update in query.recentProgress:

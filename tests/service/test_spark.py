@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,10 +11,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import expect
+
 from tests.feeds.data import ROOT
 from tests.service.data import ORDERS
 from tests.service.process import Process
 from tests.waiting import PATIENCE, pause, until
+from tests.web.harness import CHROMIUM, chromium, sign_in
 
 
 def java(broker: Process) -> int | None:
@@ -24,6 +28,17 @@ def java(broker: Process) -> int | None:
             if "java" in Path(f"/proc/{number}/cmdline").read_text().split("\0")[0]:
                 return int(number)
     return None
+
+
+def look_at_operations(broker: Process) -> None:
+    """The page shows what Spark says of itself."""
+    with chromium() as browser:
+        page = browser.new_page()
+        sign_in(page, broker)
+        page.get_by_role("link", name="Operations").click()
+        fact = page.locator(".facts div").filter(has=page.get_by_text("Spark", exact=True))
+        expect(fact).to_contain_text(re.compile(r"batch \d+ had \d+ documents? in .* processed"))
+        expect(page.locator(".chart").filter(has_text="Spark’s batch")).to_contain_text("addBatch")
 
 
 def test_subscriptions_change_and_a_jvm_dies_while_documents_flow(tmp_path: Path) -> None:
@@ -53,7 +68,15 @@ def test_subscriptions_change_and_a_jvm_dies_while_documents_flow(tmp_path: Path
         matched(broker, count + 20)
         paused = broker.client.post("/v1/subscriptions/early/pause").json()
 
+        until(lambda: (broker.status()["pipeline"]["spark"] or {}).get("read"))
         before = broker.status()["pipeline"]
+        spark = before["spark"]
+        if CHROMIUM is not None:
+            look_at_operations(broker)
+        assert spark["rows"] > 0
+        assert 0 < spark["read"] <= count
+        assert spark["waiting"] < count
+        assert spark["phases"]["triggerExecution"] >= spark["phases"]["addBatch"] > 0
         jvm = java(broker)
         assert jvm is not None
         os.kill(jvm, signal.SIGKILL)
@@ -64,6 +87,7 @@ def test_subscriptions_change_and_a_jvm_dies_while_documents_flow(tmp_path: Path
         matched(broker, count + 20)
         after: dict[str, Any] = broker.status()["pipeline"]
         assert after["restarts"] > before["restarts"]
+        until(lambda: broker.status()["pipeline"]["spark"]["batch"] > spark["batch"])
         until(lambda: broker.client.get("/health/ready").status_code == 200)
 
         resumed = broker.client.post("/v1/subscriptions/early/resume").json()

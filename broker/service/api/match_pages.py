@@ -73,9 +73,8 @@ class Page:
     def events(self) -> bytes:
         """All of it as server-sent events, whose ids are the numbers."""
         pairs = zip(self.numbers, self.lines, strict=True)
-        events = [
-            format_sse_event(id=str(n), data_str=line.decode().rstrip("\n")) for n, line in pairs
-        ]
+        # JSON has no line breaks inside, so that a line needs no taking apart.
+        events = [b"data: %bid: %d\n\n" % (line, n) for n, line in pairs]
         if self.skipped:
             below = f'{{"below": {self.numbers[0]}}}'
             events.insert(0, format_sse_event(event="skipped", data_str=below))

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from broker.delivery import Figures as MailboxFigures
 from broker.model import MICROSECONDS
+from broker.runs import StreamProgress
 from broker.service import health
 from broker.service.api.replies import ReasonReply, Reply, Time, attributes
 from broker.service.core.answers import SpoolFigures
@@ -30,6 +31,24 @@ class IntakeStatus(Reply):
     lag_seconds: float = Field(description="how long the oldest of them has waited")
 
 
+class SparkStatus(Reply):
+    """What Spark says of its streaming query, about a second old. The figures are those of the
+    last micro-batch that had documents."""
+
+    doing: str = Field(description="what it does now, in Spark's words")
+    batch: int = Field(description="its number, counted on over restarts; -1: none yet")
+    rows: int = Field(description="documents that it had")
+    arriving_per_second: Rate = Field(
+        validation_alias="arriving", description="documents that came in meanwhile"
+    )
+    processed_per_second: Rate = Field(validation_alias="processed")
+    phases: dict[str, float] = Field(
+        description="seconds of its phases by Spark's names; triggerExecution is all of it"
+    )
+    read: int | None = Field(description="number of the last document that it has read")
+    waiting: int | None = Field(description="documents in the log behind that one")
+
+
 class PipelineStatus(Reply):
     """How documents are matched."""
 
@@ -44,6 +63,9 @@ class PipelineStatus(Reply):
     last_batch: Time | None
     restarts: int = Field(description="how often it was begun again after a failure")
     poisoned: int = Field(description="documents that were set aside because the engine failed")
+    spark: SparkStatus | None = Field(
+        description="what Spark says itself; null without Spark, and before it runs"
+    )
 
 
 class WaitingStatus(Reply):
@@ -156,6 +178,8 @@ def status_reply(service: Service, readers: int) -> StatusReply:
             "ready": not found,
             "reasons": found,
             "uptime_seconds": _seconds(figures.at - figures.started),
+            "pipeline": attributes(figures.pipeline)
+            | {"spark": _spark(figures.pipeline.stream, figures.spool.last)},
             "intake": attributes(figures.spool) | {"lag_seconds": _lag(figures.spool, figures.at)},
             "engine": engine and _engine(engine, figures.engine_age),
             "deliveries": _deliveries(figures.mailbox, readers),
@@ -163,6 +187,15 @@ def status_reply(service: Service, readers: int) -> StatusReply:
             "suspended_count": figures.engine.suspended if figures.engine else 0,
         }
     )
+
+
+def _spark(stream: StreamProgress | None, last: int) -> dict[str, Any] | None:
+    """`last` is the number of the newest document in the log, Spark's only source."""
+    if stream is None:
+        return None
+    read = next((each["seq"] for each in stream.read if each), None)
+    waiting = None if read is None else max(0, last - read)
+    return attributes(stream) | {"read": read, "waiting": waiting}
 
 
 def _engine(engine: dict[str, Any], age: int) -> dict[str, Any]:

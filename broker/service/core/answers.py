@@ -14,6 +14,7 @@ from broker import delivery
 from broker.figures import Figures as EngineFigures
 from broker.model import Limit, Match, Registered
 from broker.price import Price
+from broker.runs import StreamProgress
 from broker.service.core.outline import Part
 from xscl import Diagnostic
 
@@ -160,7 +161,8 @@ class PipelineFigures:
     `failure` is the reason why it stands still, since `failing_since`; None while it works. `rate`
     is the recent number of documents per second, `last_batch` the time of the last batch.
     `restarts` counts restarts after failures, `poisoned` the documents that became dead letters
-    because the engine failed at them.
+    because the engine failed at them. `stream` is what Spark says of its query, None without Spark
+    and before it runs.
     """
 
     kind: str
@@ -174,6 +176,7 @@ class PipelineFigures:
     last_batch: int | None
     restarts: int
     poisoned: int
+    stream: StreamProgress | None = None
 
 
 @dataclass(frozen=True, slots=True)

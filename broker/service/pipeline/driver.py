@@ -15,6 +15,7 @@ from typing import Protocol
 
 import structlog
 
+from broker.runs import StreamProgress
 from broker.service.core.answers import PipelineFigures
 from broker.service.core.background import Background
 from broker.service.core.core import Batch, Core
@@ -81,6 +82,10 @@ class Watch:
         if waited is not None:
             self._observer.observe_latency(waited)
 
+    def stream(self, progress: StreamProgress) -> None:
+        """Report what Spark says of its query."""
+        self._set(stream=progress)
+
     def poison(self, place: str, error: Exception) -> None:
         """Report a document at which the engine failed, and which becomes a dead letter."""
         _log.error("document.poison", place=place, error=repr(error), exc_info=error)
@@ -93,6 +98,7 @@ class Watch:
             self._figures = replace(
                 self._figures,
                 running=False,
+                stream=None,
                 failure=reason,
                 failing_since=since,
                 restarts=self._figures.restarts + 1,

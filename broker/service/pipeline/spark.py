@@ -58,6 +58,7 @@ class SparkPipeline:
                 once=False,
                 on_matches=None,
                 on_progress=on_progress,
+                on_stream=watch.stream,
                 stop=stop,
                 lock=core.lock,
             )

@@ -93,7 +93,7 @@ export async function signOut() {
 // -- a stream of matches ---------------------------------------------------------------------------
 
 const EVERY = 1; // seconds between two looks of the service, while there is much
-const MOST = 20; // of more at once only the newest are sent
+const MOST = 10; // of more at once only the newest are sent: a window shows half of them
 
 /**
  * Follow matches behind a number of the log, beyond restarts of the service. `onMatch` gets each,

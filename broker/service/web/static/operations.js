@@ -47,6 +47,7 @@ export function operations(main, params, go) {
     const bounds = { from: to - LENGTH[wanted], to };
     const rate = (n) => `${n < 10 ? Math.round(n * 10) / 10 : number(Math.round(n))}/s`;
     const stages = {};
+    const spark = status.pipeline.spark?.batch >= 0 ? status.pipeline.spark : null;
     for (const point of points) for (const [name, seconds] of Object.entries(point.stages)) stages[name] = (stages[name] || 0) + seconds;
     figures.replaceChildren(
       chart("Documents", of((p) => p.documents / p.seconds), { ...bounds, show: rate }),
@@ -56,6 +57,7 @@ export function operations(main, params, go) {
       chart("Memory", of((p) => p.memory), { ...bounds, show: size }),
       chart("Disk", of((p) => p.files), { ...bounds, show: size, note: `${size(status.disk_free)} free` }),
       bars("Where the time goes", Object.entries(stages), brief),
+      spark ? bars(`Spark’s batch ${number(spark.batch)}`, Object.entries(spark.phases).filter(([name]) => name !== "triggerExecution"), brief) : "",
     );
   }
   const ends = [often(look, 5), often(events.load, 10), often(copies.load, 30), often(secrets.load, 30), often(changes.load, 15)];
@@ -77,6 +79,7 @@ function at_a_glance({ intake, pipeline, engine, deliveries, feeds, files }) {
   return facts([
     ["Documents", `${number(intake.last)} ever, ${number(intake.backlog)} waiting${intake.lag_seconds >= 1 ? ` for ${words(intake.lag_seconds)}` : ""}`],
     ["Pipeline", [pipeline.kind === "spark" ? "Spark" : "in this process", `${number(pipeline.documents_per_second)} documents a second of late`, `${plural(pipeline.batches, "batch", "batches")}, ${plural(pipeline.documents, "document")}, ${plural(pipeline.matches, "match", "matches")} since the start`, pipeline.restarts ? `begun again ${plural(pipeline.restarts, "time")}` : "", pipeline.failure || ""].filter((each) => each).join("; ")],
+    ["Spark", pipeline.spark ? inSpark(pipeline.spark) : null],
     ["Last batch", pipeline.last_batch ? when(pipeline.last_batch) : "none yet"],
     ["Subscriptions", engine && h("span", {}, h("a", { href: "#/sharing" }, plural(engine.subscriptions, "subscription")), `, ${number(engine.paused)} not active; ${plural(engine.templates, "template")}, ${plural(engine.nfa_states, "state")} of the automaton`)],
     ["Stored documents", engine && number(engine.live_documents)],
@@ -85,6 +88,14 @@ function at_a_glance({ intake, pipeline, engine, deliveries, feeds, files }) {
     ["Feeds", `${number(feeds.active)} active, ${number(feeds.failing)} failing`],
     ["Files", Object.entries(files).map(([name, bytes]) => `${name} ${size(bytes)}`).join(", ")],
   ]);
+}
+
+// What Spark says of its query, of its last micro-batch.
+function inSpark({ doing, batch, rows, arriving_per_second: arriving, processed_per_second: processed, phases, waiting }) {
+  if (batch < 0) return `${doing}; no batch yet`;
+  const took = phases.triggerExecution === undefined ? "" : ` in ${brief(phases.triggerExecution)}`;
+  const behind = waiting === null ? "" : `; ${waiting ? plural(waiting, "document") : "none"} behind what it has read`;
+  return `${doing}; batch ${number(batch)} had ${plural(rows, "document")}${took}, ${number(processed)} a second processed and ${number(arriving)} arriving${behind}`;
 }
 
 // -- lists that go back in time --------------------------------------------------------------------
