@@ -15,7 +15,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -26,7 +26,8 @@ import xscl
 from bench.measure import finish, parser, table
 from bench.patterns import Quote, falls, higher
 from broker import Broker, Document
-from broker.pattern.in_order.standing import InOrder, Shared
+from broker.pattern.in_order.events import Event
+from broker.pattern.in_order.standing import Shared, Together
 from broker.pattern.instances import Row
 from broker.query.patterns import pattern_query
 
@@ -97,51 +98,54 @@ def in_sql(every: Sequence[Quote], batch: int) -> tuple[float, int]:
 # -- the step of the patterns ------------------------------------------------------------------
 
 
-def rows(shared: Shared, every: Sequence[Quote]) -> Iterator[tuple[str, dict[int, Row]]]:
-    """What the blocks of a query take of each quote, by the places of their taps."""
+Columns = list[Event]
+"""What the blocks of all queries take of quotes, in order of arrival."""
+
+
+def columns(shared: Shared, every: Sequence[Quote]) -> list[Columns]:
+    """Of each quote the rows that blocks take of it, as the step has them."""
+    found = []
+    arrival = 0
     for number, (at, symbol, price) in enumerate(every):
         time_us = at * 1_000_000
-        found = {}
-        for place, tap in enumerate(shared.plan.taps):
-            values = {path: [str(price)] for path in tap.paths}
-            nodes = dict.fromkeys(values, 2)
-            found[place] = Row(
-                *(number, number, number, time_us, time_us, str(at), 1), nodes, values
+        own = []
+        for tap, reader in shared.readers.items():
+            values = {path: [str(price)] for path in shared.plan.taps[tap].paths}
+            row = Row(
+                *(number, number, number, time_us, time_us, str(at), 1),
+                *(dict.fromkeys(values, 2), values),
             )
-        yield symbol, found
+            arrival += 1
+            event = reader.read(int(symbol[1:]), arrival, row)
+            if event is not None:
+                own.append(event)
+        found.append(own)
+    return found
 
 
-def step(name: str, every: Sequence[Quote], batch: int, subscribed: int) -> tuple[float, int]:
-    """CPU seconds of the step from rows to matches, and the number of matches. There are so many
-    queries; of each that takes a row what waits is kept."""
+def step(name: str, every: Sequence[Quote], batch: int) -> tuple[float, int]:
+    """CPU seconds of the step from columns to candidates, and the number of matches."""
     (query,) = xscl.check([xscl.parse(QUESTIONS[name].format("x"))]).queries
     shared = pattern_query(query).ordered
     assert shared is not None
-    parameters = {f"S{n}": n for n in range(subscribed)}
-    given = [*rows(shared, every)]
-    standings: dict[int, InOrder] = {}
+    together = Together(shared, 10**6)
+    given = columns(shared, every)
+    batches = [
+        (
+            [event for own in given[first : first + batch] for event in own],
+            every[min(len(every), first + batch) - 1][0] * 1_000_000,
+        )
+        for first in range(0, len(given), batch)
+    ]
     gc.collect()
     gc.freeze()
-    matches, begun = 0, time.process_time()
-    for first in range(0, len(given), batch):
-        arrived: dict[int, dict[int, list[Row]]] = {}
-        part = given[first : first + batch]
-        for symbol, taken in part:
-            number = parameters.get(symbol)
-            if number is None:
-                continue
-            own = arrived.setdefault(number, {})
-            for place, row in taken.items():
-                own.setdefault(place, []).append(row)
-        watermark = every[first + len(part) - 1][0] * 1_000_000
-        for number, own in arrived.items():
-            standing = standings.get(number)
-            if standing is None:
-                standing = standings[number] = InOrder(shared, 10**6)
-            matches += len(standing.advance(own, watermark))
+    candidates, begun = 0, time.process_time()
+    for events, watermark in batches:
+        together.extend(events)
+        candidates += len(together.decided(watermark))
     taken_time = time.process_time() - begun
     gc.unfreeze()
-    return taken_time, matches
+    return taken_time, candidates
 
 
 # -- from end to end ---------------------------------------------------------------------------
@@ -199,7 +203,7 @@ def main() -> None:
         by_hand = time.process_time() - begun
         cells = [name, f"{wanted:,}"]
         for batch in (1, 100, 1_000):
-            taken, matches = step(name, every, batch, 100_000)
+            taken, matches = step(name, every, batch)
             assert matches == wanted, f"{name}: {matches} matches, and {wanted} by the script"
             cells.append(f"{len(every) / taken:,.0f}")
         cells.append(f"{len(every) / by_hand:,.0f}")

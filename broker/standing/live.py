@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from broker.model import UNBOUNDED
-from broker.pattern.in_order.standing import InOrder
+from broker.pattern.in_order.standing import Member, Together
 from broker.pattern.instances import Row
 from broker.pattern.standing import Standing
 from broker.query.canonical import Subscription
@@ -30,13 +30,15 @@ class Live:
     `standing` is None while there are no rows of its documents. `pending` are rows that it has not
     seen, by the places of their taps in the plan; `newest` is when the last of its rows ends. It
     decides something without a new row at the highest time `due`. `too_much`: there was a row with
-    more combinations of values than it may have.
+    more combinations of values than it may have. With a `group` it is matched and decides together
+    with others.
     """
 
     number: int
     entry: Entry
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
-    standing: Standing | InOrder | None = None
+    standing: Standing | Member | None = None
+    group: Group | None = None
     pending: dict[int, list[Row]] = field(default_factory=dict)
     newest: int = -UNBOUNDED
     due: int = UNBOUNDED
@@ -80,6 +82,38 @@ class Live:
     def takes(self, base: int, end: int, seen: int | None) -> bool:
         """Whether it takes a document, as `takes` says."""
         return takes(self.entry, base, end, seen)
+
+
+GroupKey = tuple[int, int, int | None, int]
+"""What the patterns of a group have in common: the form, the lateness, and what was decided before
+that was changed."""
+
+
+@dataclass(eq=False)
+class Group:
+    """Patterns by their numbers, registered with the same lateness as `entry`, and decided up to
+    the same time before that was changed. They decide something without a new row at the highest
+    time `due`. `number` is one that no pattern has."""
+
+    number: int
+    key: GroupKey
+    entry: Entry
+    standing: Together
+    patterns: dict[int, Live] = field(default_factory=dict)
+    due: int = UNBOUNDED
+
+    @property
+    def first(self) -> Live:
+        """One of its patterns."""
+        return next(iter(self.patterns.values()))
+
+    def watermark(self, highest: int) -> int | None:
+        """Its watermark where this is the highest time."""
+        return watermark_of(self.entry, highest)
+
+    def highest(self, due: int) -> int:
+        """The highest time at which twice its watermark is at `due`; UNBOUNDED for never."""
+        return time_of(due, self.entry.lateness)
 
 
 def time_of(due: int, lateness: int) -> int:

@@ -6,16 +6,19 @@ from itertools import count
 
 from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
-from broker.standing.live import Live, TapIndex, kind
+from broker.standing.groups import Groups
+from broker.standing.live import Group, Live, TapIndex, kind
 from broker.state.pattern_tables import Entry
 
 
 class Members:
     """The patterns in memory. `of` are they by the numbers of their subscriptions, `live` by their
-    own numbers."""
+    own numbers; `groups` are those that are matched together. `in_order`: those that can be are."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, budget: int) -> None:
         self._catalog = catalog
+        self.in_order = True
+        self.groups = Groups(budget)
         self._number = count()
         self.clear()
 
@@ -23,6 +26,7 @@ class Members:
         self.of: dict[int, Live] = {}
         self.live: dict[int, Live] = {}
         self._kinds: dict[object, Live] = {}
+        self.groups.clear()
         self.taps = TapIndex(self._catalog)
 
     def join(self, subscription: Subscription, entry: Entry) -> None:
@@ -32,9 +36,22 @@ class Members:
         if pattern is None:
             number = next(self._number)
             pattern = self._kinds[of] = self.live[number] = Live(number, entry)
+            pattern.subscriptions[entry.number] = subscription
+            self.group(pattern)
         pattern.subscriptions[entry.number] = subscription
         self.of[entry.number] = pattern
         self.taps.add(pattern)
+
+    def group(self, pattern: Live) -> None:
+        """Add a pattern to those that it is matched together with, if it is decided in the order of
+        time."""
+        shared = pattern.pattern.ordered
+        if shared is not None and self.in_order:
+            self.groups.join(pattern, shared, self._number)
+
+    def find(self, number: int) -> Live | Group | None:
+        """A pattern or a group."""
+        return self.live.get(number) or self.groups.numbered.get(number)
 
     def leave(self, pattern: Live, number: int) -> list[str]:
         """Take a subscription from its pattern; the taps that go with it. A pattern without
@@ -44,6 +61,7 @@ class Members:
         if pattern.subscriptions:
             return []
         del self._kinds[of], self.live[pattern.number]
+        self.groups.leave(pattern)
         return self.taps.remove(pattern)
 
     def renew_kinds(self) -> None:

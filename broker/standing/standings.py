@@ -16,7 +16,7 @@ from broker.documents.watermark import Watermark
 from broker.join.candidates import Candidate, Found
 from broker.join.work import Work
 from broker.model import COUNTED, UNBOUNDED, Waiting
-from broker.pattern.in_order.standing import InOrder
+from broker.pattern.in_order.standing import Member
 from broker.pattern.instances import Row
 from broker.pattern.standing import Marks, Published, Standing
 from broker.pattern.trying import TooMuch
@@ -26,7 +26,7 @@ from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
 from broker.results.contents import Contents
 from broker.standing.agenda import Agenda
-from broker.standing.live import Live, tap_names
+from broker.standing.live import Group, Live, Tap, tap_names
 from broker.standing.members import Members
 from broker.standing.upstream import Upstream
 from broker.standing.waiting import latest, waiting
@@ -69,13 +69,11 @@ class Standings:
         self._upstream = Upstream(catalog, watermark)
         self.lateness = lateness_of or self._upstream.lateness
         """By how much the watermark of a query is behind the highest time."""
-        self.in_order = True
-        """Whether patterns that can be are matched in the order of time."""
-        self._members = Members(catalog)
+        self._members = Members(catalog, TRIES * budget)
         self._agenda = Agenda()
         self._awake: dict[int, Live] = {}
         """Those that have rows."""
-        self._touched: dict[int, Live] = {}
+        self._touched: dict[int, Live | Group] = {}
         """Those with rows that they have not seen."""
         self._rows: list[TapRow] = []
         """Rows that are not stored yet."""
@@ -83,6 +81,11 @@ class Standings:
         """The highest time by which they have decided."""
         self._stored: int | None = None
         self._loaded = False
+
+    def match_in_order(self, wanted: bool) -> None:
+        """Whether patterns that can be are matched in the order of time, those of one form
+        together. Said before any is registered."""
+        self._members.in_order = wanted
 
     def __bool__(self) -> bool:
         return bool(self._catalog.patterns) or bool(self._members.of)
@@ -147,15 +150,17 @@ class Standings:
         self._tables.remove(gone)
         for number in gone:
             del entries[number]
+        moved: list[Live] = []
         fresh = [number for number in sorted(changed) if number in self._catalog.patterns]
         if self._catalog.changed_streams:
             self._catalog.changed_streams.clear()
-            self._reconsider()
+            moved = self._reconsider()
         self._register(fresh, entries, registered)
         self._tables.delete_taps([tap for tap in taps if tap not in self._members.taps])
         # No document has come yet to those that were not known.
         known = {self._members.of[number].number for number in fresh if number in entries}
         self._renew([self._members.live[number] for number in sorted(known)])
+        self._renew(moved, moved=True)
 
     def _goes_on(self, entry: Entry) -> bool:
         """Whether a stored pattern is one of the catalog's, and has been since."""
@@ -185,17 +190,26 @@ class Standings:
         floor = before if entry.floor is None else max(before, entry.floor)
         return entry._replace(lateness=lateness, floor=floor)
 
-    def _reconsider(self) -> None:
-        """Change the lateness of patterns whose streams other queries publish now, or no more."""
+    def _reconsider(self) -> list[Live]:
+        """Change the lateness of patterns whose streams other queries publish now, or no more.
+        Returns those that are in another group now."""
+        self._members.groups.move()
+        moved: list[Live] = []
         entered: list[Entry] = []
         for pattern in self._members.live.values():
             lateness = self.lateness(pattern.subscription)
             if pattern.entry.lateness != lateness:
+                self._members.groups.leave(pattern)
                 pattern.entry = self._decides_by(pattern.entry, lateness)
                 entered += [pattern.entry._replace(number=n) for n in pattern.subscriptions]
-                self._agenda.plan(pattern)
+                self._members.group(pattern)
+                if pattern.group is None:
+                    self._agenda.plan(pattern)
+                else:
+                    moved.append(pattern)
         self._members.renew_kinds()
         self._tables.enter(entered)
+        return moved
 
     # -- documents -------------------------------------------------------------------------------
 
@@ -245,9 +259,30 @@ class Standings:
             rows = tap.reader.rows(candidates, matched[doc])
             self._rows += rows
             for row in rows:
-                for number, pattern in tap.patterns.items():
-                    if self._offer(pattern, row, seen.get(doc), pattern.pending):
-                        self._touched[number] = pattern
+                self._come(tap, row, seen.get(doc))
+
+    def _come(self, tap: Tap, row: TapRow, seen: int | None) -> None:
+        """A row of a document has come, when the highest time was `seen`; see `_offer`."""
+        together: dict[tuple[int, ...], list[int]] = {}
+        for number, pattern in tap.patterns.items():
+            group = pattern.group
+            if group is None:
+                if self._offer(pattern, row, seen, pattern.pending):
+                    self._touched[number] = pattern
+            elif pattern.takes(row.base, row.end, seen if row.base == row.doc else None):
+                pattern.newest = max(pattern.newest, row.end)
+                if pattern.standing is None:
+                    self._standing(pattern)
+                places = pattern.places[row.tap]
+                together.setdefault((group.number, *places), []).append(number)
+        if not together:
+            return
+        own = tap.reader.row(row, self._budget)
+        for (number, *places), owners in together.items():
+            group = self._members.groups.numbered[number]
+            self._touched[number] = group
+            for place in places:
+                group.standing.offer(owners, place, own)
 
     def _offer(self, pattern: Live, row: TapRow, seen: int | None, pending: Arrivals) -> bool:
         """Hand a row to a pattern, unless it is too old for it. `seen` is the highest time when its
@@ -275,7 +310,10 @@ class Standings:
         self.take([*found], documents, {})
         changed = {row.tap for row in before.symmetric_difference(self._rows)}
         for pattern in self._touched.values():
-            pattern.pending = {}
+            if isinstance(pattern, Group):
+                pattern.standing.withdraw()
+            else:
+                pattern.pending = {}
         self._touched.clear()
         self._renew([*self._members.taps.patterns_of(changed)])
 
@@ -289,18 +327,22 @@ class Standings:
         before each whether it is to decide at all."""
         self.settled = max(self.settled, highest)
         ready: list[tuple[int, int]] = []
-        for number in self._agenda.due(highest, self._members.live):
-            heappush(ready, (self._upstream.depth(self._members.live[number].subscription), number))
+        for number in self._agenda.due(highest, self._members.find):
+            heappush(ready, (self._depth(number), number))
         while ready or self._touched:
             # What one decides may be documents for others.
-            for number, pattern in self._touched.items():
-                heappush(ready, (self._upstream.depth(pattern.subscription), number))
+            for number in self._touched:
+                heappush(ready, (self._depth(number), number))
             self._touched.clear()
             _, number = heappop(ready)
             while ready and ready[0][1] == number:
                 heappop(ready)
+            group = self._members.groups.numbered.get(number)
+            if group is not None:
+                yield from self._of_group(group, highest, begins)
+                continue
             pattern = self._members.live[number]
-            if self._catalog.patterns.keys().isdisjoint(pattern.subscriptions):
+            if not self._is_registered(pattern):
                 pattern.pending = {}
                 continue
             if not begins(pattern):
@@ -315,10 +357,38 @@ class Standings:
             if found:
                 yield pattern, found
 
+    def _depth(self, number: int) -> int:
+        """How many queries stand before a pattern, or before those of a group, which is the same
+        for all of them."""
+        found = self._members.find(number)
+        assert found is not None
+        first = found.first if isinstance(found, Group) else found
+        return self._upstream.depth(first.subscription)
+
+    def _is_registered(self, pattern: Live) -> bool:
+        return not self._catalog.patterns.keys().isdisjoint(pattern.subscriptions)
+
+    def _of_group(
+        self, group: Group, highest: int, begins: Callable[[Live], bool]
+    ) -> Iterator[tuple[Live, list[Published] | None]]:
+        """What the patterns of a group decide by this time."""
+        live = self._members.live
+        # With care each is timed by itself.
+        one_by_one = None if self._work.care is None else lambda number: begins(live[number])
+        try:
+            decided = group.standing.advance(group.watermark(highest), one_by_one)
+        finally:
+            self._agenda.plan(group)
+        for number in sorted(decided):
+            pattern = live[number]
+            if self._is_registered(pattern) and begins(pattern):
+                yield pattern, decided[number]
+
     def _advance(self, pattern: Live, highest: int) -> list[Published]:
         """What a pattern decides by this time. Raises TooMuch."""
         arrived, pattern.pending = pattern.pending, {}
         standing = self._standing(pattern)
+        assert isinstance(standing, Standing)
         try:
             found = standing.advance(arrived, pattern.watermark(highest))
         finally:
@@ -328,13 +398,12 @@ class Standings:
             standing.marks.news.clear()
         return found
 
-    def _standing(self, pattern: Live) -> Standing | InOrder:
+    def _standing(self, pattern: Live) -> Standing | Member:
         if pattern.standing is None:
             self._awake[pattern.number] = pattern
             tries = TRIES * self._budget
-            ordered = pattern.pattern.ordered
-            if ordered is not None and self.in_order:
-                pattern.standing = InOrder(ordered, tries)
+            if pattern.group is not None:
+                pattern.standing = Member(pattern.group.standing, pattern.number)
                 return pattern.standing
             plan = pattern.pattern.plan
             strategy = plan.query.strategy
@@ -345,8 +414,9 @@ class Standings:
             )
         return pattern.standing
 
-    def _renew(self, patterns: Collection[Live]) -> None:
-        """Make the state of patterns of their stored rows; see `Standing.again`."""
+    def _renew(self, patterns: Collection[Live], moved: bool = False) -> None:
+        """Make the state of patterns of their stored rows; see `Standing.again`. `moved`: their
+        lateness has changed, and they have decided nothing since."""
         if not patterns:
             return
         self.write()
@@ -366,6 +436,8 @@ class Standings:
         stopped = {} if care is None else care.without()
         for number, pattern in chosen.items():
             pattern.pending = {}
+            if pattern.group is not None:
+                continue
             if all(each.id in stopped for each in pattern.subscriptions.values()):
                 continue  # it is stopped at the document that is searched
             if care is not None:
@@ -374,10 +446,29 @@ class Standings:
             self._remake(pattern, arrived.get(number))
         if care is not None:
             self._work.leave()
+        self._renew_groups(patterns, arrived, moved)
+
+    def _renew_groups(
+        self, patterns: Iterable[Live], arrived: Mapping[int, Arrivals], moved: bool
+    ) -> None:
+        together: dict[int, dict[int, Arrivals]] = {}
+        for pattern in patterns:
+            if pattern.group is not None:
+                rows = arrived.get(pattern.number, {})
+                if rows:
+                    self._standing(pattern)
+                together.setdefault(pattern.group.number, {})[pattern.number] = rows
+        for number, own in together.items():
+            group = self._members.groups.numbered[number]
+            known = group.entry.floor if moved else group.watermark(self.settled)
+            group.standing.advance_to(known)
+            group.standing.again(own)
+            self._agenda.plan(group)
 
     def _remake(self, pattern: Live, rows: Arrivals | None) -> None:
         if rows or pattern.standing is not None:
             standing = self._standing(pattern)
+            assert isinstance(standing, Standing)
             standing.watermark = pattern.watermark(self.settled)
             try:
                 standing.again(rows or {})
@@ -409,16 +500,24 @@ class Standings:
             return
         self.write()
         self._tables.expire(horizon)
+        groups = self._members.groups.numbered.values()
+        for group in groups:
+            group.standing.expire(group.watermark(self.settled))
+        gone: dict[int, set[int]] = {}
         for number, pattern in [*self._awake.items()]:
-            assert pattern.standing is not None
             watermark = pattern.watermark(self.settled)
-            pattern.standing.expire(watermark)
+            if isinstance(pattern.standing, Standing):
+                pattern.standing.expire(watermark)
             past = watermark is not None and pattern.newest < watermark - pattern.pattern.retention
             if past and pattern.due >= UNBOUNDED:
                 # Nothing of it can be in a match any more.
                 pattern.standing = None
                 del self._awake[number]
-        self._agenda.shrink(self._awake)
+                if pattern.group is not None:
+                    gone.setdefault(pattern.group.number, set()).add(number)
+        for number, owners in gone.items():
+            self._members.groups.numbered[number].standing.drop(owners)
+        self._agenda.shrink([*self._awake.values(), *groups])
 
     # -- history ---------------------------------------------------------------------------------
 

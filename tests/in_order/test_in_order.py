@@ -1,5 +1,7 @@
 """Matching in the order of time changes nothing: what is published and when, and what waits, are
-those of the general way, however rows are cut, and after what is known was made again."""
+those of the general way, however rows are cut, and after what is known was made again. Queries of
+one form are matched together, and each of them takes rows of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from random import Random
 
 import pytest
 
-from broker.pattern.in_order.standing import InOrder
+from broker.pattern.in_order.standing import Member, Together
 from broker.pattern.instances import Instance, Row
 from broker.pattern.standing import Published, Standing
 from broker.query.patterns import PatternQuery
@@ -16,11 +18,14 @@ from tests.in_order.generate import pattern, rows
 from tests.seeds import seeds
 
 CASES = 60
+QUERIES = 3
 _LATENESS = 2_000_000
+Known = list[tuple[int, Row]]
 
 
-def told(published: Sequence[Published]) -> list[object]:
+def told(published: Sequence[Published] | None) -> list[object]:
     """What is published: of several matches of the same documents and nodes one is, whichever."""
+    assert published is not None
     return [(_told(each.instance), each.nodes, each.scope.length) for each in published]
 
 
@@ -29,47 +34,71 @@ def _told(instance: Instance) -> tuple[object, ...]:
     return (instance.start, instance.end, instance.first, instance.last, docs)
 
 
-def waits(standing: Standing | InOrder) -> list[tuple[int, list[int]]]:
+def waits(standing: Standing | Member) -> list[tuple[int, list[int]]]:
     """What waits by its documents: of several matches of the same it is not said which one is."""
     return sorted((due, [row.doc for row in each.rows]) for due, each in standing.waiting())
+
+
+def by_tap(rows: Known) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    for place, row in rows:
+        found.setdefault(place, []).append(row)
+    return found
 
 
 def compare(random: Random, text: str, query: PatternQuery, count: int) -> int:
     """Feed both ways alike; the number of matches."""
     assert query.ordered is not None
-    general, ordered = Standing(query.plan, None, 10**9), InOrder(query.ordered, 10**9)
-    known: list[tuple[int, Row]] = []
-    pending: dict[int, list[Row]] = {}
+    together = Together(query.ordered, 10**9)
+    general = [Standing(query.plan, None, 10**9) for _ in range(QUERIES)]
+    known: list[Known] = [[] for _ in range(QUERIES)]
+    pending: list[Known] = [[] for _ in range(QUERIES)]
+
+    def advance(watermark: int) -> int:
+        found = together.advance(watermark, (lambda _: True) if random.random() < 0.5 else None)
+        matches = 0
+        for n, each in enumerate(general):
+            wanted = told(each.advance(by_tap(pending[n]), watermark))
+            assert told(found.get(n, [])) == wanted, text
+            matches += len(wanted)
+            pending[n] = []
+        for n, each in enumerate(general):
+            assert waits(Member(together, n)) == waits(each), text
+        return matches
+
     highest, matches = -(2**40), 0
     everything = [*rows(random, query.plan, count)]
+    takes: list[int] = []
     for number, (place, row) in enumerate(everything):
+        if not number or everything[number - 1][1].doc != row.doc:
+            takes = [n for n in range(QUERIES) if random.random() < 0.7]
         if row.end >= highest - _LATENESS:
-            known.append((place, row))
-            pending.setdefault(place, []).append(row)
+            together.offer(takes, place, row)
+            for n in takes:
+                known[n].append((place, row))
+                pending[n].append((place, row))
         highest = max(highest, row.end)
-        together = number + 1 < len(everything) and everything[number + 1][1].doc == row.doc
-        if together or random.random() < 0.4:
+        following = number + 1 < len(everything) and everything[number + 1][1].doc == row.doc
+        if following or random.random() < 0.4:
             continue
-        if random.random() < 0.1:
-            for each in (general, ordered):
-                seen = [(p, r) for p, r in known if not any(r is q for q in pending.get(p, ()))]
-                each.again({p: [r for q, r in seen if q == p] for p, _ in seen})
         watermark = highest - _LATENESS
-        wanted = told(general.advance(pending, watermark))
-        assert told(ordered.advance(pending, watermark)) == wanted, text
-        assert waits(ordered) == waits(general), text
-        matches += len(wanted)
-        pending = {}
+        if random.random() < 0.1:
+            matches += advance(watermark)
+            renewed = [n for n in range(QUERIES) if random.random() < 0.7]
+            together.again({n: by_tap(known[n]) for n in renewed})
+            for n in renewed:
+                general[n].again(by_tap(known[n]))
+        matches += advance(watermark)
         if random.random() < 0.2:
-            general.expire(watermark)
-            ordered.expire(watermark)
+            together.expire(watermark)
             kept = query.plan.kept
-            if kept is not None:
-                known = [(p, r) for p, r in known if r.end >= watermark - kept]
-    wanted = told(general.advance(pending, 2**50))
-    assert told(ordered.advance(pending, 2**50)) == wanted, text
-    assert waits(ordered) == waits(general) == [], text
-    return matches + len(wanted)
+            for n, each in enumerate(general):
+                each.expire(watermark)
+                if kept is not None:
+                    known[n] = [(p, r) for p, r in known[n] if r.end >= watermark - kept]
+    matches += advance(2**50)
+    assert not any(waits(Member(together, n)) for n in range(QUERIES)), text
+    return matches
 
 
 @pytest.mark.parametrize("start", seeds(4, 100))

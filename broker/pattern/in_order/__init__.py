@@ -2,14 +2,19 @@
 
     forms.py       which patterns these are, and what a plan becomes
     asking.py      conjuncts, split into equalities, bounds and what else is asked of a pair
+    events.py      rows as the matchers take them, and the candidates that they find
     held.py        what waits: found by the value of an equality and by a bound, not scanned
+    owned.py       what waits for all queries of a form
     following.py   NEXT
     iterating.py   FOLD
+    common.py      iterations that take the same documents, kept once
     lacking.py     NOT between two blocks, and at the end
     spending.py    how much a query may try
-    standing.py    a registered pattern of such a form, and what it publishes
+    standing.py    the queries of a form that have one watermark, and what they publish
 
 A *form* is made once for all queries that differ in constants of their blocks. A query of it is a
-row of parameters, which stage 1 finds by the constants; what it has of its own is what waits.
+row of parameters, which stage 1 finds by the constants. One matcher takes the rows of all of them,
+read once; what waits stands in one dictionary, by query and value. So a query to which nothing
+comes costs nothing, and a match is made of a candidate when it is published.
 Everything else is matched by `broker/pattern/standing.py`, with equal results.
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from broker.pattern.instances import Row
@@ -19,6 +20,12 @@ from xscl.functions.table import arithmetic, to_number
 
 Number = Callable[[Row], float]
 """The number that an expression is for a document; NaN for none."""
+
+number_of = lru_cache(maxsize=1 << 14)(to_number)
+"""What XPath's number() makes of a text."""
+
+Test = Callable[[Row], bool]
+"""Whether what is asked of one document alone holds."""
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -87,6 +94,31 @@ def split(conjuncts: Sequence[Conjunct], waits: frozenset[str], comes: frozenset
     return Asked(tie, tuple(bounds), tuple(held), tuple(rest))
 
 
+def test_of(each: Conjunct, variables: frozenset[str]) -> Test:
+    """The test that a conjunct about one document is."""
+    for op, one, other in relational(each.expr):
+        own = number(one, variables)
+        if own is not None and isinstance(other, ast.Number):
+            return _compared(own, op, other.value)
+    holds = each.holds
+
+    def test(row: Row) -> bool:
+        return holds(Scope(dict.fromkeys(row.nodes, row), length=row.end - row.start))
+
+    return test
+
+
+def _compared(own: Number, op: str, bound: float) -> Test:
+    match op:
+        case "<":
+            return lambda row: own(row) < bound
+        case "<=":
+            return lambda row: own(row) <= bound
+        case ">":
+            return lambda row: own(row) > bound
+    return lambda row: own(row) >= bound
+
+
 def _tie(each: Conjunct, waits: frozenset[str], comes: frozenset[str]) -> Tie | None:
     if each.equal is None or any(path.steps for path in each.equal):
         return None
@@ -121,7 +153,7 @@ def number(expr: ast.Expr, variables: frozenset[str]) -> Number | None:
     than that, or of no document."""
     if isinstance(expr, ast.Path) and not expr.steps and expr.variable in variables:
         text = path_text(expr)
-        return lambda row: to_number(row.values[text][0])
+        return lambda row: number_of(row.values[text][0])
     if isinstance(expr, ast.Arithmetic):
         sides = [number(side, variables) for side in (expr.left, expr.right)]
         known = [

@@ -2,129 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from copy import copy
-from itertools import count
+from collections.abc import Iterable, Mapping
+from math import inf
 
 from broker.pattern.in_order.asking import all_hold, beyond
+from broker.pattern.in_order.events import Candidate, Event
 from broker.pattern.in_order.forms import Following
-from broker.pattern.in_order.held import Held, Waiting, key_of
+from broker.pattern.in_order.held import Entry, Waiting
+from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import Instance, Row, due_from
+from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
+from xscl.interruption import PENDING, check
 
-Made = tuple[int, Instance]
-"""A match, with the number of what waited for its end."""
+_ALL = (inf,)
+"""Behind all entries."""
 
 
-class _Bucket:
-    """What waits by one value of the tie. `fed` are those that found what they seek at `at`."""
+class _Part:
+    """What waits by one key: the first bound, a number, the document, the latest end of what may
+    follow, and all bounds where there are several. `fed` are those that found what they seek at
+    the time `at`."""
 
     __slots__ = ("at", "fed", "waiting")
 
     def __init__(self) -> None:
         self.waiting = Waiting()
-        self.fed: list[Held] = []
+        self.fed: list[Entry] = []
         self.at = 0
 
     def __bool__(self) -> bool:
         return bool(self.waiting or self.fed)
 
-    def forget(self, time: int) -> None:
-        """Forget those that found what they seek before a time."""
-        if self.fed and self.at < time:
-            self.fed = []
 
-
-class Follows:
-    """NEXT for one query. Rows come in the order of their ends."""
+class Follows(Owned[_Part]):
+    """NEXT for all queries of a form. Rows come in the order of their ends."""
 
     def __init__(self, form: Following, spending: Spending) -> None:
+        super().__init__(spending)
         self._form = form
-        self._spending = spending
-        self._buckets: dict[object, _Bucket] = {}
-        self._number = count()
+        bounds = form.asked.bounds
+        self._several = len(bounds) > 1
+        self._plain = not form.asked.rest and form.window is None
+        self._behind = inf if bounds and bounds[0].inclusive else -1
+        """What stands behind a number to find the place of those that it is beyond."""
 
-    def __bool__(self) -> bool:
-        return bool(self._buckets)
-
-    def take(self, place: int, row: Row, found: list[Made], asks: bool = True) -> None:
-        """A row of the block in a place. Adds the matches that it completes; without `asks` WHERE
-        is left out."""
-        if place:
-            self._follow(row, found, asks)
-        else:
-            self._begin(row)
-
-    def _begin(self, row: Row) -> None:
-        form = self._form
-        tie = form.asked.tie
-        bounds = tuple([bound(row) for bound in form.asked.held])
-        if any(bound != bound for bound in bounds):
-            return  # nothing is beyond what is no number
-        key = tie and row.values[tie.waits][0]
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            bucket = self._buckets[key] = _Bucket()
-        bucket.waiting.add(
-            Held(row, row.end, form.last(row), next(self._number), key_of(bounds), bounds)
-        )
-
-    def _follow(self, row: Row, found: list[Made], asks: bool) -> None:
-        asked = self._form.asked
-        key = asked.tie and row.values[asked.tie.comes][0]
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            return
-        end = row.end
-        bucket.forget(end)
-        numbers = [bound.comes(row) for bound in asked.bounds]
-        first = asked.bounds[0] if numbers else None
-        hungry = bucket.waiting.below(
-            numbers[0] if numbers else None, first is not None and first.inclusive
-        )
-        for held in [*bucket.fed, *hungry]:
-            if held.end >= row.start or not beyond(asked.bounds, numbers, held.bounds):
+    def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
+        """Rows in the order of time. Adds the matches that they complete."""
+        parts, over, spending = self.parts, self.over, self._spending
+        several, behind, last = self._several, self._behind, self._form.last
+        held, bounds = self._form.asked.held, self._form.asked.bounds
+        for time, arrival, place, owner, key, number, row in events:
+            if PENDING:
+                check()
+            part = parts.get(key)
+            if not place:
+                if number != number:
+                    continue  # nothing is beyond what is no number
+                if part is None:
+                    part = self.open(owner, key, _Part())
+                rest = [bound(row) for bound in held] if several else None
+                part.waiting.add((number, arrival, row, last(row), rest))
                 continue
-            if held.last < end:
-                if held.over is None:
-                    bucket.waiting.remove(held)  # nothing that comes is in its window
+            if part is None:
                 continue
-            self._spending.spend()
-            single = self._pair(held.row, row)
-            if single is None:
-                continue
-            if held.over is None:
-                bucket.waiting.remove(held)
-                held.over = end
-                bucket.at = end
-                bucket.fed.append(held)
-            made = self._made(held, row, single, asks)
-            if made is not None:
-                found.append((held.number, made))
-        if not bucket:
-            del self._buckets[key]
+            if part.fed and part.at < time:
+                part.fed = []
+            most = (number, behind) if bounds else _ALL
+            hungry = part.waiting.take_below(most)
+            if (hungry or part.fed) and owner not in over:
+                spending.renew()
+                try:
+                    self._follow(part, hungry, most, owner, row, found)
+                except TooMuch:
+                    over.add(owner)
 
-    def _pair(self, left: Row, right: Row) -> Mapping[str, Row] | None:
-        """The variables of two documents, if the braces hold for them."""
-        if left.key == right.key:
-            return None
+    def _follow(
+        self,
+        part: _Part,
+        hungry: list[Entry],
+        most: tuple[float, ...],
+        owner: int,
+        row: Row,
+        found: list[Candidate],
+    ) -> None:
+        """Feed a document to those that are hungry, and to those below `most` that were fed at the
+        same time."""
+        end, start, spending = row.end, row.start, self._spending
+        bounds = self._form.asked.bounds if self._several else ()
+        numbers = [bound.comes(row) for bound in bounds]
+        fed = []
+        for entry in part.fed:
+            left = entry[2]
+            if not entry < most or left.end >= start or entry[3] < end:
+                continue
+            if self._agree(entry, row, numbers):
+                spending.spend()
+                found.append((owner, entry[1], left, row))
+        for entry in hungry:
+            left, last = entry[2], entry[3]
+            if last < end:
+                continue  # nothing that comes is in its window
+            if left.end >= start:
+                part.waiting.add(entry)
+                continue
+            spending.spend()
+            if not self._agree(entry, row, numbers):
+                part.waiting.add(entry)
+                continue
+            fed.append(entry)
+            found.append((owner, entry[1], left, row))
+        if fed:
+            part.at = end
+            part.fed += fed
+
+    def _agree(self, entry: Entry, row: Row, numbers: list[float]) -> bool:
+        """Whether the braces hold for two documents, beside the first bound."""
+        left = entry[2]
+        if left.key == row.key:
+            return False
+        if numbers and not beyond(self._form.asked.bounds, numbers, entry[4]):
+            return False
+        if self._plain:
+            return True
         form = self._form
         if form.window is not None:
-            length = right.end - left.end if form.after else right.end - left.start
+            length = row.end - left.end if form.after else row.end - left.start
             # What begins before the first one makes the match longer, but is never behind it.
             if length > form.window:
-                return None
-        single = {**dict.fromkeys(left.nodes, left), **dict.fromkeys(right.nodes, right)}
+                return False
         if form.asked.rest:
-            scope = Scope(single, length=right.end - left.start)
-            if not all_hold(form.asked.rest, scope):
-                return None
-        return single
+            scope = Scope(_single(left, row), length=row.end - left.start)
+            return all_hold(form.asked.rest, scope)
+        return True
 
-    def _made(self, held: Held, row: Row, single: Mapping[str, Row], asks: bool) -> Instance | None:
-        form, left = self._form, held.row
-        length = row.end - left.start
+    def made(self, candidate: Candidate, asks: bool = True) -> Instance | None:
+        """The match that a candidate is; without `asks` WHERE is left out."""
+        form = self._form
+        _, _, left, row = candidate
+        single, length = _single(left, row), row.end - left.start
         if form.within is not None and length > form.within:
             return None
         if asks and form.where and not all_hold(form.where, Scope(single, length=length)):
@@ -139,27 +156,21 @@ class Follows:
 
     def expire(self, watermark: int) -> None:
         """Drop what nothing can follow any more."""
-        for key, bucket in [*self._buckets.items()]:
-            bucket.forget(watermark)
-            for held in [*bucket.waiting]:
-                if held.last < watermark:
-                    bucket.waiting.remove(held)
-            if not bucket:
-                del self._buckets[key]
+        for part in self.parts.values():
+            if part.fed and part.at < watermark:
+                part.fed = []
+            for entry in [*part.waiting]:
+                if entry[3] < watermark:
+                    part.waiting.remove(entry)
+        self.sweep()
 
-    def trial(self, spending: Spending) -> Follows:
-        """The same, of which nothing is kept."""
-        found = Follows(self._form, spending)
-        found._number = copy(self._number)
-        for key, bucket in self._buckets.items():
-            own = found._buckets[key] = _Bucket()
-            own.at, own.fed = bucket.at, [*bucket.fed]
-            for held in bucket.waiting:
-                own.waiting.add(copy(held))
+    def copied(self, part: _Part) -> _Part:
+        found = _Part()
+        found.at, found.fed = part.at, [*part.fed]
+        for entry in part.waiting:
+            found.waiting.add(entry)
         return found
 
-    def due(self) -> int | None:
-        return None
 
-    def settle(self, watermark: int, found: list[Made]) -> None:
-        """Nothing is decided by time alone."""
+def _single(left: Row, row: Row) -> Mapping[str, Row]:
+    return {**dict.fromkeys(left.nodes, left), **dict.fromkeys(row.nodes, row)}

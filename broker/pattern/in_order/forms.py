@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import ceil, floor, inf, nan
 
 from broker.pattern.in_order.asking import Asked, Number, negated, number, relational, split
 from broker.pattern.in_order.held import FOR_EVER
@@ -72,9 +72,24 @@ class Going:
 
 
 @dataclass(frozen=True, slots=True)
+class Common:
+    """What all iterations of one key go on with, whenever they began: the number of what comes is
+    compared with that of the document before it, which is `before` of one that was taken, and
+    `begins` of the one that it began with. Without `comes` nothing is asked. WHERE asks for
+    `counts` documents, at least and at most; None: for something else."""
+
+    comes: Number | None
+    inclusive: bool
+    before: Number | None
+    begins: Number | None
+    counts: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Iterated:
     """`left FOLD {filter, proceed, steps} right`, whose documents fill `slot`. `asked` is its
-    filter and `going` what of `proceed` compares two numbers; `proceed` is the rest."""
+    filter and `going` what of `proceed` compares two numbers; `proceed` is the rest. Iterations
+    share what they take where that is `common` to them."""
 
     slot: int
     left: Leaf
@@ -85,6 +100,7 @@ class Iterated:
     steps: Sequence[Step]
     within: Window
     where: Sequence[Conjunct]
+    common: Common | None
 
     @property
     def name(self) -> str:
@@ -197,9 +213,61 @@ def _iterated(unit: Unit, item: Fold) -> Iterated | None:
             proceed.append(each)
         else:
             going.append(found)
+    common = None
+    if not asked.bounds and not asked.rest and not item.steps:
+        common = _common(item, left, right, unit.conjuncts)
     return Iterated(
-        *(item.slot, left, right, asked, going, proceed, item.steps, unit.within, unit.conjuncts)
+        *(item.slot, left, right, asked, going, proceed, item.steps, unit.within, unit.conjuncts),
+        common,
     )
+
+
+def _common(item: Fold, left: Leaf, right: Leaf, where: Sequence[Conjunct]) -> Common | None:
+    counts = _counts(where, right)
+    if not item.proceed:
+        return Common(None, False, None, None, counts)
+    if len(item.proceed) > 1:
+        return None
+    for op, new, before in relational(item.proceed[0].expr):
+        comes = number(new, right.variables)
+        if comes is None or not isinstance(before, ast.Call) or len(before.args) != 2:
+            continue
+        if before.name not in ("prev", "last") or not _is_state(before, item, left, right):
+            continue
+        taken = number(before.args[0], right.variables)
+        begun = number(before.args[1], left.variables)
+        if taken is None or begun is None:
+            continue
+        numbers = (comes, taken, begun)
+        if op in ("<", "<="):
+            numbers = (negated(comes), negated(taken), negated(begun))
+        return Common(numbers[0], op in ("<=", ">="), *numbers[1:], counts)
+    return None
+
+
+def _counts(where: Sequence[Conjunct], right: Leaf) -> tuple[float, float] | None:
+    """How many documents are asked for, at least and at most, where WHERE asks nothing else."""
+    least, most = 1.0, inf
+    for each in where:
+        expr = each.expr
+        if not isinstance(expr, ast.Comparison) or not isinstance(expr.right, ast.Number):
+            return None
+        call, bound = expr.left, expr.right.value
+        if not isinstance(call, ast.Call) or call.name != "count":
+            return None
+        path = call.args[0]
+        if not isinstance(path, ast.Path) or path.steps or path.variable not in right.variables:
+            return None
+        match expr.op:
+            case "=":
+                least, most = max(least, bound), min(most, bound)
+            case ">=" | ">":
+                least = max(least, ceil(bound) if expr.op == ">=" else floor(bound) + 1)
+            case "<=" | "<":
+                most = min(most, floor(bound) if expr.op == "<=" else ceil(bound) - 1)
+            case _:
+                return None
+    return (least, most)
 
 
 def _going(each: Conjunct, item: Fold, left: Leaf, right: Leaf) -> Going | None:

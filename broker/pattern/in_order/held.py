@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any
 
 from broker.pattern.instances import Instance, Row
@@ -25,7 +25,7 @@ class Held:
     numbers that what comes is compared with, None for one that is not asked. `over` is when it
     found what it waits for, or was forbidden, which was `by` the document of that key; `again` is
     when another one forbade it too. Of an iteration `by` is the last document that it went on with.
-    `keys` are those of its documents, where it has taken any.
+    `keys` are those of its documents, where it has taken any; `of` is where it waits.
     """
 
     row: Row
@@ -40,6 +40,12 @@ class Held:
     over: int | None = None
     by: int | None = None
     again: int | None = None
+    of: object = None
+
+    @property
+    def entry(self) -> Entry:
+        """It as it is found by its bound."""
+        return (self.key, self.number, self)
 
 
 def key_of(bounds: tuple[float | None, ...]) -> float:
@@ -50,72 +56,91 @@ def key_of(bounds: tuple[float | None, ...]) -> float:
     return found if found == found else inf
 
 
-_key = attrgetter("key")
+Entry = tuple[Any, ...]
+"""What is found by a bound: that number, and one that no other entry has; then whatever belongs to
+it."""
+
+_first = itemgetter(0)
 
 _BLOCK = 512
 
 
 class Waiting:
-    """What waits, in order of its first bound, in blocks, so that to add one moves few."""
+    """Entries in order of their bounds, in blocks, so that to add one moves few."""
+
+    __slots__ = ("blocks",)
 
     def __init__(self) -> None:
-        self._blocks: list[list[Held]] = []
-        self._firsts: list[float] = []
-        """The least number of each block."""
+        self.blocks: list[list[Entry]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._blocks)
+        return bool(self.blocks)
 
-    def __iter__(self) -> Iterator[Held]:
-        for block in self._blocks:
+    def __iter__(self) -> Iterator[Entry]:
+        for block in self.blocks:
             yield from block
 
-    def add(self, held: Held) -> None:
-        key = held.key
-        at = max(0, bisect_right(self._firsts, key) - 1)
-        if not self._blocks:
-            self._blocks, self._firsts = [[held]], [key]
+    def add(self, entry: Entry) -> None:
+        blocks = self.blocks
+        if not blocks:
+            blocks.append([entry])
             return
-        block = self._blocks[at]
-        insort(block, held, key=_key)
-        self._firsts[at] = block[0].key
+        at = 0 if len(blocks) == 1 else self._at(entry)
+        block = blocks[at]
+        insort(block, entry)
         if len(block) > _BLOCK:
             half = len(block) // 2
-            self._blocks[at : at + 1] = [block[:half], block[half:]]
-            self._firsts[at : at + 1] = [block[0].key, block[half].key]
+            blocks[at : at + 1] = [block[:half], block[half:]]
 
-    def remove(self, held: Held) -> None:
-        """Remove one, if it is there."""
-        key = held.key
-        at = max(0, bisect_left(self._firsts, key) - 1)
-        while at < len(self._blocks) and self._firsts[at] <= key:
-            block = self._blocks[at]
-            place = bisect_left(block, key, key=_key)
-            while place < len(block) and block[place].key == key:
-                if block[place] is held:
-                    del block[place]
-                    self._renew(at)
-                    return
-                place += 1
-            at += 1
+    def _at(self, entry: Entry) -> int:
+        """The block in which an entry stands."""
+        return max(0, bisect_right(self.blocks, entry, key=_first) - 1)
 
-    def _renew(self, at: int) -> None:
-        if self._blocks[at]:
-            self._firsts[at] = self._blocks[at][0].key
-        else:
-            del self._blocks[at], self._firsts[at]
+    def remove(self, entry: Entry) -> None:
+        """Remove an entry, if it is there."""
+        if not self.blocks:
+            return
+        at = self._at(entry)
+        block = self.blocks[at]
+        place = bisect_left(block, entry[:2])
+        if place < len(block) and block[place][:2] == entry[:2]:
+            del block[place]
+            if not block:
+                del self.blocks[at]
 
-    def below(self, number: float | None, inclusive: bool) -> list[Held]:
-        """Those whose bound this number is beyond, or `inclusive` at; None: all."""
-        if number is None:
-            return [*self]
-        found: list[Held] = []
-        for first, block in zip(self._firsts, self._blocks, strict=True):
-            if first > number or number != number:
+    def below(self, most: tuple[float, ...]) -> list[Entry]:
+        """Those before a bound and a number."""
+        blocks = self.blocks
+        if most[0] != most[0]:
+            return []
+        found: list[Entry] = []
+        for block in blocks:
+            if not block[0] < most:
                 break
-            if block[-1].key < number:
-                found += block
-                continue
-            side = bisect_right if inclusive else bisect_left
-            found += block[: side(block, number, key=_key)]
+            found += block[: bisect_left(block, most)]
+        return found
+
+    def take_below(self, most: tuple[float, ...]) -> list[Entry]:
+        """The same, and remove them."""
+        blocks = self.blocks
+        if len(blocks) == 1:
+            block = blocks[0]
+            count = bisect_left(block, most)
+            if not count:
+                return []
+            if count == len(block):
+                blocks.clear()
+                return block
+            found = block[:count]
+            del block[:count]
+            return found
+        found = self.below(most)
+        left = len(found)
+        while left:
+            block = blocks[0]
+            if left < len(block):
+                del block[:left]
+                break
+            left -= len(block)
+            del blocks[0]
         return found

@@ -2,52 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import count
+from math import inf
+from typing import Any
 
 from broker.pattern.in_order.asking import all_hold, beyond
-from broker.pattern.in_order.following import Made
+from broker.pattern.in_order.common import Begun, Runs
+from broker.pattern.in_order.events import Candidate, Event
 from broker.pattern.in_order.forms import Iterated
-from broker.pattern.in_order.held import Held
+from broker.pattern.in_order.held import FOR_EVER, Held
+from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import Instance, Row, due_from, of_row
+from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
+from xscl.interruption import PENDING, check
 
 
-class Iterates:
-    """FOLD for one query. Rows come in the order of their ends; those of one document in the order
-    of their nodes."""
+class Iterates(Owned["Runs | Apart"]):
+    """FOLD for all queries of a form. Rows come in the order of their ends; those of one document
+    in the order of their nodes."""
 
     def __init__(self, form: Iterated, spending: Spending, once: bool = False) -> None:
+        super().__init__(spending)
         self._form = form
-        self._spending = spending
         self._once = once
         """Whether no iteration goes on from what is made here."""
-        self._buckets: dict[object, _Running] = {}
-        self._number = count()
+        self._number = count(FOR_EVER)
 
-    def __bool__(self) -> bool:
-        return bool(self._buckets)
+    def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
+        """Rows in the order of time. Adds the matches that they complete."""
+        parts, over, spending, form = self.parts, self.over, self._spending, self._form
+        common = form.common
+        bounded, shares = form.within is not None, common is not None and not self._once
+        for _, arrival, place, owner, key, number, row in events:
+            if PENDING:
+                check()
+            part = parts.get(key)
+            if not place:
+                if part is None:
+                    part = self.open(owner, key, Runs() if shares else Apart())
+                elif shares and not part:
+                    part = parts[key] = Runs()
+                if isinstance(part, Runs):
+                    last = form.last(row) if bounded else FOR_EVER
+                    part.fresh.append((0, arrival, row, number, last))
+                else:
+                    part.add(self._held(row, (), row.end, self._initial(row), frozenset([row.key])))
+            elif part and owner not in over:
+                spending.renew()
+                if isinstance(part, Runs) and not part.fits(row):
+                    part = parts[key] = self._apart(part)
+                try:
+                    if isinstance(part, Runs):
+                        assert common is not None
+                        if part.follow(common, row, number):
+                            self._counted(part, owner, found)
+                    else:
+                        self._follow(part, owner, row, found)
+                except TooMuch:
+                    over.add(owner)
 
-    def take(self, place: int, row: Row, found: list[Made], asks: bool = True) -> None:
-        if place:
-            self._follow(row, found, asks)
-        else:
-            self._begin(row)
+    def _counted(self, runs: Runs, owner: int, found: list[Candidate]) -> None:
+        """Add the matches of iterations that went on."""
+        assert self._form.common is not None
+        counts, taken = self._form.common.counts, runs.taken
+        for place, number, left, _, _ in runs.of_counts(*(counts or (1.0, inf))):
+            self._spending.spend()
+            found.append((owner, number, left, taken[place:], {}))
 
-    def _begin(self, row: Row) -> None:
-        form = self._form
-        tie = form.asked.tie
-        single = dict.fromkeys(row.nodes, row)
-        scope = Scope(single, length=row.end - row.start)
-        computed = {step.variable: step.initial(scope) for step in form.steps}
-        held = self._held(row, (), row.end, computed, frozenset([row.key]))
-        key = tie and row.values[tie.waits][0]
-        running = self._buckets.get(key)
-        if running is None:
-            running = self._buckets[key] = _Running()
-        running.add(held)
+    # -- those that share nothing ------------------------------------------------------------------
+
+    def _apart(self, runs: Runs) -> Apart:
+        """The same iterations, each by itself."""
+        found = Apart()
+        found.at = runs.at
+        went = {each[1] for each in runs.went}
+        for begun, taken, saw in runs.states():
+            held = self._of(begun, taken)
+            if not saw:
+                found.add(held)
+                continue
+            held.by = runs.taken[-1].doc if begun[1] in went else None
+            found.fed[held.number] = held
+        return found
+
+    def _of(self, begun: Begun, taken: Sequence[Row]) -> Held:
+        _, _, left, _, _ = begun
+        instances = tuple([of_row(self._form.right.slot, row) for row in taken])
+        keys = frozenset([left.key, *[row.key for row in taken]])
+        return self._held(left, instances, (taken[-1] if taken else left).end, {}, keys)
+
+    def _initial(self, row: Row) -> Mapping[str, object]:
+        if not self._form.steps:
+            return {}
+        scope = Scope(dict.fromkeys(row.nodes, row), length=row.end - row.start)
+        return {step.variable: step.initial(scope) for step in self._form.steps}
 
     def _held(
         self,
@@ -80,38 +132,33 @@ class Iterates:
         single = dict.fromkeys(row.nodes, row)
         return Scope(single, several, computed, current, length)
 
-    def _follow(self, row: Row, found: list[Made], asks: bool) -> None:
-        form = self._form
-        key = form.asked.tie and row.values[form.asked.tie.comes][0]
-        running = self._buckets.get(key)
-        if running is None:
-            return
-        running.forget(row.end)
+    def _follow(self, part: Apart, owner: int, row: Row, found: list[Candidate]) -> None:
+        """Feed a document to all that seek one."""
+        form, spending = self._form, self._spending
+        part.forget(row.end)
         asked = form.asked
         filters = [bound.comes(row) for bound in asked.bounds]
         numbers = [going.comes(row) for going in form.going]
-        for held in running.may_seek():
+        for held in part.may_seek():
             if held.end >= row.start or held.by == row.doc:
                 continue
             if held.last < row.end:
-                running.remove(held)
+                part.remove(held)
                 continue
-            self._spending.spend()
+            spending.spend()
             if row.key in held.keys:
                 continue
             if asked.bounds and not self._filtered(held, filters):
                 continue
             if asked.rest and not all_hold(asked.rest, self._new(held, row)):
                 continue
-            running.feed(held, row.end)
+            part.feed(held, row.end)
             if not beyond(form.going, numbers, held.bounds):
                 continue
             if form.proceed and not all_hold(form.proceed, self._new(held, row)):
                 continue
             held.by = row.doc
-            self._go(held, row, running, found, asks)
-        if not running:
-            del self._buckets[key]
+            self._go(held, owner, row, part, found)
 
     def _filtered(self, held: Held, numbers: Sequence[float]) -> bool:
         own = [bound(held.row) for bound in self._form.asked.held]
@@ -119,66 +166,72 @@ class Iterates:
 
     def _new(self, held: Held, row: Row) -> Scope:
         current = dict.fromkeys(row.nodes, row)
-        length = max(held.end, row.end) - min(held.row.start, row.start, *_starts(held))
+        length = max(held.end, row.end) - min(held.row.start, row.start, *_starts(held.taken))
         return self._scope(held.row, held.taken, held.computed, current, length)
 
-    def _go(self, held: Held, row: Row, running: _Running, found: list[Made], asks: bool) -> None:
+    def _go(self, held: Held, owner: int, row: Row, part: Apart, found: list[Candidate]) -> None:
         form, left = self._form, held.row
         computed: Mapping[str, object] = {}
         if form.steps:
             scope = self._new(held, row)
             computed = {step.variable: step.value(scope) for step in form.steps}
         taken = (*held.taken, of_row(form.right.slot, row))
-        keys = held.keys | {row.key}
         if not self._once:
-            running.add(self._held(left, taken, row.end, computed, keys))
-        start = min(left.start, row.start, *_starts(held))
-        if form.within is not None and row.end - start > form.within:
-            return
-        rows = _rows(taken)
-        several = dict.fromkeys(row.nodes, rows)
+            part.add(self._held(left, taken, row.end, computed, held.keys | {row.key}))
+        rows = [each.parts[form.right.slot] for each in taken]
+        found.append((owner, held.number, left, rows, computed))
+
+    # -- matches -----------------------------------------------------------------------------------
+
+    def made(self, candidate: Candidate, asks: bool = True) -> Instance | None:
+        """The match that a candidate is; without `asks` WHERE is left out."""
+        form = self._form
+        left: Row = candidate[2]
+        rows: list[Row] = candidate[3]
+        computed: Mapping[str, object] = candidate[4]
+        start, end = min(left.start, *[row.start for row in rows]), rows[-1].end
+        if form.within is not None and end - start > form.within:
+            return None
+        several: dict[str, Sequence[Row | None]] = dict.fromkeys(rows[-1].nodes, rows)
         single = dict.fromkeys(left.nodes, left)
-        if asks and form.where:
-            scope = Scope(single, several, computed, length=row.end - start)
+        counts = None if form.common is None else form.common.counts
+        if asks and counts is not None:
+            if not counts[0] <= len(rows) <= counts[1]:
+                return None
+        elif asks and form.where:
+            scope = Scope(single, several, computed, length=end - start)
             if not all_hold(form.where, scope):
-                return
-        made = Instance(
-            *(start, row.end, start, row.end, due_from(row.end)),
-            {form.left.slot: left, form.slot: taken},
-            keys,
+                return None
+        return Instance(
+            *(start, end, start, end, due_from(end)),
+            {form.left.slot: left, form.slot: tuple([of_row(form.right.slot, r) for r in rows])},
+            frozenset([left.key, *[row.key for row in rows]]),
             *(None, single, several, computed),
         )
-        found.append((held.number, made))
 
     def expire(self, watermark: int) -> None:
-        for key, running in [*self._buckets.items()]:
-            running.forget(watermark)
-            for held in [*running.hungry.values()]:
-                if held.last < watermark:
-                    running.remove(held)
-            if not running:
-                del self._buckets[key]
+        for part in self.parts.values():
+            part.expire(watermark)
+        self.sweep()
 
-    def trial(self, spending: Spending) -> Iterates:
-        found = Iterates(self._form, spending, once=True)
-        found._number = copy(self._number)
-        for key, running in self._buckets.items():
-            own = found._buckets[key] = _Running()
-            own.at = running.at
-            own.fed = {held.number: copy(held) for held in running.fed.values()}
-            own.hungry = {held.number: copy(held) for held in running.hungry.values()}
+    def borrow(self, other: Owned[Any], owner: int) -> None:
+        assert isinstance(other, Iterates)
+        super().borrow(other, owner)
+        self._number = copy(other._number)
+
+    def copied(self, part: Runs | Apart) -> Runs | Apart:
+        if isinstance(part, Runs):
+            part = self._apart(part)
+        found = Apart()
+        found.at = part.at
+        found.fed = {held.number: copy(held) for held in part.fed.values()}
+        found.hungry = {held.number: copy(held) for held in part.hungry.values()}
         return found
 
-    def due(self) -> int | None:
-        return None
 
-    def settle(self, watermark: int, found: list[Made]) -> None:
-        """Nothing is decided by time alone."""
-
-
-class _Running:
-    """Iterations by one value of the tie, by their numbers: those that wait for what comes next,
-    and those that came to it at the time `at`."""
+class Apart:
+    """Iterations of one key by their numbers: those that wait for what comes next, and those that
+    came to it at the time `at`."""
 
     __slots__ = ("at", "fed", "hungry")
 
@@ -209,9 +262,16 @@ class _Running:
     def may_seek(self) -> list[Held]:
         return [*self.fed.values(), *self.hungry.values()]
 
+    def expire(self, watermark: int) -> None:
+        """Drop the iterations that can take nothing any more."""
+        self.forget(watermark)
+        for held in [*self.hungry.values()]:
+            if held.last < watermark:
+                self.remove(held)
 
-def _starts(held: Held) -> list[int]:
-    return [each.start for each in held.taken]
+
+def _starts(taken: Sequence[Instance]) -> list[int]:
+    return [each.start for each in taken]
 
 
 def _rows(taken: Sequence[Instance]) -> list[Row | None]:

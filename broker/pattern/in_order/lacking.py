@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from heapq import heapify, heappop, heappush
-from itertools import count
+from heapq import heappop, heappush
+from math import inf
+from typing import Any
 
 from broker.pattern.in_order.asking import Tie, all_hold, beyond
-from broker.pattern.in_order.following import Made
+from broker.pattern.in_order.events import Candidate, Event, Key, tie_of
 from broker.pattern.in_order.forms import Lacking
 from broker.pattern.in_order.held import Held, Waiting, key_of
+from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import Instance, Row, due_from
+from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
+from xscl.interruption import PENDING, check
 
 ABSENT, SECOND = 1, 2
 """The places of what must not come, and of what must."""
+
+
+_ALL = (inf, inf)
+"""Behind all entries."""
 
 
 class _Bucket:
@@ -40,115 +48,122 @@ class _Bucket:
     def forbid(self, held: Held, row: Row) -> None:
         """Note that a document forbids one."""
         if held.over is None:
-            self.waiting.remove(held)
+            self.waiting.remove(held.entry)
             held.over, held.by = row.end, row.key
-            self.gone.add(held)
+            self.gone.add(held.entry)
             self.by.add(row.key)
             self.latest = max(self.latest, row.end)
         elif held.by != row.key:
-            self.gone.remove(held)
+            self.gone.remove(held.entry)
             held.again = row.end
             self.dead.append(held)
 
     def stands(self, row: Row) -> Iterator[Held]:
         """Those that nothing forbids with a document at the end."""
         if self.latest >= row.start or row.key in self.by:
-            for held in (*self.dead, *self.gone):
+            for held in (*self.dead, *[entry[2] for entry in self.gone]):
                 over = held.again if held.by == row.key else held.over
                 if over is None or over >= row.start:
                     yield held
-        yield from [*self.waiting]
+        yield from [entry[2] for entry in self.waiting]
 
     def expire(self, until: Callable[[Row], int], watermark: int) -> None:
         """Drop those that are over."""
         for waiting in (self.waiting, self.gone):
-            for held in [*waiting]:
-                if until(held.row) < watermark:
-                    waiting.remove(held)
+            for entry in [*waiting]:
+                if until(entry[2].row) < watermark:
+                    waiting.remove(entry)
         self.dead = [held for held in self.dead if until(held.row) >= watermark]
-        self.by = {held.by for held in (*self.gone, *self.dead)}
+        self.by = {held.by for held in (*[entry[2] for entry in self.gone], *self.dead)}
 
-    def copy(self, copies: dict[int, Held]) -> _Bucket:
+    def copy(self) -> _Bucket:
         found = _Bucket()
         found.by, found.latest = {*self.by}, self.latest
         for own, waiting in ((found.waiting, self.waiting), (found.gone, self.gone)):
-            for held in waiting:
-                copies[held.number] = copy(held)
-                own.add(copies[held.number])
+            for entry in waiting:
+                held = copy(entry[2])
+                held.of = found
+                own.add(held.entry)
         found.dead = [*self.dead]
         return found
 
+    def find(self, held: Held) -> Held:
+        """The copy of what waits in another bucket."""
+        key, number, _ = held.entry
+        (entry,) = [each for each in self.waiting.below((key, inf)) if each[1] == number]
+        found: Held = entry[2]
+        return found
 
-class Lacks:
-    """NOT for one query. Rows of what must come at the end come in the order of their starts, all
-    others in that of their ends."""
+
+_Deadline = tuple[int, int, int, Key, Held]
+"""Twice the watermark that decides it, its number, its query, its key and what waits."""
+
+
+class Lacks(Owned[_Bucket]):
+    """NOT for all queries of a form. Rows of what must come at the end come in the order of their
+    starts, all others in that of their ends."""
 
     def __init__(self, form: Lacking, spending: Spending) -> None:
+        super().__init__(spending)
         self._form = form
-        self._spending = spending
-        self._buckets: dict[object, _Bucket] = {}
-        self._number = count()
-        self._deadlines: list[tuple[int, int, Held]] = []
+        self._deadlines: list[_Deadline] = []
         """Where the NOT stands at the end."""
-        tie, paired = form.asked.tie, form.paired.tie
-        self._tied = tie is not None and (
-            form.right is None or (paired is not None and paired.waits == tie.waits)
-        )
+        self._tied = tie_of(form, form.asked) is not None
         """Whether one value is that of all three documents."""
 
-    def __bool__(self) -> bool:
-        return bool(self._buckets)
+    def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
+        """Rows in the order of time. Adds the matches that they complete."""
+        parts, over, spending = self.parts, self.over, self._spending
+        for _, arrival, place, owner, key, number, row in events:
+            if PENDING:
+                check()
+            part = parts.get(key)
+            if not place:
+                self._begin(part, owner, key, arrival, row)
+            elif part is not None and owner not in over:
+                spending.renew()
+                try:
+                    if place == ABSENT:
+                        self._forbid(part, row, number)
+                    else:
+                        self._complete(part, owner, row, found)
+                except TooMuch:
+                    over.add(owner)
 
-    def take(self, place: int, row: Row, found: list[Made], asks: bool = True) -> None:
-        if place == ABSENT:
-            self._forbid(row)
-        elif place == SECOND:
-            self._complete(row, found)
-        else:
-            self._begin(row)
-
-    def _key(self, row: Row, path: str) -> object:
-        return row.values[path][0] if self._tied else None
-
-    def _begin(self, row: Row) -> None:
+    def _begin(self, part: _Bucket | None, owner: int, key: Key, arrival: int, row: Row) -> None:
         form = self._form
         window, after = form.windows[1]
         if window is not None and not after and row.end - row.start > window:
             return
-        tie = form.asked.tie
-        key = None if tie is None else self._key(row, tie.waits)
         bounds = tuple([bound(row) for bound in form.asked.held])
-        held = Held(row, row.end, form.last(row), next(self._number), key_of(bounds), bounds)
+        held = Held(row, row.end, 0, arrival, key_of(bounds), bounds)
         if form.right is None:
             timing = form.timing(row)
             span = timing.span()
             if span is None:
                 return
             held.last = span.end
-            heappush(self._deadlines, (timing.due, held.number, held))
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            bucket = self._buckets[key] = _Bucket()
-        bucket.waiting.add(held)
+            heappush(self._deadlines, (timing.due, arrival, owner, key, held))
+        else:
+            held.last = form.last(row)
+        if part is None:
+            part = self.open(owner, key, _Bucket())
+        held.of = part
+        part.waiting.add(held.entry)
 
-    def _forbid(self, row: Row) -> None:
+    def _forbid(self, bucket: _Bucket, row: Row, number: float) -> None:
         form, asked = self._form, self._form.asked
-        key = None if asked.tie is None else self._key(row, asked.tie.comes)
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            return
-        numbers = [bound.comes(row) for bound in asked.bounds]
-        number = numbers[0] if numbers else None
-        inclusive = bool(numbers) and asked.bounds[0].inclusive
-        for held in bucket.waiting.below(number, inclusive):
+        bounds = asked.bounds
+        several = [bound.comes(row) for bound in bounds] if len(bounds) > 1 else [number]
+        most = (number, inf if bounds[0].inclusive else -1) if bounds else _ALL
+        numbers = several if bounds else []
+        for _, _, held in bucket.waiting.below(most):
             if self._forbids(held, row, numbers):
                 bucket.forbid(held, row)
         if form.right is None:
             bucket.gone = Waiting()
-            if not bucket:
-                del self._buckets[key]
             return
-        for held in bucket.gone.below(number, inclusive):
+        for _, _, held in bucket.gone.below(most):
             if held.by != row.key and self._forbids(held, row, numbers):
                 bucket.forbid(held, row)
 
@@ -167,31 +182,43 @@ class Lacks:
             return True
         return bool(one.values[tie.waits][0] == other.values[tie.comes][0])
 
-    def _complete(self, row: Row, found: list[Made]) -> None:
-        form, paired = self._form, self._form.paired
-        key = None if paired.tie is None else self._key(row, paired.tie.comes)
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            return
+    def _complete(self, bucket: _Bucket, owner: int, row: Row, found: list[Candidate]) -> None:
+        paired, spending = self._form.paired, self._spending
         numbers = [bound.comes(row) for bound in paired.bounds]
         for held in bucket.stands(row):
-            if held.end >= row.start or form.until(held.row) < row.end:
+            if held.end >= row.start or self._form.until(held.row) < row.end:
                 continue
-            self._spending.spend()
+            spending.spend()
             if held.row.key == row.key or not self._tied_by(paired.tie, held.row, row):
                 continue
             if paired.bounds:
                 own = [bound(held.row) for bound in paired.held]
                 if not beyond(paired.bounds, numbers, own):
                     continue
-            made = self._made(held.row, row)
-            if made is not None:
-                found.append((held.number, made))
+            found.append((owner, held.number, held.row, row, 0, 0))
 
-    def _made(self, left: Row, right: Row) -> Instance | None:
+    def made(self, candidate: Candidate, asks: bool = True) -> Instance | None:
+        """The match that a candidate is, whether it is asked what waits or not."""
         form = self._form
+        left: Row = candidate[2]
+        right: Row | None = candidate[3]
+        last, due = candidate[4:]
+        if right is None:
+            made = Instance(
+                *(left.start, last, left.start, left.end, due),
+                {form.left.slot: left},
+                frozenset([left.key]),
+                None,
+                dict.fromkeys(left.nodes, left),
+            )
+            if form.where and not all_hold(form.where, Scope(made.single, length=made.span)):
+                return None
+            return made
         assert form.right is not None
-        single = {**dict.fromkeys(left.nodes, left), **dict.fromkeys(right.nodes, right)}
+        single: dict[str, Row] = {
+            **dict.fromkeys(left.nodes, left),
+            **dict.fromkeys(right.nodes, right),
+        }
         length = right.end - left.start
         if form.paired.rest and not all_hold(form.paired.rest, Scope(single, length=length)):
             return None
@@ -207,49 +234,37 @@ class Lacks:
 
     def due(self) -> int | None:
         """Twice the watermark that decides the first of those whose NOT stands at the end."""
-        while self._deadlines and self._deadlines[0][2].over is not None:
+        while self._deadlines and self._is_over(self._deadlines[0]):
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
-    def settle(self, watermark: int, found: list[Made]) -> None:
+    def _is_over(self, deadline: _Deadline) -> bool:
+        """Whether what had this deadline is forbidden, or its query has gone."""
+        _, _, _, key, held = deadline
+        return held.over is not None or self.parts.get(key) is not held.of
+
+    def settle(self, watermark: int, found: list[Candidate]) -> None:
         """Add the matches whose deadline is over."""
         while (due := self.due()) is not None and due <= 2 * watermark:
-            _, _, held = heappop(self._deadlines)
-            row = held.row
-            tie = self._form.asked.tie
-            key = None if tie is None else self._key(row, tie.waits)
-            bucket = self._buckets[key]
-            bucket.waiting.remove(held)
-            if not bucket:
-                del self._buckets[key]
-            made = Instance(
-                *(row.start, held.last, row.start, row.end, due),
-                {self._form.left.slot: row},
-                frozenset([row.key]),
-                None,
-                dict.fromkeys(row.nodes, row),
-            )
-            where = self._form.where
-            if not where or all_hold(where, Scope(made.single, length=made.span)):
-                found.append((held.number, made))
+            _, number, owner, key, held = heappop(self._deadlines)
+            self.parts[key].waiting.remove(held.entry)
+            if owner not in self.over:
+                found.append((owner, number, held.row, None, held.last, due))
 
     def expire(self, watermark: int) -> None:
         """Drop what nothing can follow any more."""
-        if self._form.right is None:
-            return
-        for key, bucket in [*self._buckets.items()]:
-            bucket.expire(self._form.until, watermark)
-            if not bucket:
-                del self._buckets[key]
+        if self._form.right is not None:
+            for bucket in self.parts.values():
+                bucket.expire(self._form.until, watermark)
+        self.sweep()
 
-    def trial(self, spending: Spending) -> Lacks:
-        found = Lacks(self._form, spending)
-        found._number = copy(self._number)
-        copies: dict[int, Held] = {}
-        for key, bucket in self._buckets.items():
-            found._buckets[key] = bucket.copy(copies)
-        found._deadlines = [
-            (due, number, copies[number]) for due, number, h in self._deadlines if h.over is None
-        ]
-        heapify(found._deadlines)
-        return found
+    def borrow(self, other: Owned[Any], owner: int) -> None:
+        assert isinstance(other, Lacks)
+        super().borrow(other, owner)
+        for due, number, of, key, held in other._deadlines:
+            if of == owner and not other._is_over((due, number, of, key, held)):
+                own = self.parts[key].find(held)
+                heappush(self._deadlines, (due, number, of, key, own))
+
+    def copied(self, part: _Bucket) -> _Bucket:
+        return part.copy()

@@ -1,23 +1,26 @@
-"""How much a query may try for what comes at once."""
+"""How much a query may try."""
 
 from __future__ import annotations
 
 from broker.pattern.trying import TooMuch
-from xscl.interruption import PENDING, check
 
 
 class Spending:
-    """`left` is how many pairs may still be tried."""
+    """`left` is how many pairs may still be tried, of `most` for each document or `for_all`."""
 
-    __slots__ = ("left",)
+    __slots__ = ("_for_all", "left", "most")
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, most: int, *, for_all: bool = False) -> None:
+        self.left = self.most = most
+        self._for_all = for_all
 
     def spend(self) -> None:
         """Count a pair that is tried. Raises TooMuch."""
-        if PENDING:
-            check()
         self.left -= 1
         if self.left < 0:
             raise TooMuch
+
+    def renew(self) -> None:
+        """Another document comes."""
+        if not self._for_all:
+            self.left = self.most

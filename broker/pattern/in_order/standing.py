@@ -1,32 +1,33 @@
-"""A registered pattern that is matched in the order of time.
+"""The queries of one form that have one watermark, and what each of them publishes.
 
-Rows wait until the watermark is at their times; then they are taken in order, so that what is found
-is decided. It answers as `broker.pattern.standing.Standing` does.
+Rows wait until the watermark is at their times; then they are taken in order, for all queries in
+one pass, so that what is found is decided. It is what `broker.pattern.standing.Standing` finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
-from itertools import count
+from operator import itemgetter
 
-from broker.pattern.in_order.asking import all_hold
-from broker.pattern.in_order.following import Follows, Made
+from broker.pattern.in_order.events import Candidate, Event, Reader
+from broker.pattern.in_order.following import Follows
 from broker.pattern.in_order.forms import Following, Form, Iterated, Lacking
 from broker.pattern.in_order.iterating import Iterates
-from broker.pattern.in_order.lacking import SECOND, Lacks
+from broker.pattern.in_order.lacking import Lacks
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_from
-from broker.pattern.plan import Leaf, Plan
+from broker.pattern.plan import Plan
 from broker.pattern.reading import named_in
 from broker.pattern.setting import UNCOUNTED
-from broker.pattern.standing import Marks, Published, identity_of, nodes_of, order_of, scope_of
+from broker.pattern.standing import Published, identity_of, nodes_of, order_of
+from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
-from xscl.interruption import PENDING, check
 
 Matcher = Follows | Iterates | Lacks
-_Event = tuple[int, int, str, tuple[int, ...], int, int, Row]
-"""A row by its time, start, id and nodes, and in the order of arrival; with its place."""
+
+Decided = dict[int, list[Published] | None]
+"""What queries publish, by their numbers; None for one that has more to try than it may."""
 
 
 class Shared:
@@ -36,118 +37,190 @@ class Shared:
         self.plan = plan
         self.form = form
         self.names = named_in(plan.query.select)
-        self.taps: dict[int, tuple[int, Leaf]] = {
-            leaf.tap: (place, leaf) for place, leaf in enumerate(form.leaves)
+        self.readers = {
+            leaf.tap: Reader(form, place, leaf) for place, leaf in enumerate(form.leaves)
         }
+        """By tap."""
 
-    def matcher(self, spending: Spending) -> Matcher:
+    def matcher(self, spending: Spending, once: bool = False) -> Matcher:
         match self.form:
             case Following():
                 return Follows(self.form, spending)
             case Iterated():
-                return Iterates(self.form, spending)
+                return Iterates(self.form, spending, once)
             case Lacking():
                 return Lacks(self.form, spending)
 
 
-class InOrder:
-    """One pattern of a form. Raises TooMuch where more than `budget` pairs would have to be tried
-    for one document."""
+class Together:
+    """Queries of a form by their numbers. A query for which more than `budget` pairs would have to
+    be tried for one document goes on with nothing."""
 
     def __init__(self, shared: Shared, budget: int) -> None:
-        self.plan = shared.plan
-        self.marks = _NONE
+        self.shared = shared
         self.watermark: int | None = None
-        self._shared = shared
         self._budget = budget
         self._spending = Spending(budget)
         self._matcher = shared.matcher(self._spending)
-        self._pending: list[_Event] = []
+        self._arrived: list[Event] = []
+        """Rows that it has not looked at."""
+        self._future: list[Event] = []
         """A heap of rows whose times are to come."""
-        self._number = count()
+        self._arrival = 0
+        self._waits: dict[int, list[Event]] | None = None
+        """The rows whose times are to come by query, where somebody has asked."""
+
+    def offer(self, owners: Collection[int], tap: int, row: Row) -> None:
+        """A row that queries take, of a tap by its place in the plan. Those of one document come in
+        the order of their nodes."""
+        reader, event = self.shared.readers[tap], None
+        for owner in owners:
+            self._arrival += 1
+            if event is None:
+                try:
+                    event = reader.read(owner, self._arrival, row)
+                except TooMuch:
+                    self._matcher.over.update(owners)
+                    return
+                if event is None:
+                    return
+                self._arrived.append(event)
+            else:
+                self._arrived.append(reader.for_owner(event, owner, self._arrival))
+
+    def extend(self, events: Iterable[Event]) -> None:
+        """Rows that were read before."""
+        self._arrived.extend(events)
+
+    def withdraw(self) -> None:
+        """Forget the rows that it has not looked at."""
+        self._arrived = []
+
+    def __bool__(self) -> bool:
+        """Whether there are rows that it has not looked at."""
+        return bool(self._arrived)
 
     # -- advancing -----------------------------------------------------------------------------
 
-    def advance(self, arrived: Arrived, watermark: int | None) -> list[Published]:
-        """What is published now, and was not before."""
-        return self._published(self._decided(arrived, watermark, self._budget))
+    def advance(
+        self, watermark: int | None, begins: Callable[[int], bool] | None = None
+    ) -> Decided:
+        """What is published now, and was not before. With `begins`, queries decide one after the
+        other, and only those for which it says so."""
+        return self.published(self.decided(watermark, begins))
 
-    def again(self, arrived: Arrived) -> None:
-        """Make the state of the rows of all live documents, as it was when the watermark was where
-        it is. What was published is not published again."""
-        self._matcher = self._shared.matcher(self._spending)
-        self._pending.clear()
-        self._decided(arrived, self.watermark, UNCOUNTED)
-
-    def _decided(self, arrived: Arrived, watermark: int | None, tries: int) -> list[Made]:
+    def decided(
+        self, watermark: int | None, begins: Callable[[int], bool] | None = None
+    ) -> list[Candidate]:
+        """The candidates of what is decided now; see `advance`."""
         if self.watermark is None or (watermark is not None and self.watermark < watermark):
             self.watermark = watermark
-        now = self.watermark
-        ready: list[_Event] = []
-        for tap, rows in arrived.items():
-            for event in self._events(tap, rows):
-                if now is not None and event[0] <= now:
-                    ready.append(event)
-                else:
-                    heappush(self._pending, event)
-        found: list[Made] = []
-        if now is None:
-            return found
-        while self._pending and self._pending[0][0] <= now:
-            ready.append(heappop(self._pending))
-        if len(ready) > 1:
-            ready.sort()
-        take = self._matcher.take
-        for event in ready:
-            if PENDING:
-                check()
-            # However many come at once, each may try as much.
-            self._spending.left = tries
-            take(event[-2], event[-1], found)
-        self._matcher.settle(now, found)
+        ready = self._ready()
+        self._arrived = []
+        found: list[Candidate] = []
+        if begins is None:
+            self._matcher.take(ready, found)
+        else:
+            own: dict[int, list[Event]] = {}
+            for event in ready:
+                own.setdefault(event[3], []).append(event)
+            for owner in sorted(own):
+                if begins(owner):
+                    self._matcher.take(own[owner], found)
+        if self.watermark is not None:
+            self._matcher.settle(self.watermark, found)
         return found
 
-    def _events(self, tap: int, rows: Iterable[Row]) -> Iterator[_Event]:
-        place, leaf = self._shared.taps[tap]
-        # What stands after a NOT is decided when it starts.
-        starts = place == SECOND
-        for row in rows:
-            if leaf.conjuncts:
-                scope = Scope(dict.fromkeys(row.nodes, row), length=row.end - row.start)
-                if not all_hold(leaf.conjuncts, scope):
-                    continue
-            nodes = row.nodes
-            rank = (
-                row.node,
-                *[nodes[name] for name in (nodes if len(nodes) < 2 else sorted(nodes))],
-            )
-            time = row.start if starts else row.end
-            yield time, row.start, row.id, rank, next(self._number), place, row
-
-    def _published(self, found: list[Made]) -> list[Published]:
-        if not found:
+    def _ready(self) -> list[Event]:
+        """What is decided now, in order of time."""
+        self._waits = None
+        now, future = self.watermark, self._future
+        if now is None:
+            for event in self._arrived:
+                heappush(future, event)
             return []
-        plan, names = self.plan, self._shared.names
+        ready = self._arrived
+        if max([event[0] for event in ready], default=now) > now:
+            for event in ready:
+                if event[0] > now:
+                    heappush(future, event)
+            ready = [event for event in ready if event[0] <= now]
+        while future and future[0][0] <= now:
+            ready.append(heappop(future))
+        if len(ready) > 1:
+            ready.sort()
+        return ready
+
+    def published(self, found: Iterable[Candidate]) -> Decided:
+        """What the candidates are, each match once."""
+        made: dict[int, list[tuple[int, Instance]]] = {}
+        build, over = self._matcher.made, self._matcher.over
+        for candidate in found:
+            owner = candidate[0]
+            if owner in over:
+                continue
+            try:
+                instance = build(candidate)
+            except TooMuch:
+                over.add(owner)
+                continue
+            if instance is not None:
+                made.setdefault(owner, []).append((candidate[1], instance))
+        decided: Decided = {owner: self._distinct(each) for owner, each in made.items()}
+        decided.update(dict.fromkeys(over))
+        return decided
+
+    def _distinct(self, found: list[tuple[int, Instance]]) -> list[Published]:
+        names = self.shared.names
+        if len(found) == 1:
+            instance = found[0][1]
+            return [Published(instance, nodes_of(instance, names), _scope(instance))]
         found.sort(key=_first)
         seen: set[object] = set()
         made: list[Published] = []
         for _, instance in found:
             nodes = nodes_of(instance, names)
-            if len(found) > 1:
-                identity = identity_of(instance, nodes)
-                if identity in seen:
-                    continue
+            identity = identity_of(instance, nodes)
+            if identity not in seen:
                 seen.add(identity)
-            made.append(Published(instance, nodes, scope_of(plan, instance)))
+                made.append(Published(instance, nodes, _scope(instance)))
         if len(made) > 1:
             made.sort(key=lambda each: order_of(each.instance, each.nodes))
         return made
+
+    def advance_to(self, watermark: int | None) -> None:
+        """Take all for decided up to a watermark."""
+        if watermark is not None and (self.watermark is None or self.watermark < watermark):
+            self.watermark = watermark
+
+    def again(self, arrived: Mapping[int, Arrived]) -> None:
+        """Make the state of queries of the rows of all live documents, as it was when the watermark
+        was where it is. What was published is not published again."""
+        self.drop(arrived.keys())
+        others, self._arrived = self._arrived, []
+        for owner, rows in arrived.items():
+            for tap, several in rows.items():
+                for row in several:
+                    self.offer((owner,), tap, row)
+        spending, self._spending.most = self._spending, UNCOUNTED
+        self.decided(None)
+        spending.most = self._budget
+        self._arrived = others
+
+    def drop(self, owners: Collection[int]) -> None:
+        """Forget what there is of queries."""
+        for owner in owners:
+            self._matcher.drop(owner)
+        self._arrived = [event for event in self._arrived if event[3] not in owners]
+        # What is sorted is a heap.
+        self._future = sorted([event for event in self._future if event[3] not in owners])
+        self._waits = None
 
     # -- time ----------------------------------------------------------------------------------
 
     def due(self) -> int:
         """Twice the watermark at which something may be decided without a new row, or less."""
-        found = due_from(self._pending[0][0]) if self._pending else NEVER
+        found = due_from(self._future[0][0]) if self._future else NEVER
         deadline = self._matcher.due()
         return found if deadline is None else min(found, deadline)
 
@@ -156,29 +229,56 @@ class InOrder:
         if watermark is not None:
             self._matcher.expire(watermark)
 
+    def waiting(self, owner: int, spending: Spending) -> Iterator[tuple[int, Instance]]:
+        """What is not decided of a query, with twice the watermark that decides it. Raises
+        TooMuch."""
+        trial = self.shared.matcher(spending, once=True)
+        trial.borrow(self._matcher, owner)
+        if self._waits is None:
+            self._waits = {}
+            for event in sorted(self._future):
+                self._waits.setdefault(event[3], []).append(event)
+        found: list[Candidate] = []
+        trial.take(self._waits.get(owner, ()), found)
+        trial.settle(NEVER, found)
+        if trial.over:
+            raise TooMuch
+        seen: set[object] = set()
+        for candidate in sorted(found, key=itemgetter(1)):
+            instance = trial.made(candidate, asks=False)
+            if instance is not None:
+                identity = identity_of(instance, nodes_of(instance, self.shared.names))
+                if identity not in seen:
+                    seen.add(identity)
+                    yield instance.due, instance
+
+
+class Member:
+    """What one query of several waits for."""
+
+    def __init__(self, together: Together, owner: int) -> None:
+        self._together = together
+        self._owner = owner
+        self._spending = Spending(UNCOUNTED)
+
+    def due(self) -> int:
+        """It decides when all do."""
+        return NEVER
+
     def waiting(self, tries: int = UNCOUNTED) -> Iterator[tuple[int, Instance]]:
         """What is not decided, with twice the watermark that decides it. Raises TooMuch."""
-        self._spending.left = tries
-        trial = self._matcher.trial(self._spending)
-        found: list[Made] = []
-        for event in sorted(self._pending):
-            trial.take(event[-2], event[-1], found, asks=False)
-        trial.settle(NEVER, found)
-        seen: set[object] = set()
-        for _, instance in sorted(found, key=_first):
-            identity = identity_of(instance, nodes_of(instance, self._shared.names))
-            if identity not in seen:
-                seen.add(identity)
-                yield instance.due, instance
+        self._spending = Spending(tries, for_all=True)
+        return self._together.waiting(self._owner, self._spending)
 
     def tried(self, tries: int) -> int:
         """How many choices were tried since there were so many left."""
         return tries - max(0, self._spending.left)
 
 
-def _first(made: Made) -> int:
+def _scope(instance: Instance) -> Scope:
+    """The scope of a match: no group of such a pattern is absent."""
+    return Scope(instance.single, instance.several, instance.computed, length=instance.span)
+
+
+def _first(made: tuple[int, Instance]) -> int:
     return made[0]
-
-
-_NONE = Marks()
-"""Such a pattern keeps nothing of its matches."""

@@ -1,0 +1,88 @@
+"""Rows as the matchers of a form take them, and what they find: one layout for all queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from broker.pattern.in_order.asking import Asked, Number, Test, Tie, test_of
+from broker.pattern.in_order.forms import Form, Iterated, Lacking
+from broker.pattern.instances import Row
+from broker.pattern.plan import Leaf
+
+Key = Any
+"""A query's number, where a form has a tie with the value of the tie."""
+
+Event = tuple[int, int, int, int, Key, float, Row]
+"""When a row is decided, its place in the order of arrival, the place of its block in the form, the
+query, the key, the number that is compared with the first bound, and the row."""
+
+Candidate = tuple[Any, ...]
+"""The query, the number of what waited, and the documents; of FOLD those that were taken, and the
+values that it computed."""
+
+SECOND = 2
+"""The place of what must come behind a NOT: it is decided when it starts."""
+
+
+class Reader:
+    """Reads what a form asks of the rows of one of its blocks: once, for all queries."""
+
+    __slots__ = ("_number", "_path", "_starts", "_tests", "place")
+
+    def __init__(self, form: Form, place: int, leaf: Leaf) -> None:
+        self.place = place
+        self._starts = place == SECOND
+        self._tests: Sequence[Test] = [test_of(each, leaf.variables) for each in leaf.conjuncts]
+        asked = _asked(form, place)
+        tie = tie_of(form, asked)
+        self._path = None if tie is None else tie.comes if place else tie.waits
+        self._number = _first(form, asked, place)
+
+    def read(self, owner: int, arrival: int, row: Row) -> Event | None:
+        """The event that a row is for a query; None for what no match contains."""
+        for test in self._tests:
+            if not test(row):
+                return None
+        path = self._path
+        return (
+            row.start if self._starts else row.end,
+            arrival,
+            self.place,
+            owner,
+            owner if path is None else (owner, row.values[path][0]),
+            0.0 if self._number is None else self._number(row),
+            row,
+        )
+
+    def for_owner(self, event: Event, owner: int, arrival: int) -> Event:
+        """The same row for another query."""
+        time, _, place, _, key, number, row = event
+        own = owner if self._path is None else (owner, key[1])
+        return (time, arrival, place, owner, own, number, row)
+
+
+def _asked(form: Form, place: int) -> Asked:
+    return form.paired if isinstance(form, Lacking) and place == SECOND else form.asked
+
+
+def tie_of(form: Form, asked: Asked) -> Tie | None:
+    """The equality by whose value what waits is found: of a NOT one that ties all its documents."""
+    if not isinstance(form, Lacking):
+        return asked.tie
+    tie, paired = form.asked.tie, form.paired.tie
+    if form.right is None:
+        return tie
+    if tie is None or paired is None or paired.waits != tie.waits:
+        return None
+    return asked.tie
+
+
+def _first(form: Form, asked: Asked, place: int) -> Number | None:
+    """What is read of a document for the first of the bounds."""
+    if isinstance(form, Iterated):
+        common = form.common
+        return None if common is None else common.comes if place else common.begins
+    if place == SECOND or not asked.bounds:
+        return None
+    return asked.bounds[0].comes if place else asked.held[0]

@@ -1,0 +1,76 @@
+"""What waits for all queries of a form: one dictionary by key, so that a query which waits for
+nothing costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, Generic, TypeVar
+
+from broker.pattern.in_order.events import Key
+from broker.pattern.in_order.spending import Spending
+
+Part = TypeVar("Part")
+
+
+class Owned(Generic[Part]):
+    """Parts by their keys. `over` are the queries that have tried too much: they go on with nothing
+    more."""
+
+    def __init__(self, spending: Spending) -> None:
+        self.parts: dict[Key, Part] = {}
+        self.over: set[int] = set()
+        self._spending = spending
+        self._keys: dict[int, list[Key]] = {}
+
+    def open(self, owner: int, key: Key, part: Part) -> Part:
+        """Add a part."""
+        self.parts[key] = part
+        self._keys.setdefault(owner, []).append(key)
+        return part
+
+    def sweep(self) -> None:
+        """Drop the parts in which nothing waits."""
+        for owner, keys in [*self._keys.items()]:
+            left = []
+            for key in keys:
+                if self.parts[key]:
+                    left.append(key)
+                else:
+                    del self.parts[key]
+            if left:
+                self._keys[owner] = left
+            else:
+                del self._keys[owner]
+
+    def drop(self, owner: int) -> None:
+        """Forget what waits for a query."""
+        for key in self._keys.pop(owner, ()):
+            del self.parts[key]
+        self.over.discard(owner)
+
+    def of(self, owner: int) -> Iterator[tuple[Key, Part]]:
+        """The parts of a query."""
+        for key in self._keys.get(owner, ()):
+            yield key, self.parts[key]
+
+    def owners(self) -> Collection[int]:
+        """The queries for which something may wait."""
+        return self._keys.keys()
+
+    def borrow(self, other: Owned[Any], owner: int) -> None:
+        """Take copies of the parts of a query."""
+        for key, part in other.of(owner):
+            self.open(owner, key, other.copied(part))
+
+    def copied(self, part: Part) -> Part:
+        """A copy of a part, from which it does not change."""
+        raise NotImplementedError
+
+    # -- time, where it decides nothing by itself --------------------------------------------------
+
+    def due(self) -> int | None:
+        """Twice the watermark at which time alone decides something; None: never."""
+        return None
+
+    def settle(self, watermark: int, found: list[tuple[object, ...]]) -> None:
+        """Add the matches that time alone decides."""

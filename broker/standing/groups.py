@@ -1,0 +1,50 @@
+"""Which patterns are matched together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.pattern.in_order.standing import Shared, Together
+from broker.standing.live import Group, GroupKey, Live
+
+
+class Groups:
+    """The groups, by what their patterns have in common, and by number."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._known: dict[GroupKey, Group] = {}
+        self._moves = 0
+        self.numbered: dict[int, Group] = {}
+
+    def join(self, pattern: Live, shared: Shared, numbers: Iterator[int]) -> None:
+        """Add a pattern to its group, or make one with the next number."""
+        entry = pattern.entry
+        key = (id(shared), entry.lateness, entry.floor, 0 if entry.floor is None else self._moves)
+        group = self._known.get(key)
+        if group is None:
+            number = next(numbers)
+            group = self._known[key] = Group(number, key, entry, Together(shared, self._budget))
+            self.numbered[number] = group
+        group.patterns[pattern.number] = pattern
+        pattern.group = group
+
+    def leave(self, pattern: Live) -> None:
+        """Take a pattern from its group, with all that waits for it."""
+        group, pattern.group = pattern.group, None
+        if group is None:
+            return
+        del group.patterns[pattern.number]
+        if group.patterns:
+            group.standing.drop((pattern.number,))
+            return
+        del self._known[group.key], self.numbered[group.number]
+
+    def move(self) -> None:
+        """From now on, those whose lateness has changed are not matched together with those of
+        which it changed before: they have decided other things."""
+        self._moves += 1
+
+    def clear(self) -> None:
+        self._known.clear()
+        self.numbered.clear()
