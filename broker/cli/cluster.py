@@ -71,6 +71,20 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 
 @cluster.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def pack(file: Path) -> None:
+    """Write this Python and the broker's packages to FILE, a .tar.gz, for executors."""
+    from broker.spark.packing import pack as write
+
+    try:
+        with stage("packing"):
+            size = write(file)
+    except OSError as error:
+        raise Failed(str(error)) from None
+    click.echo(f"{file}: {size / 1e6:,.0f} MB")
+
+
+@cluster.command()
 @click.option("--master", required=True, help="Spark master.")
 @click.option(
     "--shards",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,18 +19,41 @@ if TYPE_CHECKING:
     from broker.spark.session import Session
     from broker.state.store import Store
 
+_FILE, _PACKED = f"{__name__}.file", f"{__name__}.packed"
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def conf_option(command: F) -> F:
-    """The option --conf; its parameter is `conf`, a dictionary."""
-    return click.option(
-        "--conf",
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=_settings,
-        help="A setting of Spark. May be given several times.",
-    )(command)
+    """The options --conf, --conf-file and --packed; their one parameter is `conf`, a dictionary."""
+    for option in (
+        click.option(
+            "--conf",
+            multiple=True,
+            metavar="NAME=VALUE",
+            callback=_settings,
+            help="A setting of Spark. May be given several times.",
+        ),
+        click.option(
+            "--conf-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            is_eager=True,
+            expose_value=False,
+            callback=_from_file,
+            help="Settings of Spark, a name and a value a line, as in its spark-defaults.conf.",
+        ),
+        click.option(
+            "--packed",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            is_eager=True,
+            expose_value=False,
+            callback=_from_archive,
+            help="What broker cluster pack has written: executors run it, and need nothing of the "
+            "broker installed.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def shards_options(command: F) -> F:
@@ -60,12 +85,35 @@ def shards_options(command: F) -> F:
 
 
 def _settings(
-    _context: click.Context, _parameter: click.Parameter, values: Sequence[str]
+    context: click.Context, _parameter: click.Parameter, values: Sequence[str]
 ) -> dict[str, str]:
+    """Those of --conf, which go before those of the other two options."""
     for each in values:
         if "=" not in each:
             raise click.BadParameter(f"{each} is not NAME=VALUE")
-    return dict(each.split("=", 1) for each in values)
+    given = dict(each.split("=", 1) for each in values)
+    return {**context.meta.get(_FILE, {}), **context.meta.get(_PACKED, {}), **given}
+
+
+def _from_file(context: click.Context, _parameter: click.Parameter, file: Path | None) -> None:
+    lines = file.read_text(encoding="utf-8").splitlines() if file is not None else []
+    found = {}
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line.startswith("#"):
+            continue
+        name, *value = re.split(r"\s*=\s*|\s+", line, maxsplit=1)
+        if not value:
+            raise click.BadParameter(f"line {number} of {file} has no value: {line}")
+        found[name] = value[0]
+    context.meta[_FILE] = found
+
+
+def _from_archive(context: click.Context, _parameter: click.Parameter, file: Path | None) -> None:
+    if file is not None:
+        from broker.spark.packing import NAME, PYTHON
+
+        archive = f"{file.absolute().as_uri()}#{NAME}"
+        context.meta[_PACKED] = {"spark.archives": archive, "spark.pyspark.python": PYTHON}
 
 
 @dataclass(slots=True)

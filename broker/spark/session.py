@@ -12,6 +12,7 @@ import atexit
 import fcntl
 import logging
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -144,6 +145,10 @@ def start_session(
             log = (state_dir or scratch).absolute() / LOG_NAME
             _trim(log)
             settings = {**_settings(master, app_name, scratch), **(conf or {})}
+            python = settings.get("spark.pyspark.python") or os.environ.get(
+                "PYSPARK_PYTHON", sys.executable
+            )
+            _stand_in(scratch, python)
             if "PYSPARK_GATEWAY_PORT" not in os.environ:
                 heap = settings.pop("spark.driver.memory", None)
                 options = [
@@ -155,7 +160,7 @@ def start_session(
                     scratch,
                     log,
                     _megabytes(heap) if heap else _heap_megabytes(),
-                    _environment(master),
+                    _environment(master, python),
                     keep=[lock],
                     timeout=timeout,
                 )
@@ -164,7 +169,7 @@ def start_session(
                     if master.startswith("local")
                     else start(extra=options)
                 )
-            session = _session(settings, java, log)
+            session = _session(settings, java, log, python)
         except BaseException:
             if java is not None:
                 java.stop()
@@ -223,7 +228,18 @@ def _start_local(start: Callable[..., JavaProcess], options: Sequence[str]) -> J
         return java
 
 
-def _session(settings: Mapping[str, str], java: JavaProcess | None, log: Path) -> SparkSession:
+def _stand_in(scratch: Path, python: str) -> None:
+    """Make a Python that executors unpack found here too, where the JVM runs: plans ask it."""
+    if os.path.dirname(python) and not os.path.isabs(python):
+        own = scratch / python
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+        own.chmod(0o755)
+
+
+def _session(
+    settings: Mapping[str, str], java: JavaProcess | None, log: Path, python: str
+) -> SparkSession:
     configuration = SparkConf(loadDefaults=False)
     for name, value in settings.items():
         configuration.set(name, value)
@@ -236,7 +252,7 @@ def _session(settings: Mapping[str, str], java: JavaProcess | None, log: Path) -
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, interrupt)
         # What the Python functions of this session's plans run with.
-        context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
+        context.pythonExec = python
         # When the JVM is killed this server prints a traceback beside the error that is raised.
         context._accumulatorServer.handle_error = _say_nothing  # type: ignore[method-assign]
         return SparkSession(context)
@@ -280,9 +296,8 @@ def _settings(master: str, app_name: str, scratch: Path) -> dict[str, str]:
     return settings
 
 
-def _environment(master: str) -> dict[str, str]:
-    environment = {"PYSPARK_DRIVER_PYTHON": sys.executable}
-    environment["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
+def _environment(master: str, python: str) -> dict[str, str]:
+    environment = {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_PYTHON": python}
     if master.startswith("local"):
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     elif "SPARK_HOME" in os.environ:
