@@ -17,11 +17,8 @@ import sysconfig
 import tarfile
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-
-import broker
-import feeds
-import xscl
 
 PROJECT = "xml-stream-broker"
 NAME = "environment"
@@ -63,12 +60,14 @@ def pack(target: Path) -> int:
             for each in sorted(library.iterdir()):
                 if each.name not in _NOT_NEEDED and not each.name.startswith("config-"):
                     archive.add(each, f"lib/{version}/{each.name}")
-            for module in (broker, feeds, xscl):
-                (place,) = module.__path__
-                archive.add(place, f"{packages}/{Path(place).name}")
+            for name in ("broker", "feeds", "xscl"):  # wherever they are installed
+                spec = find_spec(name)
+                assert spec is not None
+                assert spec.origin is not None
+                archive.add(Path(spec.origin).parent, f"{packages}/{name}")
             for found in _needed():
-                for path, name in _files(found):
-                    archive.add(path, f"{packages}/{name}")
+                for path, inside in _files(found):
+                    archive.add(path, f"{packages}/{inside}")
         new.replace(target)
     finally:
         new.unlink(missing_ok=True)
