@@ -25,7 +25,7 @@ class Runs:
     the iterations that had taken some, with how many they were, and those of the fresh ones that
     saw it."""
 
-    __slots__ = ("at", "before", "fresh", "keys", "taken", "went")
+    __slots__ = ("at", "before", "fresh", "keys", "taken", "value", "went")
 
     def __init__(self) -> None:
         self.taken: list[Row] = []
@@ -34,54 +34,49 @@ class Runs:
         self.keys: set[int] = set()
         """Of the documents of those that have taken some."""
         self.at = -FOR_EVER
+        self.value = 0.0
+        """The number of the last one that was taken."""
         self.before: tuple[list[Row], int, list[Begun], int, list[Begun]] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.went or self.fresh)
 
-    def fits(self, row: Row) -> bool:
-        """Whether a document comes behind the last one and was not there before, so that what is
-        common stays so."""
-        start, key = row.start, row.key
+    def follow(self, common: Common, row: Row, number: float) -> bool | None:
+        """Go on with a document, or end; whether any iteration goes on. One that none sees changes
+        nothing. None: the document does not come behind the last one, or was there before, so that
+        what was common is not common any more."""
+        start, end, key, seeing, went = row.start, row.end, row.key, self.fresh, self.went
         if start <= self.at or key in self.keys:
-            return False
-        return not any(each[2].key == key and each[2].end < start for each in self.fresh)
-
-    def follow(self, common: Common, row: Row, number: float) -> bool:
-        """Go on with a document that fits, or end; whether any iteration goes on. A document that
-        none sees changes nothing."""
-        start, end, seeing, went = row.start, row.end, self.fresh, self.went
-        if seeing and seeing[-1][2].end < start:
-            fresh = []
-        else:
+            return None
+        fresh: list[Begun] = []
+        if seeing and seeing[-1][2].end >= start:
             fresh = [each for each in seeing if each[2].end >= start]
             seeing = [each for each in seeing if each[2].end < start]
-            if not seeing and not went:
-                return False
+        if not seeing and not went:
+            return False
+        if key in [each[2].key for each in seeing]:
+            return None
         # Lists only grow, so what was there before is told by how many there were.
         self.before = (self.taken, len(self.taken), went, len(went), seeing)
         self.at, self.fresh = end, fresh
-        if went and went[0][4] < end:
-            went = [each for each in went if each[4] >= end]
-        inclusive = common.inclusive
-        if went and common.before is not None:
-            value = common.before(self.taken[-1])
-            if not (number >= value if inclusive else number > value):
-                went = []
-        if not went:
+        inclusive, free, value = common.inclusive, common.comes is None, self.value
+        self.value = number if common.before is None else common.before(row)
+        if not went or not (number > value or (inclusive and number == value) or free):
             self.taken, self.keys, went = [], set(), []
+        elif went[0][4] < end:
+            went = [each for each in went if each[4] >= end]
         taken, keys = self.taken, self.keys
         place = len(taken)
         for each in seeing:
-            value = each[3]
-            if common.comes is None or number > value or (inclusive and number == value):
+            begun = each[3]
+            if number > begun or (inclusive and number == begun) or free:
                 went.append((place, *each[1:]))
                 keys.add(each[2].key)
         self.went = went
         if not went:
             return False
         taken.append(row)
-        keys.add(row.key)
+        keys.add(key)
         return True
 
     def of_counts(self, least: float, most: float) -> list[Begun]:

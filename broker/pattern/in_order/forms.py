@@ -74,9 +74,10 @@ class Going:
 @dataclass(frozen=True, slots=True)
 class Common:
     """What all iterations of one key go on with, whenever they began: the number of what comes is
-    compared with that of the document before it, which is `before` of one that was taken, and
-    `begins` of the one that it began with. Without `comes` nothing is asked. WHERE asks for
-    `counts` documents, at least and at most; None: for something else."""
+    compared with that of the document before it, which is `before` of one that was taken (None:
+    what it was itself compared by), and `begins` of the one that it began with. Without `comes`
+    nothing is asked. WHERE asks for `counts` documents, at least and at most; None: for something
+    else."""
 
     comes: Number | None
     inclusive: bool
@@ -241,7 +242,9 @@ def _common(item: Fold, left: Leaf, right: Leaf, where: Sequence[Conjunct]) -> C
         numbers = (comes, taken, begun)
         if op in ("<", "<="):
             numbers = (negated(comes), negated(taken), negated(begun))
-        return Common(numbers[0], op in ("<=", ">="), *numbers[1:], counts)
+        same = new == before.args[0]
+        before_it = None if same else numbers[1]
+        return Common(numbers[0], op in ("<=", ">="), before_it, numbers[2], counts)
     return None
 
 

@@ -25,7 +25,8 @@ class Held:
     numbers that what comes is compared with, None for one that is not asked. `over` is when it
     found what it waits for, or was forbidden, which was `by` the document of that key; `again` is
     when another one forbade it too. Of an iteration `by` is the last document that it went on with.
-    `keys` are those of its documents, where it has taken any; `of` is where it waits.
+    `keys` are those of its documents, where it has taken any; `of` is where it waits, and
+    `until` the latest end of a match.
     """
 
     row: Row
@@ -41,6 +42,7 @@ class Held:
     by: int | None = None
     again: int | None = None
     of: object = None
+    until: int = 0
 
     @property
     def entry(self) -> Entry:

@@ -10,7 +10,7 @@ from typing import Any
 
 from broker.pattern.in_order.asking import all_hold, beyond
 from broker.pattern.in_order.common import Begun, Runs
-from broker.pattern.in_order.events import Candidate, Event
+from broker.pattern.in_order.events import Candidate, Event, Key
 from broker.pattern.in_order.forms import Iterated
 from broker.pattern.in_order.held import FOR_EVER, Held
 from broker.pattern.in_order.owned import Owned
@@ -34,42 +34,68 @@ class Iterates(Owned["Runs | Apart"]):
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
-        parts, over, spending, form = self.parts, self.over, self._spending, self._form
-        common = form.common
-        bounded, shares = form.within is not None, common is not None and not self._once
+        parts, over, form = self.parts, self.over, self._form
+        bounded, common = form.within is not None, form.common
         for _, arrival, place, owner, key, number, row in events:
             if PENDING:
                 check()
             part = parts.get(key)
             if not place:
-                if part is None:
-                    part = self.open(owner, key, Runs() if shares else Apart())
-                elif shares and not part:
-                    part = parts[key] = Runs()
-                if isinstance(part, Runs):
+                if type(part) is Runs:
                     last = form.last(row) if bounded else FOR_EVER
                     part.fresh.append((0, arrival, row, number, last))
                 else:
-                    part.add(self._held(row, (), row.end, self._initial(row), frozenset([row.key])))
-            elif part and owner not in over:
-                spending.renew()
-                if isinstance(part, Runs) and not part.fits(row):
+                    self._begin(part, owner, key, arrival, number, row)
+                continue
+            if part is None or owner in over:
+                continue
+            goes = None
+            if type(part) is Runs:
+                assert common is not None
+                goes = part.follow(common, row, number)
+                if goes is False:
+                    continue
+                if goes is None:
                     part = parts[key] = self._apart(part)
-                try:
-                    if isinstance(part, Runs):
-                        assert common is not None
-                        if part.follow(common, row, number):
-                            self._counted(part, owner, found)
-                    else:
-                        self._follow(part, owner, row, found)
-                except TooMuch:
-                    over.add(owner)
+            try:
+                if type(part) is Runs:
+                    self._counted(part, owner, found)
+                else:
+                    assert isinstance(part, Apart)
+                    self._follow(part, owner, row, found)
+            except TooMuch:
+                over.add(owner)
+
+    def _begin(
+        self,
+        part: Runs | Apart | None,
+        owner: int,
+        key: Key,
+        arrival: int,
+        number: float,
+        row: Row,
+    ) -> None:
+        """An iteration begins, of a key whose iterations share nothing yet."""
+        if not part and self._form.common is not None and not self._once:
+            runs = Runs()
+            runs.fresh.append((0, arrival, row, number, self._form.last(row)))
+            if part is None:
+                self.open(owner, key, runs)
+            else:
+                self.parts[key] = runs
+            return
+        apart = self.open(owner, key, Apart()) if part is None else part
+        assert isinstance(apart, Apart)
+        apart.add(self._held(row, (), row.end, self._initial(row), frozenset([row.key])))
 
     def _counted(self, runs: Runs, owner: int, found: list[Candidate]) -> None:
         """Add the matches of iterations that went on."""
         assert self._form.common is not None
-        counts, taken = self._form.common.counts, runs.taken
-        for place, number, left, _, _ in runs.of_counts(*(counts or (1.0, inf))):
+        counts, taken = self._form.common.counts or (1.0, inf), runs.taken
+        if len(taken) < counts[0]:
+            return
+        self._spending.renew()
+        for place, number, left, _, _ in runs.of_counts(*counts):
             self._spending.spend()
             found.append((owner, number, left, taken[place:], {}))
 
@@ -136,6 +162,7 @@ class Iterates(Owned["Runs | Apart"]):
         """Feed a document to all that seek one."""
         form, spending = self._form, self._spending
         part.forget(row.end)
+        spending.renew()
         asked = form.asked
         filters = [bound.comes(row) for bound in asked.bounds]
         numbers = [going.comes(row) for going in form.going]

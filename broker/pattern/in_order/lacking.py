@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from heapq import heappop, heappush
 from math import inf
@@ -67,13 +67,13 @@ class _Bucket:
                     yield held
         yield from [entry[2] for entry in self.waiting]
 
-    def expire(self, until: Callable[[Row], int], watermark: int) -> None:
+    def expire(self, watermark: int) -> None:
         """Drop those that are over."""
         for waiting in (self.waiting, self.gone):
             for entry in [*waiting]:
-                if until(entry[2].row) < watermark:
+                if entry[2].until < watermark:
                     waiting.remove(entry)
-        self.dead = [held for held in self.dead if until(held.row) >= watermark]
+        self.dead = [held for held in self.dead if held.until >= watermark]
         self.by = {held.by for held in (*[entry[2] for entry in self.gone], *self.dead)}
 
     def copy(self) -> _Bucket:
@@ -145,7 +145,7 @@ class Lacks(Owned[_Bucket]):
             held.last = span.end
             heappush(self._deadlines, (timing.due, arrival, owner, key, held))
         else:
-            held.last = form.last(row)
+            held.last, held.until = form.last(row), form.until(row)
         if part is None:
             part = self.open(owner, key, _Bucket())
         held.of = part
@@ -157,15 +157,20 @@ class Lacks(Owned[_Bucket]):
         several = [bound.comes(row) for bound in bounds] if len(bounds) > 1 else [number]
         most = (number, inf if bounds[0].inclusive else -1) if bounds else _ALL
         numbers = several if bounds else []
+        end, lasts = row.end, form.right is None
         for _, _, held in bucket.waiting.below(most):
             if self._forbids(held, row, numbers):
                 bucket.forbid(held, row)
+            elif held.until < end and not lasts:
+                bucket.waiting.remove(held.entry)  # no match of it can end any more
         if form.right is None:
             bucket.gone = Waiting()
             return
         for _, _, held in bucket.gone.below(most):
             if held.by != row.key and self._forbids(held, row, numbers):
                 bucket.forbid(held, row)
+            elif held.until < end:
+                bucket.gone.remove(held.entry)
 
     def _forbids(self, held: Held, row: Row, numbers: Sequence[float]) -> bool:
         asked = self._form.asked
@@ -185,8 +190,9 @@ class Lacks(Owned[_Bucket]):
     def _complete(self, bucket: _Bucket, owner: int, row: Row, found: list[Candidate]) -> None:
         paired, spending = self._form.paired, self._spending
         numbers = [bound.comes(row) for bound in paired.bounds]
+        start, end = row.start, row.end
         for held in bucket.stands(row):
-            if held.end >= row.start or self._form.until(held.row) < row.end:
+            if held.end >= start or held.until < end:
                 continue
             spending.spend()
             if held.row.key == row.key or not self._tied_by(paired.tie, held.row, row):
@@ -255,7 +261,7 @@ class Lacks(Owned[_Bucket]):
         """Drop what nothing can follow any more."""
         if self._form.right is not None:
             for bucket in self.parts.values():
-                bucket.expire(self._form.until, watermark)
+                bucket.expire(watermark)
         self.sweep()
 
     def borrow(self, other: Owned[Any], owner: int) -> None:
