@@ -262,7 +262,15 @@ LIBRARIES = {
         *("_typeshed", "anyio", "fastapi", "httptools", "prometheus_client", "pydantic"),
         *("pydantic_core", "starlette", "structlog", "uvicorn"),
     },
-    "broker.cli": {"click", "httpx", "prompt_toolkit", "pydantic", "rich", "structlog"},
+    "broker.cli": {
+        "click",
+        "httpx",
+        "prometheus_client",
+        "prompt_toolkit",
+        "pydantic",
+        "rich",
+        "structlog",
+    },
 }
 """Third-party packages that a room and the rooms in it import."""
 

@@ -133,6 +133,7 @@ def run(
     shared: str | None,
     conf: dict[str, str],
     patience: int,
+    metrics: tuple[str, int] | None,
 ) -> None:
     """Run the subscriptions in QUERIES over documents and feeds.
 
@@ -148,7 +149,7 @@ def run(
         )
     if master is not None and pipeline == "local":
         raise click.UsageError("--master is for Spark, so no --pipeline local")
-    sharding = Sharding.of(shards, shared, conf, patience, form=form, pipeline=pipeline)
+    sharding = Sharding.of(shards, shared, conf, patience, metrics, form=form, pipeline=pipeline)
     if decide and not once:
         raise click.UsageError("--decide is for the end of what --once reads")
     if websub and once:

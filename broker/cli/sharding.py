@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from broker.cli.shared import DURATION, Failed
+from broker.cli.shared import DURATION, Failed, console
 
 if TYPE_CHECKING:
     from broker.cluster.remote import RemoteShards
@@ -57,8 +58,14 @@ def conf_option(command: F) -> F:
 
 
 def shards_options(command: F) -> F:
-    """The options --shards, --shared and --patience."""
+    """The options --shards, --shared, --patience and --metrics."""
     for option in (
+        click.option(
+            "--metrics",
+            metavar="HOST:PORT",
+            callback=_address,
+            help="With --shards: where to listen for Prometheus, which asks for /metrics.",
+        ),
         click.option(
             "--patience",
             type=DURATION,
@@ -82,6 +89,17 @@ def shards_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def _address(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> tuple[str, int] | None:
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise click.BadParameter(f"{value} is not HOST:PORT")
+    return host.strip("[]"), int(port)
 
 
 def _settings(
@@ -126,7 +144,10 @@ class Sharding:
     conf: dict[str, str] = field(default_factory=dict)
     patience: float = 600.0
     """Seconds."""
+    metrics: tuple[str, int] | None = None
+    """Where to listen for Prometheus."""
     _shards: RemoteShards | None = None
+    _serving: ExitStack = field(default_factory=ExitStack)
 
     @classmethod
     def of(
@@ -135,6 +156,7 @@ class Sharding:
         shared: str | None,
         conf: dict[str, str],
         patience: int,
+        metrics: tuple[str, int] | None,
         *,
         form: str,
         pipeline: str,
@@ -142,11 +164,13 @@ class Sharding:
         """From the options. Raises UsageError."""
         if (shards is None) != (shared is None):
             raise click.UsageError("--shards and --shared belong together")
+        if metrics is not None and shards is None:
+            raise click.UsageError("--metrics is for --shards")
         if pipeline == "local" and (shards or conf):
             raise click.UsageError("--shards and --conf are for Spark, so no --pipeline local")
         # What is meant for a terminal, or has a header, is written by the coordinator.
         own = form if form in ("jsonl", "xml") else None
-        return cls(shards or 0, shared or "", own, conf, patience / 1_000_000)
+        return cls(shards or 0, shared or "", own, conf, patience / 1_000_000, metrics)
 
     def engine(self, store: Store, **settings: Any) -> Engine:
         """The engine over a store, with what `Engine` takes. Raises Failed."""
@@ -177,14 +201,28 @@ class Sharding:
         host = session.sparkContext.getConf().get("spark.driver.host")
         try:
             self._shards.use(SparkTasks(session), host or "127.0.0.1")
-            _sharded(engine).cluster.start()
+            cluster = _sharded(engine).cluster
+            cluster.start()
+            if self.metrics is not None:
+                from broker.cli.shard_metrics import serving
+
+                shards = self._shards
+                told = serving(self.metrics, cluster.load, lambda: shards.rebuilt)
+                self._serving.enter_context(told)
         except ClusterError as error:
             raise Failed(str(error)) from None
 
     def end(self, engine: Engine) -> None:
-        """End the shards, before their session."""
-        if self._shards is not None:
-            _sharded(engine).cluster.close()
+        """End the shards, before their session, and say what they did."""
+        if self._shards is None:
+            return
+        from broker.cli.shard_metrics import summary
+
+        self._serving.close()
+        cluster = _sharded(engine).cluster
+        if cluster.load.batches:
+            console.print(summary(cluster.load, self._shards.rebuilt))
+        cluster.close()
 
 
 def _sharded(engine: Engine) -> ShardedEngine:

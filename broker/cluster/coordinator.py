@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from broker.cluster.files import files_at
+from broker.cluster.load import Load
 from broker.cluster.manifest import Manifest, Segment
 from broker.cluster.owning import Home
 from broker.cluster.queries import Queries
@@ -76,6 +77,7 @@ class Coordinator:
         self.form = form
         self.hot_from = hot_from
         """Of how many documents a value has to be, at least, to count as hot."""
+        self.load = Load.of(count)
         self.matches = MATCHES.empty_table()
         """What the shards found in the last batch, in order."""
         self.first_posted = 0
@@ -294,6 +296,7 @@ class Coordinator:
         self.start()
         horizon = self._engine.retention.horizon
         self.shards.send(Request(self._segment, self._names, horizon, self._revised))
+        self.load.sent()
         self._sent.append((self._segment, max([step.latest for step in steps])))
         self._gone = 0
         while self._gone < len(self._segments) and self._latest(self._gone) < horizon:
@@ -323,6 +326,8 @@ class Coordinator:
             pending, self._pending = self._pending, []
             self._ask(pending)
         answers = self.shards.receive()
+        self.load.answered([each.use for each in answers])
+        self.load.bytes_written = self.shared.bytes_written
         self._asked = False
         self.shared.check()
         self._set_aside(answers, now)

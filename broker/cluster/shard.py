@@ -7,6 +7,7 @@ need to know but the matches of a batch, which it gives as columns of the outbox
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from broker.cluster.files import Files
+from broker.cluster.load import Use
 from broker.cluster.manifest import Segment
 from broker.cluster.owning import Owner
 from broker.cluster.routes import Route
@@ -65,11 +67,12 @@ class Aside(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The matches of a batch (schema MATCHES, as a stream of Arrow), and the pairs that a shard
-    alone cannot say of whether they are within their budget."""
+    """The matches of a batch (schema MATCHES, as a stream of Arrow), the pairs that a shard
+    alone cannot say of whether they are within their budget, and what it took."""
 
     matches: bytes
     asides: list[Aside]
+    use: Use
 
 
 class Settings(NamedTuple):
@@ -153,6 +156,7 @@ class Shard:
         """Add a batch, and find its matches. Documents that ended before `horizon` are deleted
         first, and `revised` are those that have other bytes at the end of the batch. If it raises,
         the shard has to be made anew."""
+        cpu, began = time.process_time(), time.monotonic()
         steps, file = self._reader.batch(segment)
         found: list[Result] = []
         asides: list[Aside] = []
@@ -177,7 +181,10 @@ class Shard:
                     candidates = self._apart(self._joiner.candidates(rows))
                     asides += self._asides(candidates)
                     found += self._results(candidates)
-            return Answer(self._written(found, revised), asides)
+            matches = self._written(found, revised)
+        taken = time.process_time() - cpu, time.monotonic() - began
+        held = len(self._joiner.postings.records)
+        return Answer(matches, asides, Use(*taken, held, len(found)))
 
     def _rows(self, file: pa.ipc.RecordBatchFileReader, step: int) -> pa.Table:
         place = step * self._settings.shards + self._shard
