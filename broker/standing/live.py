@@ -158,10 +158,12 @@ def kind(subscription: Subscription, entry: Entry) -> object:
 
 @dataclass(slots=True, eq=False)
 class Tap:
-    """What reads the documents of a tap, and the patterns that take them, by their own numbers."""
+    """What reads the documents of a tap, and the patterns that take them, by their own numbers.
+    `stored`: there are rows of it, or may be."""
 
     reader: TapReader
     patterns: dict[int, Live] = field(default_factory=dict)
+    stored: bool = False
 
 
 class TapIndex:
@@ -186,14 +188,15 @@ class TapIndex:
             tap.patterns[pattern.number] = pattern
 
     def remove(self, pattern: Live) -> list[str]:
-        """Remove a pattern; the taps that no other one has."""
+        """Remove a pattern. Returns the taps that no other one has and that may have rows."""
         gone = []
         for name in pattern.taps:
-            patterns = self._taps[name].patterns
-            del patterns[pattern.number]
-            if not patterns:
+            tap = self._taps[name]
+            del tap.patterns[pattern.number]
+            if not tap.patterns:
                 del self._taps[name]
-                gone.append(name)
+                if tap.stored:
+                    gone.append(name)
         return gone
 
     def patterns_of(self, names: set[str]) -> Iterator[Live]:

@@ -171,18 +171,20 @@ class Standings:
         self, numbers: Iterable[int], entries: Mapping[int, Entry], registered: int | None
     ) -> None:
         entered: list[Entry] = []
+        fresh: list[Entry] = []
         for number in numbers:
             subscription = self._catalog.patterns[number]
             lateness = self.lateness(subscription)
             entry = entries.get(number)
             if entry is None:
                 entry = Entry(number, subscription.first_doc, registered, lateness, None)
-                entered.append(entry)
+                fresh.append(entry)
             elif entry.lateness != lateness:
                 entry = self._decides_by(entry, lateness)
                 entered.append(entry)
             self._members.join(subscription, entry)
         self._tables.enter(entered)
+        self._tables.enter(fresh, fresh=True)
 
     def _decides_by(self, entry: Entry, lateness: int) -> Entry:
         """An entry with another lateness: what is decided stays decided."""
@@ -258,6 +260,7 @@ class Standings:
             tap = self._members.taps[name]
             rows = tap.reader.rows(candidates, matched[doc])
             self._rows += rows
+            tap.stored = True
             for row in rows:
                 self._come(tap, row, seen.get(doc))
 
@@ -429,7 +432,9 @@ class Standings:
         for row, seen in self._tables.rows(own, first_doc):
             if row.tap not in self._members.taps:
                 continue
-            for number, pattern in self._members.taps[row.tap].patterns.items():
+            tap = self._members.taps[row.tap]
+            tap.stored = True
+            for number, pattern in tap.patterns.items():
                 if number in chosen:
                     self._offer(pattern, row, seen, arrived.setdefault(number, {}))
         care = self._work.care

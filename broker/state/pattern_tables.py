@@ -51,6 +51,9 @@ class TapRow(NamedTuple):
 _PART = 1_000
 """Rows that are read at a time."""
 
+_FEW = 3
+"""To plan a statement for a list takes as long as so many statements for one."""
+
 _ROWS = pa.schema(
     [
         ("tap", pa.string()),
@@ -102,6 +105,9 @@ class PatternTables:
         columns = 'number, first_doc, registered, lateness, "floor"'
         if numbers is None:
             rows = self._store.rows(f"SELECT {columns} FROM patterns")
+        elif len(numbers) <= _FEW:
+            one = f"SELECT {columns} FROM patterns WHERE number = ?"
+            rows = [row for number in numbers for row in self._store.rows(one, [number])]
         else:
             condition = "number IN (SELECT unnest(?::BIGINT[]))"
             rows = self._store.rows(
@@ -109,9 +115,10 @@ class PatternTables:
             )
         return [Entry(*row) for row in rows]
 
-    def enter(self, entries: Sequence[Entry]) -> None:
-        """Add patterns, or change them."""
-        self._store.delete("patterns", "number", [entry.number for entry in entries])
+    def enter(self, entries: Sequence[Entry], fresh: bool = False) -> None:
+        """Add patterns, or change them; `fresh`: there are none of these numbers."""
+        if not fresh:
+            self._store.delete("patterns", "number", [entry.number for entry in entries])
         self._append("patterns", entries, _ENTRIES)
 
     def _append(self, table: str, rows: Sequence[Sequence[Any]], schema: pa.Schema) -> None:
@@ -125,7 +132,10 @@ class PatternTables:
 
     def delete_taps(self, taps: Collection[str]) -> None:
         """Delete the rows of taps."""
-        if taps:
+        if len(taps) <= _FEW:
+            for tap in taps:
+                self._store.run("DELETE FROM pattern_rows WHERE tap = ?", [tap])
+        else:
             self._store.run(
                 "DELETE FROM pattern_rows WHERE tap IN (SELECT unnest(?::VARCHAR[]))", [[*taps]]
             )

@@ -18,6 +18,8 @@ TEXTS = {
     "group": "SELECT x, count(y) AS n FROM S/a[./k = '{0}'][./k->x]"
     " FOLLOWED BY (S/b[./k = '{0}'][./k->y])+ FOLLOWED BY S/c WITHIN 9 s",
     "next": "SELECT x, y FROM S/a[./k = '{0}'][./k->x] NEXT {{4 s}} S/b[./k = '{0}'][./k->y]",
+    "fold": "SELECT x, count(y) AS n FROM S/a[./k = '{0}'][./k->x] FOLD {{,}} S/b[./k = '{0}'][./k->y]"
+    " WHERE count(y) < 3 WITHIN 8 s",
     "runs": "S/a[./k = '{0}'] FOLLOWED BY S/b[./k = '{0}'] USING SKIP TILL NEXT MATCH WITHIN 6 s",
     "apart": "S/a[./k = '{0}'] FOLLOWED BY S/b USING NON OVERLAPPING WITHIN 6 s",
 }
@@ -48,8 +50,13 @@ def asked(texts: dict[str, str], documents: list[Document], lateness: float = 3.
     return found
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_many_of_one_shape_find_what_each_finds_alone(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "in_order"),
+    [*((name, True) for name in TEXTS), *((name, False) for name in ("absence", "next", "fold"))],
+)
+def test_many_of_one_shape_find_what_each_finds_alone(
+    name: str, in_order: bool, tmp_path: Path
+) -> None:
     texts = {
         f"{key}{copy}": TEXTS[name].format({"e": "%"}.get(key, key))
         for key in "pqre"
@@ -61,6 +68,7 @@ def test_many_of_one_shape_find_what_each_finds_alone(name: str, tmp_path: Path)
     assert expected
     found: list[Match] = []
     with Broker(tmp_path / "state", lateness=3.0) as broker:
+        broker.engine.standings.match_in_order(in_order)
         broker.subscribe(";\n".join(f"{label}: {text}" for label, text in texts.items()))
         catalog = broker.engine.catalog
         shapes = {id(catalog.subscriptions[label].shape) for label in texts}
@@ -68,6 +76,7 @@ def test_many_of_one_shape_find_what_each_finds_alone(name: str, tmp_path: Path)
         for first in range(0, 30, 7):
             found += broker.process(documents[first : min(30, first + 7)])
     with Broker(tmp_path / "state", lateness=3.0) as broker:
+        broker.engine.standings.match_in_order(in_order)
         found += broker.process(documents[30:])
         found += broker.process([Document("z", timestamp=1_000.0, xml="<z/>")])
     assert told(found) == expected
