@@ -1,12 +1,13 @@
 """What does a document cost where stage 2 is divided among shards, beside one machine?
 
-    python -m bench.cluster [--quick] [--simulate]
+    python -m bench.cluster [--quick] [--simulate | --spark]
 
 The shards are in this process, one after another, so that the CPU time of each is its own: what the
 coordinator does is what is serial, the largest shard is what the others wait for. Documents have
 four values, and three queries join by one each, in batches of 8,000; about 0.4 matches a document,
 which are written as JSON lines.
-`--simulate` says only how evenly the routes divide documents among a thousand shards.
+`--simulate` says only how evenly the routes divide documents among a thousand shards, `--spark`
+only what a batch costs the coordinator on a real cluster.
 """
 
 from __future__ import annotations
@@ -18,22 +19,21 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
+from bench.cluster_spark import serial
 from bench.measure import figures, finish, parser, table
+from bench.skew import simulated
 from broker import Broker
-from broker.cluster.router import Router
-from broker.cluster.routes import Part, Route, side_of
-from broker.cluster.shard import Answer
+from broker.cluster.files import files_at
+from broker.cluster.shard import Answer, Settings
 from broker.cluster.sharded import ShardedEngine
-from broker.cluster.shards import HereShards, Request
+from broker.cluster.shards import HereShards, Request, Worker
 from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import arrivals
 from broker.shared_match import each_match
 from broker.state.store import Store
 from broker.text.formats import as_jsonl
 from feeds.rows import DocumentRow
+from xscl.growth import collect_rarely
 
 BATCH = 8_000
 FIELDS = 3
@@ -42,6 +42,10 @@ QUERIES = "".join(
     f" S//d[./f{i}->b{i}];"
     for i in range(FIELDS)
 )
+
+
+TOGETHER = QUERIES.replace("30 days", "20 seconds")
+"""Matches of documents with a common value would be as many as its square with a long window."""
 
 
 class Cost(NamedTuple):
@@ -54,11 +58,14 @@ class Cost(NamedTuple):
     matches: int
 
 
-def documents(count: int) -> list[DocumentRow]:
+def documents(count: int, common: float = 0.0) -> list[DocumentRow]:
+    """Documents a second apart; a share of them have one common value."""
     r = Random(1)
     found = []
     for n in range(count):
         values = [f"v{i}-{r.randrange(4 * count)}" for i in range(FIELDS)]
+        if r.random() < common:
+            values[0] = "common"
         inner = "".join(f"<f{i}>{value}</f{i}>" for i, value in enumerate(values))
         xml = f"<d>{inner}<g>{n}</g></d>".encode()
         found.append(DocumentRow("s", f"d{n}", ("S",), n * 10**6, True, None, False, xml, None, ""))
@@ -79,7 +86,7 @@ class Timed(HereShards):
         return found
 
 
-def cost(rows: list[DocumentRow], count: int) -> Cost:
+def cost(rows: list[DocumentRow], count: int, queries: str) -> Cost:
     """What documents cost in so many shards; with 0 one machine, all of it in `shards`."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
@@ -96,7 +103,7 @@ def cost(rows: list[DocumentRow], count: int) -> Cost:
         else:
             broker = Broker(place / "state")
         with broker:
-            broker.subscribe(QUERIES)
+            broker.subscribe(queries)
             lines: list[bytes] = []
             broker.engine.on_text = lines.extend
             seconds = 0.0
@@ -122,59 +129,67 @@ def cost(rows: list[DocumentRow], count: int) -> Cost:
         )
 
 
-def measured(size: int, counts: Sequence[int]) -> str:
+def measured(came: list[DocumentRow], counts: Sequence[int], queries: str = QUERIES) -> str:
     rows = []
-    came = documents(size)
     for count in counts:
-        found = cost(came, count)
-        name = f"{count} shards" if count else "one machine"
-        rows.append([name, *map(figures, found[:3]), figures(found.written), f"{found.matches:,}"])
-    return table(["", "coordinator, µs", "shards, µs", "largest, µs", "bytes", "matches"], rows)
+        found = cost(came, count, queries)
+        name = f"{count} shard{'s' * (count > 1)}" if count else "one machine"
+        waited = figures(found.coordinator + found.largest)
+        told = [*map(figures, found[:3]), waited, figures(found.written), f"{found.matches:,}"]
+        rows.append([name, *told])
+    heads = ["", "coordinator, µs", "shards, µs", "largest, µs", "one after another, µs"]
+    return table([*heads, "bytes", "matches"], rows)
 
 
-def simulated(size: int, shards: int = 1_000) -> str:
-    """The rows of the largest shard, beside the mean, where values are as skewed as Zipf's law:
-    with the documents of hot values in one shard each, and in the rows and columns of a grid."""
-    left, right = Part(0, "value", 1, (1,), hot="row"), Part(1, "value", 2, (2,), hot="column")
-    rows = []
-    for exponent in (0.0, 0.8, 1.0, 1.2):
-        weights = np.arange(1, size + 1, dtype=float) ** -exponent
-        chosen = np.random.default_rng(1).choice(size, size, p=weights / weights.sum())
-        hashes = np.random.default_rng(2).integers(0, 2**64, size, np.uint64)[chosen]
-        columns = {
-            "doc": np.arange(size).repeat(2),
-            "var1": np.zeros(2 * size, np.int32),
-            "var2": np.tile(np.array([1, 2], np.int32), size),
-            "value": hashes.repeat(2),
-        }
-        values, counts = np.unique(hashes, return_counts=True)
-        pairs = zip(values.tolist(), counts.tolist(), strict=True)
-        sides = {value: side_of(n, size / shards, shards) for value, n in pairs}
-        hot = {value: side for value, side in sides.items() if side > 1}
-        told = [figures(exponent), f"{len(hot):,}"]
-        for own in ({}, hot):
-            router = Router([Route((left, right))], shards, own)
-            sizes = [len(places) for places in router.places(pa.table(columns))]
-            told += [
-                f"{max(sizes):,}",
-                figures(max(sizes) * shards / (2 * size)),
-                f"{sum(sizes):,}",
-            ]
-        rows.append(told)
-    heads = ["exponent", "hot values", "rows of the largest", "of the mean", "rows in all"]
-    return table([*heads, "largest, spread", "of the mean", "in all"], rows)
+def recovery(rows: list[DocumentRow], count: int) -> str:
+    """What it costs to make a shard anew, of so many."""
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        shards = HereShards()
+        where = str(place / "shared")
+        store = Store(place / "state")
+        engine = ShardedEngine(store, shared=where, shards=shards, count=count, form="jsonl")
+        with Broker.over(engine) as broker:
+            broker.subscribe(QUERIES)
+            for first in range(0, len(rows), BATCH):
+                broker.engine.apply(arrivals(engine.matcher, rows[first : first + BATCH]))
+                broker.engine.hand_over()
+            told = Settings(count, engine.joiner.memory, engine.budget.budgets, "jsonl")
+            begin = time.process_time()
+            Worker(files_at(where), 0, told, engine.cluster.loading()).close()
+            seconds = time.process_time() - begin
+    each = figures(seconds * 1e6 / len(rows))
+    return (
+        f"One of {count} shards is made anew of {len(rows):,} documents in {figures(seconds)} s of"
+        f" CPU, {each} µs for each of all documents."
+    )
 
 
 def main() -> None:
+    collect_rarely()  # as `broker run` does
     options = parser(__doc__)
     options.add_argument("--simulate", action="store_true", help="only the routing")
+    options.add_argument("--spark", action="store_true", help="only the cost of batches on Spark")
     given = options.parse_args()
     size = BATCH if given.quick else 3 * BATCH
-    parts = [f"Routing of {25 * BATCH:,} values to 1,000 shards:\n\n{simulated(25 * BATCH)}"]
+    parts: list[str] = []
+    if not given.spark:
+        routed = 10_000 if given.quick else 100_000
+        told = simulated(routed)
+        parts.append(f"Routing of {routed:,} documents to 1,000 shards, by simulation:\n\n{told}")
+    if not (given.simulate or given.spark):
+        came = documents(size)
+        parts.insert(0, measured(came, (0, 1, 2, 4, 8)))
+        common = documents(size, common=0.1)
+        skewed = measured(common, (0, 1, 4, 8), TOGETHER)
+        parts.insert(1, f"A tenth of all documents have one value:\n\n{skewed}")
+        parts.insert(2, recovery(came, 4))
     if not given.simulate:
-        counts = (0, 1, 4)
-        parts.insert(0, measured(size, counts))
-    finish("cluster", parts, given.quick or given.simulate, f"{size:,} documents.")
+        sizes = (100, 500) if given.quick else (500, 4_000)
+        told = serial(documents(8 * sizes[1]), QUERIES, sizes)
+        parts.append(f"What a batch costs the coordinator, Spark's JVM included:\n\n{told}")
+    only = given.quick or given.simulate or given.spark
+    finish("cluster", parts, only, f"{size:,} documents.")
 
 
 if __name__ == "__main__":

@@ -134,13 +134,14 @@ class Coordinator:
         if not self._started:
             engine = self._engine
             settings = Settings(self.count, engine.joiner.memory, engine.budget.budgets, self.form)
-            self.shards.start(self.shared.files.where, settings, self._loading)
+            self.shards.start(self.shared.files.where, settings, self.loading)
             self._started = True
 
     def close(self) -> None:
         self.shards.close()
 
-    def _loading(self) -> Loading:
+    def loading(self) -> Loading:
+        """What a shard that is made anew begins with."""
         return self._known
 
     def _publish(self) -> None:
