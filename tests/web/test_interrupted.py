@@ -56,7 +56,7 @@ def test_without_network_for_a_while_nothing_is_missed_or_doubled(
         first.get_by_role("button", name="Sign out").click()
         expect(first.get_by_text("You are signed out.")).to_be_visible()
         # The stream of the other tab ends with the session, and says so.
-        expect(second.get_by_text("You are signed out.")).to_be_visible()
+        expect(second.get_by_text("You are signed out: the session is over")).to_be_visible()
 
 
 def test_every_screen_is_loaded_anew_and_left_by_the_button_back(

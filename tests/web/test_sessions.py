@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.cookies import SimpleCookie
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_the_file_holds_no_secret_and_outlives_the_process(tmp_path: Path) -> No
     assert path.stat().st_mode & 0o077 == 0
     again = Sessions(path, clock)
     assert again.find(mine) == sessions.find(mine)
-    again.end_others("me")
+    again.keep(lambda identity: identity == "me")
     assert again.find(other) is None
     assert Sessions(path, clock).find(other) is None
     path.write_text("[{")
@@ -129,21 +129,67 @@ def test_a_cookie_of_another_program_is_no_hindrance(running: Running) -> None:
 
 def test_signing_out_ends_the_session_and_its_streams(running: Running) -> None:
     with signed_in(running) as client:
-        ended: list[bool] = []
-
-        def follow() -> None:
-            with client.stream("GET", "/v1/matches/stream") as reply:
-                for _ in reply.iter_lines():
-                    pass
-            ended.append(True)
-
-        reader = Thread(target=follow)
-        reader.start()
-        until(lambda: len(running.api.waiting) == 1)
-        assert client.delete("/session").status_code == 204
-        reader.join(PATIENCE)
-        assert ended
+        with following(client, running) as ended:
+            assert client.delete("/session").status_code == 204
+            until(ended)
         problem(client.get("/v1/status"), 401, "unauthorized")
+
+
+@contextmanager
+def following(client: httpx.Client, running: Running) -> Iterator[Callable[[], bool]]:
+    """A stream of matches is open; returns whether it has ended."""
+
+    def follow() -> None:
+        with client.stream("GET", "/v1/matches/stream") as reply:
+            for _ in reply.iter_lines():
+                pass
+
+    reader = Thread(target=follow)
+    reader.start()
+    until(lambda: len(running.api.waiting) == 1)
+    yield lambda: not reader.is_alive()
+    reader.join(PATIENCE)
+
+
+def test_a_browser_may_do_what_its_token_may_and_as_long(running: Running) -> None:
+    wanted = {"name": "desk", "scopes": ["subscribe", "read:S"]}
+    secret = running.http.post("/v1/tokens", json=wanted).raise_for_status().json()["secret"]
+    mine = {"Authorization": f"Bearer {secret}"}
+    codes = [
+        running.http.post("/v1/sign-in-codes", headers=mine).raise_for_status().json()["code"]
+        for _ in range(2)
+    ]
+    with browser(running) as client:
+        begun = client.post("/session", json={"code": codes[0]}).raise_for_status().json()
+        assert (begun["name"], begun["operates"]) == ("desk", False)
+        client.headers["X-CSRF-Token"] = begun["csrf"]
+        text = {"text": "of-desk: S//item"}
+        assert client.post("/v1/subscriptions", json=text).status_code == 201
+        problem(client.get("/v1/feeds"), 403, "forbidden")
+        other = client.post("/v1/subscriptions", json={"text": "T//item"})
+        problem(other, 403, "forbidden")
+        change = running.http.get("/v1/changes", params={"before": 2**63 - 1, "limit": 1}).json()
+        assert (change[0]["who"], change[0]["subject"]) == ("desk", "of-desk")
+        with following(client, running) as ended:
+            # With other scopes what goes on ends, and begins anew with these.
+            more = {"scopes": ["subscribe", "read:*"]}
+            running.http.patch("/v1/tokens/desk", json=more).raise_for_status()
+            until(ended)
+        assert client.post("/v1/check", json={"text": "T//item"}).status_code == 200
+        with following(client, running) as ended:
+            running.http.delete("/v1/tokens/desk").raise_for_status()
+            until(ended)
+        problem(client.get("/v1/subscriptions"), 401, "unauthorized")
+        problem(client.get("/session"), 401, "unauthorized")
+        problem(client.post("/session", json={"code": codes[1]}), 401, "unauthorized")
+    running.http.delete("/v1/subscriptions/of-desk").raise_for_status()
+
+
+def test_a_token_that_may_not_read_signs_nobody_in(running: Running) -> None:
+    wanted = {"name": "press", "scopes": ["publish:S"]}
+    secret = running.http.post("/v1/tokens", json=wanted).raise_for_status().json()["secret"]
+    mine = {"Authorization": f"Bearer {secret}"}
+    problem(running.http.post("/v1/sign-in-codes", headers=mine), 403, "forbidden")
 
 
 def test_a_session_outlives_a_restart_but_not_its_token(tmp_path: Path) -> None:

@@ -133,9 +133,28 @@ class Access:
 
     def identity(self, secret: str) -> Identity | None:
         """The identity of a secret; None for one that is not known, or no longer."""
-        if not self._by_hash:
+        return self._identity(_hash(secret)) if self._by_hash else None
+
+    def key(self, identity: Identity) -> str:
+        """What names the secret of a token's identity without telling it. Raises NotFound for one
+        that has ended."""
+        with self._lock:
+            known = self._tokens.get(identity.name)
+            if known is not None and identity is known.identity:
+                return known.hash.hex()
+            if known is not None and identity is known.former and known.former_hash is not None:
+                return known.former_hash.hex()
+        raise NotFound("token", identity.name)
+
+    def by_key(self, key: str) -> Identity | None:
+        """The identity of the secret that a key names, as `identity` of the secret itself."""
+        try:
+            return self._identity(bytes.fromhex(key))
+        except ValueError:  # none of ours
             return None
-        found = self._by_hash.get(_hash(secret))
+
+    def _identity(self, hash: bytes) -> Identity | None:
+        found = self._by_hash.get(hash)
         if found is None:
             return None
         identity, until = found

@@ -44,13 +44,13 @@ from broker.service.api.access import record
 from broker.service.api.common import KEEP_ALIVE, Context
 from broker.service.api.direct import Direct
 from broker.service.api.docs import HEADERS, page
-from broker.service.api.guard import Guard
+from broker.service.api.guard import Guard, identity_of_session
 from broker.service.api.protocol import Connections
 from broker.service.api.replies import MatchReply
 from broker.service.api.rules import Rules, own_hosts
 from broker.service.api.waiting import Waiting
 from broker.service.service import Service
-from broker.service.web.sessions import Sessions, fingerprint
+from broker.service.web.sessions import Sessions
 
 _DESCRIPTION = """\
 An XML stream-join message broker: documents come in, subscriptions find those that belong \
@@ -121,6 +121,7 @@ class Api:
         rules = Rules(
             token=service.token,
             identify=service.access.identity,
+            identify_key=service.access.by_key,
             metrics_token=secret.get_secret_value() if secret else None,
             hosts=own_hosts(server.host, server.public_url),
             max_body=server.max_body,
@@ -132,7 +133,7 @@ class Api:
             server.client_connections,
         )
         sessions = Sessions(service.state / "sessions.json", service.clock)
-        sessions.end_others(fingerprint(service.token))
+        sessions.keep(lambda identity: identity_of_session(identity, rules) is not None)
         context = Context(service, self.waiting, rules, sessions, keep_alive)
         service.metrics.read_from(service.figures, self.waiting.__len__)
         app = Direct(_application(context), context, documents.router.routes)

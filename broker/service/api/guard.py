@@ -54,19 +54,27 @@ def cookie_name(token: str) -> str:
     return f"broker-{fingerprint(token)[:12]}"
 
 
+def identity_of_session(identity: str, rules: Rules) -> Identity | None:
+    """Whose a session is, by what it keeps of its token; None if that token is no longer one."""
+    if same(identity, fingerprint(rules.token)):
+        return SERVICE
+    return rules.identify_key(identity)
+
+
 def session_of(
     scope: Scope, rules: Rules, sessions: Sessions, *, changes: bool
-) -> tuple[str, Session]:
-    """The cookie of a request and its session. What changes something needs the header
-    X-CSRF-Token beside the cookie. Raises Problem."""
+) -> tuple[str, Session, Identity]:
+    """The cookie of a request, its session and whose that is. What changes something needs the
+    header X-CSRF-Token beside the cookie. Raises Problem."""
     headers = Headers(scope=scope)
     cookie = cookie_parser(headers.get("cookie", "")).get(cookie_name(rules.token), "")
     found = sessions.find(cookie) if cookie else None
-    if found is None or not same(found.identity, fingerprint(rules.token)):
+    identity = None if found is None else identity_of_session(found.identity, rules)
+    if found is None or identity is None:
         raise Problem("unauthorized", "no browser is signed in here: broker open signs one in")
     if changes and not same(headers.get("x-csrf-token", ""), csrf(cookie)):
         raise Problem("unauthorized", "a change needs the header X-CSRF-Token of GET /session")
-    return cookie, found
+    return cookie, found, identity
 
 
 def still_allowed(scope: Scope) -> bool:
@@ -133,10 +141,10 @@ class Guard:
             raise self._too_large()
 
     def _check_session(self, scope: Scope) -> None:
-        """A browser is signed in by the service's own token, and may do what that may."""
+        """A browser may do what the token may with which it was signed in."""
         changes = scope["method"] not in _SAFE
-        _, session = session_of(scope, self.rules, self.sessions, changes=changes)
-        scope["identity"] = SERVICE
+        _, session, who = session_of(scope, self.rules, self.sessions, changes=changes)
+        scope["identity"] = who
         scope["broker.allowed"] = lambda: self.sessions.lasts(session)
 
     def _identity(self, headers: Headers) -> Identity:

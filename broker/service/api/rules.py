@@ -14,10 +14,12 @@ from broker.settings.schema import is_loopback
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of the guard. `identify` returns the identity of a token other than the service's
-    own. `hosts`: the allowed names in Host headers, None for any."""
+    own, and `identify_key` that of a token's key. `hosts`: the allowed names in Host headers, None
+    for any."""
 
     token: str
     identify: Callable[[str], Identity | None]
+    identify_key: Callable[[str], Identity | None]
     metrics_token: str | None
     hosts: frozenset[str] | None
     max_body: int

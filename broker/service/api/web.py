@@ -14,14 +14,14 @@ from fastapi import APIRouter, Header, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from broker.service.access.scopes import SERVICE
-from broker.service.api.access import Operator
-from broker.service.api.common import ApiContext, Context, problems
-from broker.service.api.guard import COOKIE_AGE, cookie_name, session_of
+from broker.service.access.scopes import SERVICE, Identity
+from broker.service.api.access import Member
+from broker.service.api.common import ApiContext, problems
+from broker.service.api.guard import COOKIE_AGE, cookie_name, identity_of_session, session_of
 from broker.service.api.problems import Problem, documented
 from broker.service.api.replies import Reply, Time
 from broker.service.web import pages
-from broker.service.web.sessions import csrf, fingerprint
+from broker.service.web.sessions import Session, csrf, fingerprint
 
 router = APIRouter(tags=["service"])
 codes = APIRouter(prefix="/v1", tags=["service"])
@@ -53,6 +53,8 @@ class SessionReply(Reply):
     """A browser that is signed in."""
 
     csrf: str = Field(description="what it sends as X-CSRF-Token with each change")
+    name: str = Field(description="that of its token; the service's own has none", examples=[""])
+    operates: bool = Field(description="whether it may do everything")
     until: Time = Field(description="until when it is signed in")
 
 
@@ -64,13 +66,11 @@ class SessionReply(Reply):
     responses=problems(),
     response_description="The code.",
 )
-async def make_code(api: ApiContext, who: Operator) -> CodeReply:
+async def make_code(api: ApiContext, who: Member) -> CodeReply:
     """Make a code with which a browser signs in, once and within two minutes. It may then do what
-    the token of this request may do."""
-    if who is not SERVICE:
-        # The session would outlast the token.
-        raise Problem("forbidden", "only with the service's own token is a browser signed in")
-    code, until = api.sessions.new_code(fingerprint(api.rules.token))
+    the token of this request may do, as long as that is not revoked or rotated."""
+    token = fingerprint(api.rules.token) if who is SERVICE else api.service.access.key(who)
+    code, until = api.sessions.new_code(token)
     return CodeReply.model_validate(
         {"code": code, "path": f"/#code={code}", "until": round(until * 1_000_000)}
     )
@@ -98,7 +98,11 @@ async def sign_in(request: Request, api: ApiContext, body: SignInBody) -> Respon
         raise Problem(
             "unauthorized", "the code is wrong, was used, or is too old: broker open makes another"
         )
-    reply = _session(api, cookie, 201)
+    found = api.sessions.find(cookie)
+    who = None if found is None else identity_of_session(found.identity, api.rules)
+    if found is None or who is None:
+        raise Problem("unauthorized", "the token of the code was revoked or rotated meanwhile")
+    reply = _session(cookie, found, who, 201)
     public = api.service.settings.server.public_url or ""
     reply.set_cookie(
         cookie_name(api.rules.token),
@@ -121,8 +125,7 @@ async def sign_in(request: Request, api: ApiContext, body: SignInBody) -> Respon
 )
 async def session(request: Request, api: ApiContext) -> Response:
     """The session of the cookie that comes with the request."""
-    cookie, _ = session_of(request.scope, api.rules, api.sessions, changes=False)
-    return _session(api, cookie, 200)
+    return _session(*session_of(request.scope, api.rules, api.sessions, changes=False), 200)
 
 
 @router.delete(
@@ -135,7 +138,7 @@ async def session(request: Request, api: ApiContext) -> Response:
 )
 async def sign_out(request: Request, api: ApiContext) -> Response:
     """End the session of the cookie that comes with the request."""
-    _, found = session_of(request.scope, api.rules, api.sessions, changes=True)
+    _, found, _ = session_of(request.scope, api.rules, api.sessions, changes=True)
     await api.read(partial(api.sessions.end, found))
     api.waiting.wake()
     reply = Response(status_code=204)
@@ -143,12 +146,14 @@ async def sign_out(request: Request, api: ApiContext) -> Response:
     return reply
 
 
-def _session(api: Context, cookie: str, status: int) -> Response:
-    found = api.sessions.find(cookie)
-    if found is None:
-        raise Problem("unauthorized", "the session is over: broker open begins another")
+def _session(cookie: str, found: Session, who: Identity, status: int) -> Response:
     reply = SessionReply.model_validate(
-        {"csrf": csrf(cookie), "until": round(found.until * 1_000_000)}
+        {
+            "csrf": csrf(cookie),
+            "name": who.name,
+            "operates": who.operates,
+            "until": round(found.until * 1_000_000),
+        }
     )
     return JSONResponse(reply.model_dump(), status, {"Cache-Control": "no-store"})
 

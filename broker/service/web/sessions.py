@@ -1,6 +1,6 @@
 """One-time codes, and the sessions of browsers that they begin.
 
-In: the fingerprint of a token, then the code that was made for it, then the cookie of a browser.
+In: what names a token, then the code that was made for it, then the cookie of a browser.
 Out: a `Session`, which stands for that token. A code can be used once, within two minutes, and is
 held in memory only. Sessions are in a file, so that a restart ends none, and the file holds no
 secret: of each session only a hash of its cookie. A session ends after a week, when it is signed
@@ -40,8 +40,8 @@ _LENGTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A browser that is signed in. `key`: the hash of its cookie; `identity`: the fingerprint of
-    the token for which it stands; `until`: seconds since 1970."""
+    """A browser that is signed in. `key`: the hash of its cookie; `identity`: what names
+    the token for which it stands, without telling it; `until`: seconds since 1970."""
 
     key: str
     identity: str
@@ -111,10 +111,10 @@ class Sessions:
             self._sessions.pop(session.key, None)
             self._write(self._clock())
 
-    def end_others(self, identity: str) -> None:
-        """Forget the sessions of all tokens but this one."""
+    def keep(self, known: Callable[[str], bool]) -> None:
+        """Forget the sessions of all tokens but those that are known."""
         with self._lock:
-            gone = [each.key for each in self._sessions.values() if each.identity != identity]
+            gone = [each.key for each in self._sessions.values() if not known(each.identity)]
             for key in gone:
                 del self._sessions[key]
             if gone:

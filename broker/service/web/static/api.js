@@ -1,11 +1,22 @@
 // The HTTP API: requests with the session's cookie, problems as errors, streams of matches.
 
 let csrf = null;
+let who = { name: "", operates: false }; // of the token with which this browser was signed in
 let signedOut = () => {};
 
 /** What is called when the session is over. */
 export function onSignedOut(act) {
   signedOut = act;
+}
+
+/** Whether the one who looks may do everything. */
+export function operates() {
+  return who.operates;
+}
+
+/** The name of the token; the service's own has none. */
+export function signedInAs() {
+  return who.name;
 }
 
 /** A problem of the API (RFC 9457), or a service that does not answer (`status` 0). */
@@ -66,6 +77,7 @@ export async function change(method, path, body, params) {
 async function begun(answer) {
   const session = await answer.json();
   csrf = session.csrf;
+  who = session;
   return session;
 }
 

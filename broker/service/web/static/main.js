@@ -1,10 +1,11 @@
 // The page: who is signed in, which screen is shown, and the way between screens.
 
-import { get, onSignedOut, session, signIn, signOut } from "./api.js";
+import { get, onSignedOut, operates, session, signedInAs, signIn, signOut } from "./api.js";
 import { button, h, say } from "./dom.js";
 import { matches } from "./matches.js";
 
 // The icons are paths in a square of 24. Screens that one does not begin with come when they are asked for.
+// Some are for operators alone.
 const SCREENS = [
   { path: "matches", label: "Matches", icon: "M4 6h16M4 12h16M4 18h10", show: matches },
   {
@@ -19,6 +20,7 @@ const SCREENS = [
   {
     path: "feeds",
     label: "Feeds",
+    operators: true,
     icon: "M5 19h.01M5 12a7 7 0 0 1 7 7M5 5a14 14 0 0 1 14 14",
     show: async (main, params) => (await import("./feeds.js")).feeds(main, params),
   },
@@ -31,6 +33,7 @@ const SCREENS = [
   {
     path: "operations",
     label: "Operations",
+    operators: true,
     icon: "M3 12h4l3-8 4 16 3-8h4",
     show: async (main, params, go) => (await import("./operations.js")).operations(main, params, go),
   },
@@ -39,7 +42,7 @@ const SCREENS = [
 // Screens that others lead to.
 const FURTHER = [
   { path: "start", label: "Start", show: async (main, params, go) => (await import("./start.js")).start(main, params, go) },
-  { path: "sharing", label: "Sharing", show: async (main) => (await import("./sharing.js")).sharing(main) },
+  { path: "sharing", label: "Sharing", operators: true, show: async (main) => (await import("./sharing.js")).sharing(main) },
 ];
 
 const page = document.getElementById("page");
@@ -47,7 +50,7 @@ let close = () => {};
 let here = null; // the screen that is shown
 
 async function start() {
-  onSignedOut(() => welcome("You are signed out."));
+  onSignedOut(() => welcome("You are signed out: the session is over, or its token was revoked."));
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code) {
     history.replaceState(null, "", location.pathname);
@@ -81,7 +84,7 @@ function show() {
   close();
   close = () => {};
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  const screen = [...SCREENS, ...FURTHER].find((each) => each.path === path.split("/")[0]) || SCREENS[0];
+  const screen = [...SCREENS, ...FURTHER].filter(allowed).find((each) => each.path === path.split("/")[0]) || SCREENS[0];
   const main = h("main", { id: "main", tabindex: "-1" });
   const writing = page.className === "in" && here === screen ? written() : null;
   here = screen;
@@ -101,6 +104,10 @@ function show() {
     (error) => say(error.message, true),
   );
   writing?.();
+}
+
+function allowed(screen) {
+  return operates() || !screen.operators;
 }
 
 // A filter shows its screen anew while one is still writing: returns what lets one go on in the same
@@ -126,14 +133,15 @@ function navigation(current) {
     "nav",
     { "aria-label": "Screens" },
     h("a", { class: "brand", href: "#/" }, h("img", { src: "ui/icon.svg", alt: "", width: 26, height: 26 }), h("span", {}, "Broker")),
-    h("ul", {}, SCREENS.map((screen) => h("li", {}, h("a", { href: `#/${screen.path}`, "aria-current": screen === current ? "page" : null }, icon(screen.icon), h("span", {}, screen.label))))),
+    h("ul", {}, SCREENS.filter(allowed).map((screen) => h("li", {}, h("a", { href: `#/${screen.path}`, "aria-current": screen === current ? "page" : null }, icon(screen.icon), h("span", {}, screen.label))))),
     h("div", { class: "foot" }, ways()),
   );
 }
 
 // What is behind the screens; on a phone it is at the end of each.
 function ways() {
-  return [h("a", { href: "docs" }, "The API"), button("Sign out", leave, { class: "plain" })];
+  const name = signedInAs();
+  return [name ? h("span", { class: "quiet" }, `Signed in as ${name}`) : null, h("a", { href: "docs" }, "The API"), button("Sign out", leave, { class: "plain" })];
 }
 
 function icon(path) {

@@ -1,6 +1,6 @@
 // Matches, live: new ones come in on top, older ones as one scrolls down, without end.
 
-import { follow, get, lines } from "./api.js";
+import { follow, get, lines, operates } from "./api.js";
 import { button, h } from "./dom.js";
 import { plural } from "./format.js";
 import { card } from "./match_card.js";
@@ -140,7 +140,7 @@ function filters(wanted, go) {
     ids.replaceChildren(...found.map((each) => h("option", { value: each.id })));
   };
   const suggestTitles = async () => {
-    if (titles.childNodes.length) return;
+    if (titles.childNodes.length || !operates()) return;
     const found = await get("feeds").catch(() => []);
     titles.replaceChildren(...[...new Set(found.map((each) => each.title))].filter((title) => title).slice(0, 500).map((title) => h("option", { value: title })));
   };

@@ -1,6 +1,6 @@
 // The start: from nothing to a first match, by the hand. Something to read, a question, its matches.
 
-import { change, get } from "./api.js";
+import { change, get, operates } from "./api.js";
 import { h, say } from "./dom.js";
 import { adding, samples } from "./feeds.js";
 import { number, plural } from "./format.js";
@@ -15,10 +15,11 @@ export function start(main, params, go) {
   let feeds = [];
   const read = h("p", { class: "quiet", role: "status" });
   const question = h("div", { class: "asked" });
+  const first = operates();
   main.append(
     h("header", { class: "top" }, h("h1", {}, "Begin here")),
-    step(1, "Something to read", h("p", { class: "quiet" }, "Seventeen sample feeds come with the program and need no network. Or add feeds of your own, two or more."), h("div", { class: "row" }, doing("Load the samples", () => samples(load), { class: "main" })), adding(() => feeds, load), read),
-    step(2, "A question", h("p", { class: "quiet" }, "A subscription says which documents belong together. Choose one that is ready; it can be changed afterwards."), question),
+    ...(first ? [step(1, "Something to read", h("p", { class: "quiet" }, "Seventeen sample feeds come with the program and need no network. Or add feeds of your own, two or more."), h("div", { class: "row" }, doing("Load the samples", () => samples(load), { class: "main" })), adding(() => feeds, load), read)] : []),
+    step(first ? 2 : 1, "A question", h("p", { class: "quiet" }, "A subscription says which documents belong together. Choose one that is ready; it can be changed afterwards."), question),
   );
   ask(question, go).catch((error) => question.append(h("p", { class: "bad" }, error.message)));
 
@@ -29,7 +30,7 @@ export function start(main, params, go) {
     read.className = documents ? "good" : "quiet";
     read.textContent = feeds.length || documents ? `${plural(feeds.length, "feed")}, ${plural(documents, "document")} read so far.` : "";
   }
-  return often(load, 2);
+  return first ? often(load, 2) : () => {};
 }
 
 function step(count, title, ...rest) {

@@ -1,6 +1,6 @@
 // Subscriptions: the list, with matches a day; and one of them, with its text, picture and history.
 
-import { change, get } from "./api.js";
+import { change, get, operates } from "./api.js";
 import { button, h, s, say } from "./dom.js";
 import { editor } from "./editor.js";
 import { moment, number, plural, size } from "./format.js";
@@ -24,7 +24,7 @@ export function subscriptions(main, params, go) {
   } } });
   const state = h("select", { id: "status", on: { change: () => go({ prefix: begin.value, status: state.value }) } }, ["", "active", "paused", "suspended"].map((each) => h("option", { value: each, selected: each === status }, each || "all")));
   main.append(
-    h("header", { class: "top" }, h("h1", {}, "Subscriptions"), h("div", { class: "row" }, h("a", { class: "button", href: "#/sharing" }, "What they share"), h("a", { class: "button main", href: "#/subscriptions/new" }, "New subscription"))),
+    h("header", { class: "top" }, h("h1", {}, "Subscriptions"), h("div", { class: "row" }, operates() ? h("a", { class: "button", href: "#/sharing" }, "What they share") : null, h("a", { class: "button main", href: "#/subscriptions/new" }, "New subscription"))),
     h("form", { class: "filters two", role: "search", on: { submit: (event) => event.preventDefault() } }, h("label", { for: "prefix" }, h("span", {}, "Begins with"), begin), h("label", { for: "status" }, h("span", {}, "Status"), state)),
     list,
     more,
