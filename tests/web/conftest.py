@@ -26,10 +26,11 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         yield service
 
 
-@pytest.fixture
-def page(browser: Browser, samples: Process) -> Iterator[Page]:
-    """A page that is signed in, and has made no errors at the end."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
+@pytest.fixture(scope="package")
+def tab(browser: Browser, samples: Process) -> Iterator[tuple[Page, list[str]]]:
+    """A page that is signed in, and the errors that it makes. Most tests look at the same one: a
+    new one has a process of its own, and reads and compiles all anew."""
+    page = browser.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
@@ -42,8 +43,21 @@ def page(browser: Browser, samples: Process) -> Iterator[Page]:
         ),
     )
     sign_in(page, samples)
-    yield page
+    yield page, errors
     page.close()
+
+
+@pytest.fixture
+def page(tab: tuple[Page, list[str]], samples: Process) -> Iterator[Page]:
+    """That page, which has just been opened, and has made no errors at the end."""
+    page, errors = tab
+    page.goto("about:blank")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.emulate_media(color_scheme="light")
+    errors.clear()
+    page.goto(str(samples.client.base_url))
+    page.wait_for_selector("#main")
+    yield page
     assert not errors
 
 

@@ -28,6 +28,19 @@ CHROMIUM = next(
 )
 
 
+SETTINGS = """
+[time]
+lateness = "INFINITY"
+[feeds]
+allow_private = true
+[delivery]
+allow_private = true
+schedule = ["10 ms"]
+"""
+"""The samples span two weeks and are fetched in any order, so no document may be too late; and a
+delivery is given up at its second failure."""
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """The browser, without a window."""
@@ -46,8 +59,7 @@ def sampled(state: Path, queries: str | None = None) -> Iterator[Process]:
     """A service that has read all sample feeds, with the subscriptions of the demonstration."""
     state.parent.mkdir(parents=True, exist_ok=True)
     settings = state.with_name("samples.toml")
-    # The samples span two weeks and are fetched in any order, so no document may be too late.
-    settings.write_text('[time]\nlateness = "INFINITY"\n[feeds]\nallow_private = true\n')
+    settings.write_text(SETTINGS)
     text = (SAMPLES / "demo.xscl").read_text() if queries is None else queries
     with FeedServer(SAMPLES) as server, Process(state, "--config", settings) as service:
         service.subscribe(text)

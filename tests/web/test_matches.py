@@ -180,6 +180,27 @@ def test_very_many_matches_scroll_and_few_are_in_the_page(own: tuple[Page, Proce
     expect(page.locator("article.match h2").first).to_have_text("News")
 
 
+def test_a_revoked_token_ends_what_is_open(browser: Browser, samples: Process) -> None:
+    page = browser.new_page()
+    wanted = {"name": "guest", "scopes": ["subscribe", "read:*"]}
+    made = samples.client.post("/v1/tokens", json=wanted).raise_for_status().json()
+    mine = {"Authorization": f"Bearer {made['secret']}"}
+    code = samples.client.post("/v1/sign-in-codes", headers=mine).raise_for_status().json()
+    page.goto(f"{samples.client.base_url}".rstrip("/") + code["path"])
+    expect(page.locator("h1")).to_have_text("Begin here")  # without the matches of others
+    expect(page.get_by_role("button", name="Load the samples")).to_have_count(0)
+    expect(page.locator("nav li")).to_have_text(["Matches", "Subscriptions", "Deliveries"])
+    expect(page.locator("nav")).to_contain_text("Signed in as guest")
+    page.get_by_role("link", name="Matches").click()
+    expect(page.locator(".live.on")).to_be_visible()
+    page.evaluate("location.hash = '/operations'")
+    expect(page.locator("h1")).to_have_text("Matches")
+    expect(page.locator(".live.on")).to_be_visible()
+    samples.client.delete("/v1/tokens/guest").raise_for_status()
+    expect(page.get_by_role("alert")).to_contain_text("its token was revoked")
+    page.close()
+
+
 def test_codes_that_are_used_and_the_way_out(browser: Browser, samples: Process) -> None:
     page = browser.new_page()
     used = address(samples)

@@ -52,6 +52,49 @@ def test_a_query_is_written_checked_tried_and_saved(hand: Hand, samples: Process
     assert samples.client.get("/v1/subscriptions/mine").status_code == 404
 
 
+def test_price_history_limit_and_throttle(page: Page, samples: Process) -> None:
+    stored = "/v1/subscriptions/bounded"
+    text = "SELECT t, l FROM S//item[./item_url->l][./title->t] FOLLOWED BY {l = m, 3 days}"
+    text = f"bounded: {text} S//item[./item_url->m]"
+    page.evaluate("location.hash = '/subscriptions/new'")
+    page.get_by_label("The query, in XSCL").fill(text)
+    expect(page.locator(".price")).to_contain_text(
+        re.compile(r"candidates? a day from .* documents")
+    )
+    page.get_by_text("History, limit, throttle").click()
+    page.get_by_label("Also deliver what it matches").check()
+    page.get_by_label("At most so many matches").fill("1000")
+    page.get_by_label("Tell of each value once").fill("t")
+    page.get_by_label("in a period of").last.fill("2 h")
+    page.get_by_role("button", name="Save").click()
+    # Of what is stored it has matched already, each title once.
+    expect(page.get_by_label("Subscription", exact=True)).to_have_value("bounded")
+    expect(page.locator("article.match").first).to_be_visible()
+    matches = samples.all_matches("bounded")
+    titles = [match["values"]["t"][0] for match in matches]
+    assert len(titles) == len(set(titles)) > 1
+    found = samples.client.get(stored).json()
+    assert found["limit"] == {"matches": 1_000, "period": "1 h"}
+    assert (found["throttle"]["variable"], found["throttle"]["period"]) == ("t", "2 h")
+    page.get_by_role("link", name="Subscriptions").click()
+    page.get_by_role("link", name="bounded", exact=True).click()
+    expect(page.locator(".about")).to_contain_text("At most 1,000 matches in 1 h")
+    expect(page.locator(".about")).to_contain_text("Each value of t is told once in 2 h")
+    # The same text with another limit: only that changes.
+    page.get_by_label("At most so many matches").fill("50")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".note")).to_contain_text("bounded stays as it is")
+    assert samples.client.get(stored).json()["limit"]["matches"] == 50
+    assert samples.all_matches("bounded") == matches
+    # Another text begins anew.
+    page.get_by_label("The query, in XSCL").fill(text.replace("3 days", "2 days"))
+    expect(page.get_by_text("bounded: will replace the text that is there")).to_be_visible()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".note")).to_contain_text("bounded is replaced")
+    assert "2 days" in samples.client.get(stored).json()["text"]
+    samples.client.delete(stored).raise_for_status()
+
+
 def test_completion_knows_keywords_and_what_was_seen(page: Page) -> None:
     page.evaluate("location.hash = '/subscriptions/new'")
     editor = page.get_by_label("The query, in XSCL")

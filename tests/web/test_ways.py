@@ -10,6 +10,7 @@ from xml.sax.saxutils import quoteattr
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.delivery.support import Receiver
 from tests.service.process import Process
 from tests.waiting import PATIENCE, until
 from tests.web.hand import MOST, Hand, tab_to, violations, wide
@@ -63,6 +64,31 @@ def test_a_channel_is_made_tried_reset_and_removed(
     expect(page.get_by_label("In a feed reader").locator("code").first).to_contain_text(".atom?key")
     samples.client.delete("/v1/channels/desk").raise_for_status()
     expect(row).to_have_count(0)
+
+
+def test_what_was_given_up_is_sent_again(page: Page, samples: Process) -> None:
+    newest = samples.all_matches("comes-up")[-2:]
+    given = page.get_by_label("Given up")
+    rows = given.locator(".entry")
+    with Receiver() as receiver:
+        receiver.answer = lambda _: (500, {}, b"")
+        hook = {"kind": "webhook", "subscription": "comes-up", "settings": {"url": receiver.url()}}
+        samples.client.put("/v1/channels/hook", json=hook).raise_for_status()
+        samples.client.post("/v1/channels/hook/reset", json={"after": newest[0]["n"] - 1})
+        page.get_by_role("link", name="Deliveries").click()
+        expect(rows).to_have_count(2)
+        expect(rows.first).to_contain_text("500")
+        receiver.answer = lambda _: (204, {}, b"")
+        rows.first.get_by_role("button", name="Resend").click()
+        expect(page.locator(".note")).to_contain_text("It will be tried again.")
+        expect(rows).to_have_count(1)
+        refused, taken = receiver.wait(5)[:4], receiver.requests[4]
+        assert taken.id in {each.id for each in refused}
+        given.get_by_role("button", name="Resend all").click()
+        expect(page.locator(".note")).to_contain_text("will be tried again")
+        expect(given).to_be_hidden()
+        assert {taken.id, receiver.wait(6)[-1].id} == {each.id for each in refused}
+        samples.client.delete("/v1/channels/hook").raise_for_status()
 
 
 def test_operations(hand: Hand, samples: Process, tmp_path: Path) -> None:

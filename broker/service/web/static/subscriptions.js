@@ -180,7 +180,8 @@ export async function subscription(main, id, go, text = EXAMPLE) {
       const made = await change("POST", "subscriptions", { text: edit.area.value, ...options.given() });
       const history = made[0].history;
       say(`${made.map((each) => `${each.id} ${{ new: "is added", replaced: "is replaced", unchanged: "stays as it is" }[each.outcome]}`).join(", ")}${history ? `; ${plural(history.matches, "match", "matches")} in what is stored` : ""}.`);
-      go({}, history && history.matches ? "matches" : `subscriptions/${encodeURIComponent(made[0].id)}`);
+      if (history && history.matches) go({ subscription: made.length === 1 ? made[0].id : "" }, "matches");
+      else go({}, `subscriptions/${encodeURIComponent(made[0].id)}`);
     } catch (error) {
       say(error.message, true);
       save.disabled = false;
@@ -208,7 +209,7 @@ function moreOptions(stored) {
   const history = h("input", { id: "history", type: "checkbox" });
   const element = h(
     "details",
-    {},
+    { open: Boolean(stored?.limit || stored?.throttle) },
     h("summary", {}, "History, limit, throttle"),
     h("div", { class: "unfolded options" }, h("label", { for: "history", class: "check" }, history, " Also deliver what it matches in what is stored"), field("limit", "At most so many matches", "no limit", stored?.limit?.matches), field("limit-period", "in a period of", "1 h", stored?.limit?.period), field("throttle", "Tell of each value once: variable", "none", stored?.throttle?.variable), field("throttle-period", "in a period of", "1 h", stored?.throttle?.period)),
   );
@@ -251,6 +252,8 @@ function about(stored) {
     { class: "card about" },
     h("h2", {}, "About it"),
     h("p", {}, stored.since ? `It counts since ${moment(stored.since)}.` : "", stored.gaps.length ? ` It has not seen everything: ${plural(stored.gaps.length, "gap")}.` : ""),
+    stored.limit ? h("p", {}, `At most ${plural(stored.limit.matches, "match", "matches")} in ${stored.limit.period}: with more it is suspended.`) : null,
+    stored.throttle ? h("p", {}, `${stored.throttle.variable ? `Each value of ${stored.throttle.variable} is told` : "It tells"} once in ${stored.throttle.period}${stored.throttle.left_out ? `; ${plural(stored.throttle.left_out, "match", "matches")} left out since the last` : ""}.`) : null,
     stored.gaps.length ? h("ul", {}, stored.gaps.slice(-5).map((gap) => h("li", {}, `${gap.reason}: ${gap.since ? moment(gap.since) : ""} to ${gap.until ? moment(gap.until) : "now"}`))) : null,
     h("label", { for: "atom" }, h("span", {}, "Its address for feed readers; it holds a key, so keep it to those concerned"), address),
     h("details", {}, h("summary", {}, "Canonical text"), h("pre", { class: "code", tabindex: "0" }, h("code", {}, coloured(stored.text)))),
