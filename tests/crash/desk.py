@@ -11,7 +11,7 @@ import xscl
 from tests.crash.actors import Caller
 from tests.crash.notes import Past, backfilled
 from tests.crash.process import Served
-from tests.crash.queries import PATTERNS, STANDING, query
+from tests.crash.queries import PATTERNS, STANDING, frequent, query
 from tests.crash.webhooks import SECRET
 from tests.waiting import pause
 
@@ -89,7 +89,7 @@ class Desk:
         self.past: list[Registration] = []
         self.changes = 0
         self.often: str | None = None
-        """What is done without pause and most of the time: register, drop, pause or resume."""
+        """What is done without pause and most of the time: register, drop, pause, resume or exceed."""
 
     def begin(self) -> None:
         """Register the permanent queries."""
@@ -112,6 +112,11 @@ class Desk:
             "pause": (self._pause, 3),
             "resume": (self._resume, 3),
         }
+        if self.often == "exceed":
+            self._exceed()
+            self.audit()
+            pause(0.1)  # for the document that goes over the limit
+            return
         chances = [30 if name == self.often else chance for name, (_, chance) in actions.items()]
         (act,) = self._random.choices([action for action, _ in actions.values()], chances)
         (act if id in self.now else self._register)(id)
@@ -156,10 +161,20 @@ class Desk:
 
     # -- changes ---------------------------------------------------------------------------------
 
-    def _register(self, id: str, reach: int | None = None) -> None:
+    def _exceed(self) -> None:
+        """Have a query that soon finds more than its limit."""
+        own, text = self.now.get("few"), frequent("few")
+        if own is not None and own.text == _canonical(text):
+            if not own.halted:
+                return
+            self._drop("few")
+        self._register("few", text=text)
+        self.changes += 1
+
+    def _register(self, id: str, reach: int | None = None, text: str = "") -> None:
         """Register a query, new or as a replacement, with or without backfill and limit."""
         throttle, before = self._throttles.get(id), self.now.get(id)
-        text = query(self._random, id, keyed=throttle is not None)
+        text = text or query(self._random, id, keyed=throttle is not None)
         kind = self._random.random()
         limit = None
         if reach is None and (kind < 0.2 or id == "few"):

@@ -49,8 +49,8 @@ _LEADING = {
     "halting": "pause",
     "paused": "pause",
     "resumed": "resume",
-    "suspended": "resume",
-    "suspension recorded": "resume",
+    "suspended": "exceed",
+    "suspension recorded": "exceed",
     "unsubscribed": "drop",
     "dropped": "drop",
 }

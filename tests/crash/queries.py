@@ -53,3 +53,8 @@ def query(random: Random, id: str, *, keyed: bool = False) -> str:
     shape = random.choice(_KEYED if keyed else _KEYED + _OTHERS)
     text = shape.format(w=random.choice((20, 60, 150)), c=random.randrange(4))
     return f"{id}: {text}"
+
+
+def frequent(id: str) -> str:
+    """A query that matches more than half of the documents of one kind."""
+    return f"{id}: {_OTHERS[0].format(c=1)}"

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from tests.crash.episode import Kill, aimed, live
-from tests.crash.points import POINTS, place
+from tests.crash.points import POINTS, Aim, place
 
 SEED = 6
 
@@ -36,7 +36,7 @@ LOCAL = (
 )
 """A point on each arrow, and in each change of what is kept."""
 
-SPARK = ("batch done",)
+SPARK = (Kill(Aim("batch done", 2)),)
 """Where the engine is ahead of Spark's checkpoint. Each kill is another start of Spark; `--long
 kills-spark` aims at all points."""
 
@@ -61,9 +61,7 @@ def test_killed_in_this_process(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_killed_under_spark(tmp_path: Path) -> None:
-    random = Random(SEED)
-    kills = [aimed(random, point) for point in SPARK]
-    struck, found = live(tmp_path / "crash", SEED, kills, pipeline="spark")
+    struck, found = live(tmp_path / "crash", SEED, SPARK, pipeline="spark")
     missed = [str(each.kill) for each in struck if not each.reached]
     assert not missed, f"these points are not passed any more: {missed}"
     few = {"changes", "copies", "letters", "suspended", "left out", "edited"}
