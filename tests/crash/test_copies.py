@@ -25,7 +25,7 @@ def test_a_backup_under_load_goes_on(tmp_path: Path) -> None:
     with Episode(tmp_path / "crash", SEED) as episode:
         served = episode.served
         episode.begin()
-        episode.wait(lambda: len(episode.accepted.docs) > 40, "nobody publishes")
+        episode.wait(lambda: len(episode.accepted.docs) > 30, "nobody publishes")
         # Who changes subscriptions goes home before, so that we know which are in the copy.
         (desk,) = (actor for actor in episode.producers if actor.name == "desk")
         desk.stop.set()
@@ -33,7 +33,7 @@ def test_a_backup_under_load_goes_on(tmp_path: Path) -> None:
         Caller(served).json("POST", "/v1/backup", json={"directory": str(copy)})
         known = deepcopy(episode.desk.now)
         at_copy = len(episode.accepted.docs)
-        episode.wait(lambda: len(episode.accepted.docs) > at_copy + 15, "nobody publishes")
+        episode.wait(lambda: len(episode.accepted.docs) > at_copy + 10, "nobody publishes")
         episode.quiet()
         episode.verdict()
         # For those who have got everything, the copy's log is another one.
@@ -58,7 +58,7 @@ def test_a_backup_under_load_goes_on(tmp_path: Path) -> None:
         # When what was accepted again is not when it was told first.
         evidence = replace(episode.evidence(), accepted=Accepted(episode.accepted.docs))
         found = judge(evidence)
-        assert found["matches"] > 50
+        assert found["matches"] > 20
 
 
 def _idle(served: Served) -> bool:

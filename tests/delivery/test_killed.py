@@ -72,7 +72,7 @@ def run(directory: Path, receiver: Receiver, count: int) -> subprocess.Popen[str
 
 
 def test_killed_at_random_moments(tmp_path: Path) -> None:
-    killed(tmp_path, 8, 11)
+    killed(tmp_path, 5, 11)
 
 
 def killed(directory: Path, kills: int, seed: int) -> None:

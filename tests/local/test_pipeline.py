@@ -27,6 +27,7 @@ from broker.sources.jsonlines import Offset
 from feeds.rows import DocumentRow
 from feeds.spool import Spool, SpoolError
 from tests.feeds.spooling import posted
+from tests.seeds import seeds
 from tests.waiting import PATIENCE, until
 
 PAIR = """
@@ -370,13 +371,17 @@ def drive(*arguments: object) -> int:
     ).returncode
 
 
-@pytest.mark.parametrize(("rows", "apart"), [(10, False), (2 * WORTH, True)])
-@pytest.mark.parametrize("when", ["before commit", "committed", "written", "acknowledged"])
-def test_killed_at_each_step_it_loses_nothing(
-    tmp_path: Path, when: str, rows: int, apart: bool
-) -> None:
-    """Nothing is found twice either; what was written but not acknowledged is written again. The
-    same with stage 1 in a process of its own."""
+STEPS = ("before commit", "committed", "written", "acknowledged")
+KILLS = [
+    (step, bool(n) != bool(number % 2)) for n in seeds(1, 2) for number, step in enumerate(STEPS)
+]
+"""Each step, with stage 1 in a process of its own or not; in a long run both."""
+
+
+@pytest.mark.parametrize(("when", "apart"), KILLS)
+def test_killed_at_each_step_it_loses_nothing(tmp_path: Path, when: str, apart: bool) -> None:
+    """Nothing is found twice either; what was written but not acknowledged is written again."""
+    rows = 2 * WORTH if apart else 10
     state, file, query = tmp_path / "state", tmp_path / "in.jsonl", tmp_path / "q.xscl"
     write(file, lines(range(6 * rows)), 0)
     query.write_text(PAIR)
