@@ -34,6 +34,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from broker.documents.arrow import WITNESSED, Arrivals, arrivals_from_table
 from broker.documents.witnessing import matcher_for, stage1
+from broker.join.work import Cancelled
 from broker.model import Match
 from broker.runs import PipelineError, Progress, Stop, Stopping, StreamProgress, Summary
 from broker.shared_match import SharedMatch, count_matches, each_match
@@ -238,14 +239,14 @@ class _Run:
         clock.lap("stage1")
         if not table.num_rows:
             return table, []
-        arrivals = arrivals_from_table(in_order(table))
-        with self.lock:
-            if self.engine.spec() is spec:
-                return table, self._apply(arrivals, clock)
-        with self.lock:
-            table = self._stage1(frame, self.engine.spec())
-            clock.lap("stage1")
-            return table, self._apply(arrivals_from_table(in_order(table)), clock)
+        while True:
+            with self.lock:
+                if self.engine.spec() is not spec:
+                    spec = self.engine.spec()
+                    table = self._stage1(frame, spec)
+                    clock.lap("stage1")
+                with suppress(Cancelled):  # by who waits for the lock, and gets it next
+                    return table, self._apply(arrivals_from_table(in_order(table)), clock)
 
     def _apply(self, arrivals: Arrivals, clock: Stopwatch) -> list[SharedMatch]:
         numbers = [a.seq for a in arrivals.documents if a.seq is not None]

@@ -113,6 +113,7 @@ def test_subscriptions_change_and_a_jvm_dies_while_documents_flow(tmp_path: Path
 POISONED = """
 import sys
 from pathlib import Path
+from broker.join.work import Cancelled
 from broker.text import logs
 from broker.service.service import Service
 from tests.service.data import ORDERS, order, settings
@@ -124,7 +125,12 @@ service.start()
 engine = service.engine
 apply = engine.apply
 
+stopped = []
+
 def failing(arrivals, *more, **named):
+    if not stopped and any(a.id == "d" for a in arrivals.documents):
+        stopped.append(arrivals)
+        raise Cancelled("another operation came first")
     if any(a.id == "bad" and a.error is None for a in arrivals.documents):
         raise ZeroDivisionError("of something")
     return apply(arrivals, *more, **named)
@@ -133,17 +139,20 @@ engine.apply = failing
 service.subscriptions.subscribe(ORDERS)
 last = service.intake.publish("S", [order(n, id=n) for n in ("a", "b", "bad", "c")]).last
 until(lambda: service.figures().spool.applied >= last)
-last = service.intake.publish("S", [order("d", id="d")]).last
-until(lambda: service.figures().spool.applied >= last)
-until(lambda: len(service.mailbox.matches()) == 4)
+for id in "de":
+    last = service.intake.publish("S", [order(id, id=id)]).last
+    until(lambda: service.figures().spool.applied >= last)
+until(lambda: len(service.mailbox.matches()) == 5)
 print(*[each.match.documents[0].id for each in service.mailbox.matches()])
 print(*[f"{letter.id}: {letter.reason}" for letter in service.letters.page()])
-print(service.figures().pipeline.poisoned, service.stop())
+pipeline = service.figures().pipeline
+print(pipeline.poisoned, pipeline.restarts, service.stop())
 """
 
 
 def test_a_document_at_which_the_engine_fails_is_kept_aside_alone(tmp_path: Path) -> None:
-    """In a process of its own, since a process has one session of Spark."""
+    """In a process of its own, since a process has one session of Spark. A search that was stopped for
+    others before is begun again, and Spark is not."""
     result = subprocess.run(
         [sys.executable, "-c", POISONED, str(tmp_path / "state")],
         cwd=ROOT,
@@ -154,7 +163,7 @@ def test_a_document_at_which_the_engine_fails_is_kept_aside_alone(tmp_path: Path
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == [
-        "a b c d",
+        "a b c d e",
         "bad: the engine failed at it: ZeroDivisionError: of something",
-        "1 True",
+        "1 1 True",
     ], result.stderr

@@ -309,9 +309,8 @@ class Core:
         """Match a row with care when its turn comes."""
         self._careful = (row.seq or 0, Care(self._suspects))
 
-    def cancelled(self, rows: Sequence[DocumentRow]) -> None:
-        """Note that a search was stopped for others."""
-        first = rows[0].seq or 0
+    def cancelled(self, first: int) -> None:
+        """Note that a search was stopped for others: that of the documents from a number on."""
         before = self._stopped[1] if self._stopped[0] == first else 0
         self._stopped = (first, before + 1)
 

@@ -94,7 +94,7 @@ class LocalPipeline:
                 # Somebody may want something again and again; fewer documents take less time.
                 self._most = max(1, len(rows) // 2)
                 self._following = None
-                core.cancelled(rows)
+                core.cancelled(rows[0].seq or 0)
                 return True
             self._most = self._size
             watch.batch(batch, core.waited(since))

@@ -11,6 +11,7 @@ from collections import deque
 from pathlib import Path
 
 from broker.documents.arrow import Arrivals
+from broker.join.work import Cancelled
 from broker.runs import PipelineError, Progress
 from broker.service.core.core import Batch, Core
 from broker.service.pipeline.driver import Watch
@@ -89,7 +90,11 @@ class _TimedEngine:
     ) -> list[SharedMatch]:
         core = self._core
         since = stored_at(self._path, core.position)
-        matches = core.engine.apply(arrivals, now, position)
+        try:
+            matches = core.engine.apply(arrivals, now, position)
+        except Cancelled:
+            core.cancelled(core.position + 1)
+            raise
         core.committed()
         core.hand_over(matches)  # `run_pipeline` holds the lock
         self.latencies.append(core.waited(since))
