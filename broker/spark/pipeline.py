@@ -34,7 +34,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from broker.documents.arrow import WITNESSED, Arrivals, arrivals_from_table
 from broker.documents.witnessing import matcher_for, stage1
-from broker.join.work import Cancelled
 from broker.model import Match
 from broker.runs import PipelineError, Progress, Stop, Stopping, StreamProgress, Summary
 from broker.shared_match import SharedMatch, count_matches, each_match
@@ -57,6 +56,11 @@ _PACKED = pa.schema([pa.field("batch", pa.binary())])
 put them together again."""
 
 
+class Again(Exception):
+    """The engine was needed for something else, and nothing is applied. The batch is to be applied
+    once who waits for the lock has had it, perhaps with another compiled form."""
+
+
 class Engine(Protocol):
     """What the pipeline needs of stage 2."""
 
@@ -68,7 +72,7 @@ class Engine(Protocol):
         self, arrivals: Arrivals, now: int | None = None, position: int | None = None
     ) -> list[SharedMatch]:
         """Apply a batch in one transaction; `now` in microseconds. `position` is the highest number
-        in it, where its rows are of a log that numbers them."""
+        in it, where its rows are of a log that numbers them. Raises Again."""
 
 
 STAGES = ("list", "log", "plan", "stage1", "stage2", "deliver", "other")
@@ -245,7 +249,7 @@ class _Run:
                     spec = self.engine.spec()
                     table = self._stage1(frame, spec)
                     clock.lap("stage1")
-                with suppress(Cancelled):  # by who waits for the lock, and gets it next
+                with suppress(Again):
                     return table, self._apply(arrivals_from_table(in_order(table)), clock)
 
     def _apply(self, arrivals: Arrivals, clock: Stopwatch) -> list[SharedMatch]:

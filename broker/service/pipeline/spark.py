@@ -17,7 +17,7 @@ from broker.service.core.core import Batch, Core
 from broker.service.pipeline.driver import Watch
 from broker.service.pipeline.local import ENVIRONMENT, LocalPipeline
 from broker.shared_match import SharedMatch
-from broker.spark.pipeline import run_pipeline
+from broker.spark.pipeline import Again, run_pipeline
 from broker.spark.session import start_session, stop_session
 from broker.spark.sources import Source
 from feeds.source import FeedSpool
@@ -92,9 +92,9 @@ class _TimedEngine:
         since = stored_at(self._path, core.position)
         try:
             matches = core.engine.apply(arrivals, now, position)
-        except Cancelled:
+        except Cancelled as error:
             core.cancelled(core.position + 1)
-            raise
+            raise Again from error
         core.committed()
         core.hand_over(matches)  # `run_pipeline` holds the lock
         self.latencies.append(core.waited(since))
