@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from statistics import median
 from typing import NamedTuple
 
 from bench.cluster_spark import serial
@@ -24,11 +25,14 @@ from bench.measure import figures, finish, parser, table
 from bench.skew import simulated
 from broker import Broker
 from broker.cluster.files import files_at
+from broker.cluster.processes import Processes
+from broker.cluster.remote import RemoteShards
 from broker.cluster.shard import Answer, Settings
 from broker.cluster.sharded import ShardedEngine
 from broker.cluster.shards import HereShards, Request, Worker
 from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import arrivals
+from broker.engine import Engine
 from broker.shared_match import each_match
 from broker.state.store import Store
 from broker.text.formats import as_jsonl
@@ -86,7 +90,7 @@ class Timed(HereShards):
         return found
 
 
-def cost(rows: list[DocumentRow], count: int, queries: str) -> Cost:
+def cost(rows: list[DocumentRow], count: int, queries: str, hot_from: int) -> Cost:
     """What documents cost in so many shards; with 0 one machine, all of it in `shards`."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
@@ -98,6 +102,7 @@ def cost(rows: list[DocumentRow], count: int, queries: str) -> Cost:
                 shards=shards,
                 count=count,
                 form="jsonl",
+                hot_from=hot_from,
             )
             broker = Broker.over(engine)
         else:
@@ -129,10 +134,12 @@ def cost(rows: list[DocumentRow], count: int, queries: str) -> Cost:
         )
 
 
-def measured(came: list[DocumentRow], counts: Sequence[int], queries: str = QUERIES) -> str:
+def measured(
+    came: list[DocumentRow], counts: Sequence[int], queries: str = QUERIES, hot_from: int = 1_000
+) -> str:
     rows = []
     for count in counts:
-        found = cost(came, count, queries)
+        found = cost(came, count, queries, hot_from)
         name = f"{count} shard{'s' * (count > 1)}" if count else "one machine"
         waited = figures(found.coordinator + found.largest)
         told = [*map(figures, found[:3]), waited, figures(found.written), f"{found.matches:,}"]
@@ -165,6 +172,33 @@ def recovery(rows: list[DocumentRow], count: int) -> str:
     )
 
 
+def latency(rows: list[DocumentRow], counts: Sequence[int]) -> str:
+    """What a document takes by itself, with the shards as processes beside this one."""
+    lines = []
+    for count in counts:
+        with tempfile.TemporaryDirectory() as scratch:
+            place = Path(scratch)
+            store = Store(place / "state")
+            if count:
+                shards = RemoteShards(Processes())
+                where = str(place / "shared")
+                engine: Engine = ShardedEngine(store, shared=where, shards=shards, count=count)
+            else:
+                engine = Engine(store)
+            with Broker.over(engine) as broker:
+                broker.subscribe(QUERIES)
+                took = []
+                for row in rows:
+                    came = arrivals(engine.matcher, [row])
+                    cpu, wall = time.process_time(), time.perf_counter()
+                    engine.acknowledge(engine.apply(came))
+                    took.append((time.process_time() - cpu, time.perf_counter() - wall))
+        later = took[len(took) // 3 :]
+        cpu, wall = (median(each[i] for each in later) * 1e3 for i in (0, 1))
+        lines.append([f"{count or 'none'}", figures(cpu), figures(wall)])
+    return table(["shards", "ms of CPU here", "ms until it is committed"], lines)
+
+
 def main() -> None:
     collect_rarely()  # as `broker run` does
     options = parser(__doc__)
@@ -181,9 +215,14 @@ def main() -> None:
         came = documents(size)
         parts.insert(0, measured(came, (0, 1, 2, 4, 8)))
         common = documents(size, common=0.1)
-        skewed = measured(common, (0, 1, 4, 8), TOGETHER)
-        parts.insert(1, f"A tenth of all documents have one value:\n\n{skewed}")
-        parts.insert(2, recovery(came, 4))
+        shards = (0, 1, 4, 8, 16)
+        plain = measured(common, shards, TOGETHER, hot_from=size)
+        parts.insert(1, f"A tenth of all documents have one value, in one shard:\n\n{plain}")
+        spread = measured(common, shards[3:], TOGETHER, hot_from=100)
+        parts.insert(2, f"The same, the value spread over several:\n\n{spread}")
+        parts.insert(3, recovery(came, 4))
+        alone = latency(came[:90], (0, 1, 4))
+        parts.insert(4, f"Documents one by one, in the median:\n\n{alone}")
     if not given.simulate:
         sizes = (100, 500) if given.quick else (500, 4_000)
         told = serial(documents(8 * sizes[1]), QUERIES, sizes)
