@@ -85,6 +85,16 @@ RUNS = {
     "bombs": Run("bombs beside honest subscriptions", "tests.bombs.long", "--seconds", 600),
     "sase": Run("the SASE engine's workloads", "tests.witnesses.sase", "--events", 100_000),
     "cluster": Run("a run in shards on a cluster, killed", "tests.cluster.long", "--kills", 200),
+    "shards": Run(
+        "random brokers in shards and the oracle", "tests.cluster.deep", "--cases", 4_000
+    ),
+    "shards-patterns": Run(
+        "event patterns in shards and the oracle",
+        "tests.cluster.deep",
+        "--cases",
+        4_000,
+        ("--level", "patterns"),
+    ),
     "web": Run(
         "the page: 60,000 subscriptions, all matches", "tests.web.long", "--matches", 100_000
     ),

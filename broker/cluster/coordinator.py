@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from secrets import randbits
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,8 +31,8 @@ from broker.cluster.reading import restored_rows
 from broker.cluster.router import Router
 from broker.cluster.routes import side_of
 from broker.cluster.segments import Shared, Step, document_columns
-from broker.cluster.shard import MATCHES, Answer, Settings
-from broker.cluster.shards import Loading, Request, Shards
+from broker.cluster.shard import MATCHES, Answer, Patterns, Settings, Waits
+from broker.cluster.shards import Ask, Loading, Request, Shards
 from broker.cluster.sparing import left
 from broker.documents.admitted import (
     WITNESS_ROWS,
@@ -43,8 +43,10 @@ from broker.documents.admitted import (
 from broker.documents.arrow import Arrivals
 from broker.engine.elsewhere import Runs
 from broker.engine.suspending import report_set_aside
-from broker.model import UNBOUNDED
+from broker.model import UNBOUNDED, Waiting
 from broker.results.matches import Result
+from broker.shared_match import SharedMatch
+from broker.state.pattern_tables import Entry
 
 if TYPE_CHECKING:
     from broker.engine import Engine
@@ -57,6 +59,16 @@ _FILES = 200
 """Files of changed queries, beyond which all queries are written anew."""
 _CHUNK = 8_000
 _ORDER = ("end", "start", "doc", "first", "number")
+
+
+class _Run(NamedTuple):
+    """Documents of a round, and what they are taken from, None if there are none; with what `Step`
+    has for event patterns."""
+
+    run: Sequence[Admitted]
+    arrivals: Arrivals | None
+    late: tuple[tuple[int, int, int], ...] = ()
+    settles: tuple[tuple[int, int], ...] = ()
 
 
 class Coordinator:
@@ -81,16 +93,25 @@ class Coordinator:
         self.matches = MATCHES.empty_table()
         """What the shards found in the last batch, in order."""
         self.first_posted = 0
+        self._found: list[SharedMatch] = []
+        self._came = False
+        """Whether the batch brings documents, and not only time."""
         self._attempt = 0
         self._names: tuple[str, ...] = ()
-        self._pending: list[tuple[Sequence[Admitted], Arrivals]] = []
-        """Runs of the next round, and what they are taken from."""
+        self._pending: list[_Run] = []
+        """What the next round consists of."""
         self._asked = False
         self._sent: list[tuple[Segment, int]] = []
         """The segments of this batch, each with the last end of its documents."""
         self._counts: Counter[tuple[int, int]] = Counter()
         """The combinations of a query at a document in this batch, where they are many."""
         self._started = False
+        self._patterns = self._before = Patterns({}, -UNBOUNDED, {})
+        """How far event patterns are: after the rounds of this batch that were received, and before
+        it."""
+        self._entered: dict[int, Entry] = {}
+        """Those that shards were not told of."""
+        self._settles = -UNBOUNDED
 
     def take_over(self, engine: Engine) -> None:
         """Take over the directory, for an engine that has this as its `elsewhere`. Segments that do
@@ -108,6 +129,7 @@ class Coordinator:
         self.queries = Queries(engine.catalog, self.home, self.count, routes)
         self._rarity = engine.relations.shared_values()
         self._divide()
+        self._enter()
         whole = (
             recorded.get("state") == self._state
             and recorded.get("shards") == self.count
@@ -125,7 +147,7 @@ class Coordinator:
         else:
             with store.transaction():
                 self._manifest.forget(first)
-        self._known = Loading(0, (), (), {})
+        self._known = Loading(0, (), (), {}, self._patterns)
         self._write_queries(whole=True)
         self.shared.tidy([each for each, _ in self._segments], routed)
 
@@ -148,7 +170,7 @@ class Coordinator:
         """Say what a shard that is made anew begins with: what is committed, and the rounds of this
         batch that were received. At once, as others read it any time."""
         segments = tuple([each for each, _ in (*self._segments, *self._sent)])
-        self._known = Loading(self._number, self._names, segments, self._hot)
+        self._known = Loading(self._number, self._names, segments, self._hot, self._patterns)
 
     # -- queries -----------------------------------------------------------------------------
 
@@ -157,6 +179,8 @@ class Coordinator:
         if (engine.registry.changes, bool(engine.limits)) != self._changes:
             if self._divide():
                 engine.joiner.reset()  # what it has in memory lacks what these need
+                engine.standings.reload()
+            self._enter()
             self._write_queries()
         if self._fresh >= max(self.hot_from, self._stored // 2) and self._look():
             self._renew()
@@ -168,15 +192,29 @@ class Coordinator:
         self._changes = (self._engine.registry.changes, limited)
         came = self.queries.divide(lambda v: self._rarity.get(v, 0.0), limited=limited)
         self._flowing, self._read = self.queries.flows()
-        self._router = Router(self.home.routes.values(), self.count, self._hot)
+        self._router = Router(self.queries.routes(), self.count, self._hot)
         return came
+
+    def _enter(self) -> None:
+        """Register event patterns, before shards are told of them."""
+        standings, store = self._engine.standings, self._engine.store
+        with store.transaction():
+            standings.begin(self._engine.newest())
+        entries, before = standings.elsewhere, self._patterns.entries
+        self._patterns = self._patterns._replace(settled=standings.settled)
+        if entries is not before:
+            known = self._patterns.marks
+            marks = {n: known[n] if n in known else standings.marks_of(n) for n in entries}
+            marks = {number: kept for number, kept in marks.items() if kept}
+            self._entered |= {n: e for n, e in entries.items() if before.get(n) != e}
+            self._patterns = self._patterns._replace(entries=entries, marks=marks)
 
     def _look(self) -> bool:
         """Look for values of which one shard would get more than half of what each gets of all;
         returns whether documents have to be divided anew, as there are new ones or hotter ones."""
         relations = self._engine.relations
         self._fresh, self._stored = 0, relations.count()
-        parts = [part for route in self.home.routes.values() for part in route.parts]
+        parts = [part for route in self.queries.routes() for part in route.parts]
         pivots = {part.trigger for part in parts if part.by == "value"}
         share = max(2 * self.hot_from, self._stored / self.count)
         found = relations.frequent_values(pivots, int(share / 2))
@@ -184,7 +222,7 @@ class Coordinator:
         if all(side <= self._hot.get(value, 1) for value, side in sides.items()):
             return False
         self._hot = {value: side for value, side in sides.items() if side > 1}
-        self._router = Router(self.home.routes.values(), self.count, self._hot)
+        self._router = Router(self.queries.routes(), self.count, self._hot)
         return True
 
     def _write_queries(self, whole: bool = False) -> None:
@@ -223,12 +261,14 @@ class Coordinator:
         self._record()
         relations = self._engine.relations
         first = self._number + 1
+        late = self._engine.standings.late_documents() if self.home.patterns else {}
         for documents in relations.history(0, _CHUNK):
             rows = relations.witnessed_by(documents[0].doc, documents[-1].doc)
             step = Step(
                 documents[0].doc,
                 max([each.end for each in documents]),
                 any(each.version for each in documents),
+                late=tuple([(d.doc, *late[d.doc]) for d in documents if d.doc in late]),
             )
             self._number += 1
             batches = self._router.divide(rows.cast(WITNESS_ROWS))
@@ -255,25 +295,56 @@ class Coordinator:
 
     def begin(self, runs: Runs) -> list[Runs]:
         self._sent, self._pending, self._asked = [], [], False
+        self._before, self._settles = self._patterns, -UNBOUNDED
         self._counts.clear()
+        self._came = bool(runs)
         self.matches = MATCHES.empty_table()
         self._revised = frozenset(a.document.doc for run in runs for a in run if a.revision)
         # What results become meets documents as they are before a revision that comes later.
         return [[run] for run in runs] if self._flowing or self._read else [runs]
 
-    def send(self, runs: Runs, arrivals: Arrivals) -> None:
-        if runs and self.home.routes:
-            self._ask([(run, arrivals) for run in runs])
+    def send(self, runs: Runs, arrivals: Arrivals, *, held: bool, again: bool) -> None:
+        if not (runs and (self.home.routes or self.home.patterns)):
+            return
+        if not self.home.patterns:
+            self._ask([_Run(run, arrivals) for run in runs])
+            return
+        settled = self._engine.standings.settled
+        asked: list[_Run] = []
+        for run in runs:
+            if run[0].revision:
+                asked.append(_Run(run, arrivals))
+                continue
+            reached = [(a.document, settled if held else max(a.highest, settled)) for a in run]
+            late = [(d.doc, d.end, seen) for d, seen in reached if d.end < seen]
+            settles = [(document.doc, seen) for document, seen in reached]
+            if not (again or self._engine.limits):
+                settles = settles[-1:]
+            asked.append(_Run(run, arrivals, tuple(late), tuple(settles)))
+        self._ask(asked)
+
+    def settle(self, doc: int, highest: int) -> None:
+        if self.home.patterns:
+            self._pending.append(_Run((), None, settles=((doc, highest),)))
+
+    def waiting(self) -> tuple[list[Waiting], int | None]:
+        if not self.home.patterns:
+            return [], None
+        self.start()
+        self.shards.send(Ask())
+        answers: list[Waits] = self.shards.receive()
+        times = [each.latest for each in answers if each.latest is not None]
+        return [of for each in answers for of in each.waiting], max(times, default=None)
 
     def add(self, run: Sequence[Admitted], arrivals: Arrivals) -> None:
         if not self._read.isdisjoint(stream for each in run for stream in each.document.streams):
-            self._pending.append((run, arrivals))
+            self._pending.append(_Run(run, arrivals))
 
     @property
     def waits(self) -> bool:
         return self._asked or bool(self._pending)
 
-    def _ask(self, runs: Sequence[tuple[Sequence[Admitted], Arrivals]]) -> None:
+    def _ask(self, runs: Sequence[_Run]) -> None:
         """Begin a round with these runs."""
         store = self._engine.store
         if self._sent:
@@ -284,19 +355,26 @@ class Coordinator:
         steps: list[Step] = []
         rows: list[pa.RecordBatch] = []
         documents: list[pa.RecordBatch] = []
-        for run, arrivals in runs:
+        for run, arrivals, late, settles in runs:
+            self._settles = max([self._settles, *[highest for _, highest in settles]])
             own = stored_documents(run)
+            documents.append(document_columns(own))
+            if arrivals is None:
+                steps.append(Step(-1, -UNBOUNDED, settles=settles))
+                rows += self._router.divide(WITNESS_ROWS.empty_table())
+                continue
             self._fresh += len(own)
             docs = tuple([each.doc for each in own]) if run[0].revision else ()
             latest = max([each.end for each in own])
-            steps.append(Step(own[0].doc, latest, any(d.version for d in own), docs))
+            versioned = any(d.version for d in own)
+            steps.append(Step(own[0].doc, latest, versioned, docs, late, settles))
             rows += self._router.divide(witness_rows(run, arrivals.rows))
-            documents.append(document_columns(own))
         self._number += 1
         self._write(steps, rows, documents)
         self.start()
         horizon = self._engine.retention.horizon
-        self.shards.send(Request(self._segment, self._names, horizon, self._revised))
+        entered, self._entered = self._entered, {}
+        self.shards.send(Request(self._segment, self._names, horizon, self._revised, entered))
         self.load.sent()
         self._sent.append((self._segment, max([step.latest for step in steps])))
         self._gone = 0
@@ -318,6 +396,7 @@ class Coordinator:
         self._number = number
         self._manifest.failed()
         self._sent, self._pending, self._asked = [], [], False
+        self._patterns = self._before
         self._publish()
         self.shards.reset()
 
@@ -326,12 +405,13 @@ class Coordinator:
         if not self._asked:
             pending, self._pending = self._pending, []
             self._ask(pending)
-        answers = self.shards.receive()
+        answers: list[Answer] = self.shards.receive()
         self.load.answered([each.use for each in answers])
         self.load.bytes_written = self.shared.bytes_written
         self._asked = False
         self.shared.check()
         self._set_aside(answers, now)
+        self._take_patterns(answers)
         engine.budget.check()
         tables = [pa.ipc.open_stream(each.matches).read_all() for each in answers]
         found = left(pa.concat_tables(tables), engine.catalog, engine.limits, engine.budget, now)
@@ -343,6 +423,20 @@ class Coordinator:
             flowing = found.slice(0, 0)
         self.matches = pa.concat_tables([self.matches, found])
         return self._results(flowing)
+
+    def _take_patterns(self, answers: Sequence[Answer]) -> None:
+        """Note how far event patterns are, and stop those that are too much."""
+        engine = self._engine
+        marks = dict(self._patterns.marks)
+        for answer in answers:
+            for number, kept in answer.marked.items():
+                engine.standings.mark(number, kept)
+                marks[number] = {**marks.get(number, {}), **kept}
+            for id, doc, why in answer.stopped:
+                engine.budget.alone()
+                engine.limits.stop(engine.catalog.subscriptions[id], doc, why)
+        settled = max(self._patterns.settled, self._settles)
+        self._patterns = self._patterns._replace(settled=settled, marks=marks)
 
     def _results(self, found: pa.Table) -> list[Result]:
         """Matches of shards as the engine has its own."""
@@ -378,6 +472,12 @@ class Coordinator:
         self.matches = self.matches.take(order)
         self.first_posted = self._engine.outbox.next
         self._engine.outbox.post_columns(self.matches)
+        self._found = []
+        if self.form is None or not self._came:
+            # Documents may expire at the end of this batch.
+            rows = self.matches.select(["ids", "queries", "match", "result", "docs"]).to_pylist()
+            self._found = restored_rows(self._engine, rows, self.first_posted)
+            self.matches = MATCHES.empty_table()
 
     def committed(self) -> None:
         """The transaction of the batch has ended well."""
@@ -387,3 +487,6 @@ class Coordinator:
             self._sent = []
             self._publish()
             self.shared.remove([each for each, _ in gone])
+
+    def found(self) -> list[SharedMatch]:
+        return self._found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.cluster.queries import NO_WAY
-from broker.cluster.routes import Part, Surroundings, reason_to_stay, route
+from broker.cluster.routes import Part, Surroundings, pattern_route, reason_to_stay, route
 from broker.query.catalog import Catalog
 from broker.query.prepared import Compiled
 
@@ -13,10 +13,14 @@ _SHARDS = 16
 
 def shards_stage(query: Compiled, catalog: Catalog) -> str:
     """Where the documents of each block go, or why the coordinator alone matches the query."""
-    canonical = catalog.subscriptions[query.id].canonical
+    subscription = catalog.subscriptions[query.id]
+    canonical = subscription.canonical
     why = reason_to_stay(canonical, catalog, Surroundings.of(catalog, limited=False))
     if why is None:
-        found = route(canonical, query.shape.template, lambda variable: 0.0, _SHARDS)
+        if subscription.pattern is not None:
+            found = pattern_route(canonical, catalog)
+        else:
+            found = route(canonical, query.shape.template, lambda variable: 0.0, _SHARDS)
         if found is not None:
             return "\n".join([_told(part) for part in found.parts])
         why = NO_WAY
@@ -32,6 +36,8 @@ def _told(part: Part) -> str:
         case "cell":
             both = f"{part.trigger} and {part.second}"
             where = f"to the shards where its values of variables {both} meet"
+        case "home":
+            where = "to one shard, the home of this event pattern"
         case "document":
             where = "to one shard, by its number"
         case _:

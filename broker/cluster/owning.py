@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -28,11 +28,17 @@ class Home:
     def __init__(self) -> None:
         self.routes: dict[int, Route] = {}
         """By canonical query, those that are matched in the shards."""
+        self.patterns: dict[int, Route] = {}
+        """By canonical query, the event patterns that are matched in the shards, with a part for
+        each of their blocks."""
         self.edges = np.empty(0, np.int64)
         """The edges of all other queries, in order."""
 
     def holds(self, canonical: Canonical) -> bool:
         return canonical.number not in self.routes
+
+    def decides(self, pattern: Canonical) -> bool:
+        return pattern.number not in self.patterns
 
     def reads(self, rows: pa.Table) -> pa.Table:
         if not len(self.edges):
@@ -50,20 +56,39 @@ class Owner:
     """The ownership of one of several shards, by the `routes` of its queries and the `hot` values,
     see `Router`."""
 
-    def __init__(self, shard: int, shards: int, routes: Mapping[int, Route]) -> None:
+    def __init__(
+        self, shard: int, shards: int, routes: Mapping[int, Route], taps: Container[int]
+    ) -> None:
         self.shard = shard
         self.shards = shards
         self.routes = routes
+        self.taps = taps
+        """The canonical queries that find documents for the event patterns of this shard."""
         self.hot: Mapping[int, int] = {}
         self._grid = Grid.of(shards)
 
     def holds(self, canonical: Canonical) -> bool:
         return True
 
+    def decides(self, pattern: Canonical) -> bool:
+        return True
+
     def reads(self, rows: pa.Table) -> pa.Table:
         return rows
 
     def owns(
+        self, canonical: Canonical, docs: Sequence[int], records: Sequence[Record | None]
+    ) -> bool:
+        """A document of a pattern's block is wanted by every shard that it was sent to; whether
+        others who have the same block get it too is asked by `shares`."""
+        return canonical.number in self.taps or self._owns(canonical, docs, records)
+
+    def shares(self, canonical: Canonical, docs: Sequence[int]) -> bool:
+        """Whether a match of a query of one block is this shard's, where `owns` has let it pass for
+        a pattern."""
+        return canonical.number not in self.taps or self._owns(canonical, docs, ())
+
+    def _owns(
         self, canonical: Canonical, docs: Sequence[int], records: Sequence[Record | None]
     ) -> bool:
         """The smallest value that all documents of the pivot have says whose a match is, or that

@@ -14,12 +14,12 @@ from contextlib import suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from secrets import token_bytes
-from typing import Protocol
+from typing import Any, Protocol
 
 from broker.cluster.files import ClusterError
 from broker.cluster.serving import Failure, Place
-from broker.cluster.shard import Answer, Settings
-from broker.cluster.shards import Loading, Request
+from broker.cluster.shard import Answer, Settings, Waits
+from broker.cluster.shards import Ask, Loading, Request
 
 _POLL = 0.5
 PATIENCE = 600.0
@@ -56,7 +56,7 @@ class RemoteShards:
         self._connections: dict[int, Connection] = {}
         self._asked: dict[int, Connection] = {}
         """The connections that have the last request."""
-        self._request: Request | None = None
+        self._request: Request | Ask | None = None
         self._listener: socket.socket | None = None
         self.rebuilt = 0
         """How often a shard was made, first or anew."""
@@ -114,7 +114,7 @@ class RemoteShards:
 
     # -- requests ----------------------------------------------------------------------------
 
-    def send(self, request: Request) -> None:
+    def send(self, request: Request | Ask) -> None:
         self._request = request
         self._asked.clear()
         with self._changed:
@@ -124,10 +124,10 @@ class RemoteShards:
                 connection.send(request)
                 self._asked[shard] = connection
 
-    def receive(self) -> list[Answer]:
+    def receive(self) -> list[Any]:
         return [self._answer(shard) for shard in range(self._settings.shards)]
 
-    def _answer(self, shard: int) -> Answer:
+    def _answer(self, shard: int) -> Answer | Waits:
         latest = time.monotonic() + self._patience
         while time.monotonic() < latest:
             connection = self._connection(shard)
@@ -147,7 +147,7 @@ class RemoteShards:
                 continue
             if isinstance(found, Failure):
                 raise ClusterError(f"shard {shard}: {found.why}")
-            assert isinstance(found, Answer)
+            assert isinstance(found, Answer | Waits)
             return found
         raise ClusterError(f"shard {shard} has not answered for {self._patience:.0f} s")
 

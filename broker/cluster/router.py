@@ -56,6 +56,8 @@ class Router:
             mine = [(v, w, i) for i, (own, v, w) in enumerate(ways) if own == by]
             first = _lookup([(variable, i) for variable, _, i in mine])
             self._triggers.append(_Way(by, first, _lookup([(second, i) for _, second, i in mine])))
+        self._homes = np.array([second for _, _, second in ways], np.int64)
+        """By way the bucket, of those that lead to the home of a pattern."""
         pairs = [(edge, i) for i, way in enumerate(ways) for edge in edges[way]]
         self._edges = _lookup(pairs)
         self._ways = len(ways)
@@ -104,6 +106,10 @@ class Router:
             key, row = triggered(triggers)
             if by == "every":
                 found.append(self._to(np.unique(key), np.arange(self.shards)[None]))
+                continue
+            if by == "home":
+                key = np.unique(key)
+                found.append(self._to(key, self._homes[key % self._ways][:, None]))
                 continue
             if by == "document":
                 found.append(self._to(key, _bucket(mixed[row])[:, None]))

@@ -21,7 +21,7 @@ so that the number of shards may change while the buckets stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from itertools import permutations
 from math import isqrt, prod
 from typing import Literal, NamedTuple
@@ -30,7 +30,9 @@ from broker.join.pair_query import decider
 from broker.query.canonical import Canonical
 from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
+from broker.standing.live import tap_names
 from xscl.normal.template import Template
+from xscl.stage1.document import value_code
 
 BITS = 12
 BUCKETS = 1 << BITS
@@ -45,7 +47,7 @@ Rarity = Callable[[int], float]
 """Of a variable, how many documents share a value with a new one, about; unknown ones are 0."""
 
 
-Way = Literal["value", "row", "column", "cell", "document", "every"]
+Way = Literal["value", "row", "column", "cell", "document", "home", "every"]
 
 
 class Grid(NamedTuple):
@@ -104,7 +106,8 @@ class Part(NamedTuple):
     By `value` they go to the shards of the values of the trigger, if one is hot to a row of its
     square, a column, or every shard of it, as `hot` says. By `row` or `column` they go to those of
     the trigger's values, by `cell` to the cells of these and of the values of `second`. Others go
-    by the `document` number, or to `every` shard.
+    by the `document` number, to the `home` of a pattern, which is the bucket `second`, or to
+    `every` shard.
     """
 
     block: int
@@ -236,54 +239,91 @@ def _trigger(canonical: Canonical, shape: Template, block: int) -> int | None:
     return None
 
 
+def pattern_route(canonical: Canonical, catalog: Catalog) -> Route | None:
+    """The route of an event pattern, a part for each of its blocks: all their documents go to its
+    home, which its form and its constants name. None if a block has nothing that its documents are
+    known by."""
+    subscription = next(iter(canonical.subscribers.values()))
+    said = repr((subscription.shape.blueprint.form, canonical.constants))
+    home = bucket(value_code(said))
+    parts: list[Part] = []
+    for place, name in enumerate(tap_names(subscription)):
+        tap = catalog.subscriptions[name]
+        trigger = _trigger(tap.canonical, tap.shape.template, 0)
+        if trigger is None:
+            return None
+        edges = _edges(tap.canonical, tap.shape.template, 0)
+        parts.append(Part(place, "home", trigger, edges, home))
+    return Route(tuple(parts))
+
+
+def shard_of_pattern(found: Route, shards: int) -> int:
+    """The shard that is the home of a pattern."""
+    return found.parts[0].second % shards
+
+
 def reason_to_stay(
     canonical: Canonical, catalog: Catalog, surroundings: Surroundings
 ) -> str | None:
     """Why a query has to be matched in one place, by the coordinator; None if it need not be."""
-    if canonical.number in catalog.taps:
-        return "it is a block of an event pattern"
+    if not surroundings.staying.isdisjoint(catalog.taps.get(canonical.number, ())):
+        return "it is a block of an event pattern that stays"
     for number, each in canonical.subscribers.items():
-        if each.pattern is not None:
-            return "an event pattern waits in one place"
+        if each.id.startswith(TAP):
+            continue
         if number < 0:
-            return "it stands in the FROM of a query" if TAP not in each.id else "a pattern's block"
+            return "it stands in the FROM of a query"
+        made = not catalog.published.keys().isdisjoint(each.delivery.streams)
+        if each.pattern is not None and made:
+            return "an event pattern waits for results of other queries"
         if not surroundings.decided.isdisjoint(each.delivery.streams):
-            return "it reads what an event pattern finds"
+            return "it reads what an event pattern finds that stays"
         flows = each.publish is not None and catalog.read[each.publish] > 0
         if flows and each.publish in surroundings.awaited:
             return f"an event pattern waits for its results, {each.publish}"
-        flows = flows or not catalog.published.keys().isdisjoint(each.delivery.streams)
-        if flows and surroundings.limited:
+        if (flows or made) and surroundings.limited:
             return "results become documents one after the other where there are limits"
     return None
 
 
 class Surroundings(NamedTuple):
-    """What else decides where a query is matched: the streams that event patterns are made of, and
-    those that are made of what they find; and whether any subscription has a limit."""
+    """What else decides where a query is matched: of the event patterns that stay with the
+    coordinator the taps, the streams that they are made of, and those that are made of what they
+    find; and whether any subscription has a limit."""
 
+    staying: frozenset[str]
     awaited: frozenset[str]
     decided: frozenset[str]
     limited: bool
 
     @classmethod
-    def of(cls, catalog: Catalog, *, limited: bool) -> Surroundings:
-        if not catalog.taps:
-            return cls(frozenset(), frozenset(), limited)
+    def of(cls, catalog: Catalog, stays: Container[int] = (), *, limited: bool) -> Surroundings:
+        """`stays`: the canonical queries that stay whatever is said of them now."""
+        nothing = cls(frozenset(), frozenset(), frozenset(), limited)
+        if not catalog.patterns:
+            return nothing
         queries = [
-            (canonical.number in catalog.taps, each)
+            (canonical, each)
             for canonical in catalog.canonical.values()
             for each in canonical.subscribers.values()
         ]
+        taps: set[str] = set()
         awaited: set[str] = set()
         decided: set[str] = set()
-        size = -1
-        while size < len(awaited) + len(decided):
-            size = len(awaited) + len(decided)
-            for tapped, each in queries:
-                if tapped or each.publish in awaited:
+        found, size = nothing, -1
+        while size < len(taps) + len(awaited) + len(decided):
+            size = len(taps) + len(awaited) + len(decided)
+            for canonical, each in queries:
+                pattern = each.pattern is not None and (
+                    canonical.number in stays
+                    or reason_to_stay(canonical, catalog, found) is not None
+                )
+                if pattern:
+                    taps.update(tap_names(each))
+                if pattern or each.id in taps or each.publish in awaited:
                     awaited.update(each.delivery.streams)
-                made = each.pattern is not None or not decided.isdisjoint(each.delivery.streams)
+                made = pattern or not decided.isdisjoint(each.delivery.streams)
                 if made and each.publish is not None:
                     decided.add(each.publish)
-        return cls(frozenset(awaited), frozenset(decided), limited)
+            found = cls(frozenset(taps), frozenset(awaited), frozenset(decided), limited)
+        return found

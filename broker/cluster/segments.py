@@ -35,7 +35,8 @@ class Fenced(ClusterError):
 
 class Change(NamedTuple):
     """A query that comes to the shards, or without a text one that goes. `variables` are the
-    numbers of its definitions."""
+    numbers of its definitions, and of an event pattern those of its blocks; `home` is the shard
+    that alone has it."""
 
     id: str
     number: int = 0
@@ -44,17 +45,25 @@ class Change(NamedTuple):
     first_doc: int = 0
     variables: dict[str, int] = {}  # noqa: RUF012  # never changed
     route: Route | None = None
+    home: int | None = None
 
 
 class Step(NamedTuple):
     """Documents that are added at once, or `revised`, by their numbers: the first, and all where
     they are revised. `versioned`: some are versions of others; `latest` is the last end of any,
-    in microseconds."""
+    in microseconds.
+
+    For event patterns: `late` are the documents that were older than others when they came, with
+    their ends and the highest time then; and `settles` after which documents, by number, they
+    decide what is decided at which highest time. Nothing comes with a step that only settles.
+    """
 
     first: int
     latest: int
     versioned: bool = False
     revised: tuple[int, ...] = ()
+    late: tuple[tuple[int, int, int], ...] = ()
+    settles: tuple[tuple[int, int], ...] = ()
 
 
 class Shared:
@@ -214,6 +223,8 @@ DOCUMENT = pa.schema(
 
 def document_columns(documents: Sequence[StoredDocument]) -> pa.RecordBatch:
     """Documents as a record batch of schema DOCUMENT, in order of their numbers."""
+    if not documents:
+        return pa.RecordBatch.from_pylist([], schema=DOCUMENT)
     columns = zip(*sorted(documents, key=lambda each: each.doc), strict=True)
     arrays = [pa.array(list(c), f.type) for c, f in zip(columns, DOCUMENT, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT)

@@ -18,7 +18,7 @@ from multiprocessing.connection import Client, Connection
 from typing import NamedTuple
 
 from broker.cluster.files import files_at
-from broker.cluster.shards import Request, Stale, Worker
+from broker.cluster.shards import Stale, Worker
 
 YOUNG = 100_000
 """Objects after which garbage is looked for: what a shard holds is hardly ever garbage."""
@@ -67,7 +67,6 @@ def _serve(place: Place, connection: Connection) -> bool:
         gc.collect()
         gc.freeze()
         while (request := connection.recv()) is not None:
-            assert isinstance(request, Request)
             try:
                 answer = worker.answer(request)
             except Stale:

@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow.compute as pc
 
 from broker.cluster.coordinator import Coordinator
-from broker.cluster.reading import restored_rows
 from broker.cluster.shard import MATCHES
 from broker.cluster.shards import Shards
 from broker.documents.arrow import Arrivals
@@ -44,13 +43,7 @@ class ShardedEngine(Engine):
     ) -> list[SharedMatch]:
         matches = super().apply(arrivals, now, position)
         self.cluster.committed()
-        return matches if self.cluster.form is not None else matches + self._from_shards()
-
-    def _from_shards(self) -> list[SharedMatch]:
-        """What the shards found in the last batch."""
-        cluster = self.cluster
-        rows = cluster.matches.select(["ids", "queries", "match", "result", "docs"]).to_pylist()
-        return restored_rows(self, rows, cluster.first_posted)
+        return matches if self.cluster.form is not None else matches + self.cluster.found()
 
     def hand_over(self) -> int:
         cluster = self.cluster

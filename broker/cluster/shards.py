@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from broker.cluster.files import Files, files_at
 from broker.cluster.manifest import Segment
-from broker.cluster.shard import Answer, Settings, Shard
+from broker.cluster.shard import Answer, Patterns, Settings, Shard, Waits
+from broker.state.pattern_tables import Entry
 
 
 class Loading(NamedTuple):
     """What a shard begins with: the number of the last committed batch, the names of all files of
-    queries, the committed segments, and the hot values that these were divided by (`Router`)."""
+    queries, the committed segments, the hot values that these were divided by (`Router`), and how
+    far the event patterns are."""
 
     number: int
     queries: tuple[str, ...]
     segments: tuple[Segment, ...]
     hot: Mapping[int, int]
+    patterns: Patterns
 
 
 class Request(NamedTuple):
     """A round for a shard: its segment, the names of all files of queries up to now, before which
-    end documents are deleted first (microseconds), and which are revised in the whole batch."""
+    end documents are deleted first (microseconds), which are revised in the whole batch, and the
+    event patterns that are registered, or have changed, since the last round."""
 
     segment: Segment
     queries: tuple[str, ...]
     horizon: int
     revised: frozenset[int]
+    entries: Mapping[int, Entry]
+
+
+class Ask(NamedTuple):
+    """The question what event patterns have not decided yet."""
 
 
 class Shards(Protocol):
@@ -36,10 +45,10 @@ class Shards(Protocol):
     def start(self, shared: str, settings: Settings, loading: Callable[[], Loading]) -> None:
         """Begin; `loading` says at any time what a shard that is made anew begins with."""
 
-    def send(self, request: Request) -> None:
-        """Send a batch to all shards."""
+    def send(self, request: Request | Ask) -> None:
+        """Send a batch, or a question, to all shards."""
 
-    def receive(self) -> list[Answer]:
+    def receive(self) -> list[Any]:
         """The answers to the last request, in order of the shards; waits for those that are being
         made anew. Raises ClusterError."""
 
@@ -59,18 +68,21 @@ class Worker:
 
     def __init__(self, files: Files, shard: int, settings: Settings, loading: Loading) -> None:
         self._shard = Shard(files, shard, settings)
-        self._shard.load(loading.queries, loading.segments, loading.hot)
+        self._shard.load(loading.queries, loading.segments, loading.hot, loading.patterns)
         self._known = loading.queries
         self._number = loading.number
 
-    def answer(self, request: Request) -> Answer:
-        """Apply a batch. If it raises, the worker cannot go on; Stale if another one can."""
+    def answer(self, request: Request | Ask) -> Answer | Waits:
+        """Apply a batch, or answer a question. If it raises, the worker cannot go on; Stale if
+        another one can."""
+        if isinstance(request, Ask):
+            return self._shard.waiting()
         known = len(self._known)
         if request.segment.number != self._number + 1 or request.queries[:known] != self._known:
             raise Stale
         self._shard.change(request.queries[known:])
         self._known, self._number = request.queries, request.segment.number
-        return self._shard.apply(request.segment, request.horizon, request.revised)
+        return self._shard.apply(request.segment, request.horizon, request.revised, request.entries)
 
     def close(self) -> None:
         self._shard.close()
@@ -81,12 +93,12 @@ class HereShards:
 
     def __init__(self) -> None:
         self._workers: list[Worker] = []
-        self._answers: list[Answer] = []
+        self._answers: list[Answer | Waits] = []
 
     def start(self, shared: str, settings: Settings, loading: Callable[[], Loading]) -> None:
         self._files, self._settings, self._loading = files_at(shared), settings, loading
 
-    def send(self, request: Request) -> None:
+    def send(self, request: Request | Ask) -> None:
         if not self._workers:
             loading = self._loading()
             self._workers = [
@@ -95,11 +107,11 @@ class HereShards:
             ]
         self._answers = [self.answer(shard, request) for shard in range(len(self._workers))]
 
-    def answer(self, shard: int, request: Request) -> Answer:
+    def answer(self, shard: int, request: Request | Ask) -> Answer | Waits:
         """The answer of one of the shards."""
         return self._workers[shard].answer(request)
 
-    def receive(self) -> list[Answer]:
+    def receive(self) -> list[Any]:
         return self._answers
 
     def reset(self) -> None:

@@ -75,7 +75,7 @@ class Batches:
                 found += self._group(group, arrivals, now, held=held, again=again)
             if held and not parts.admission.history_is_pending():
                 highest = parts.watermark.highest_at(believed)
-                found += search.settle(parts.admission.next_doc - 1, highest, now)
+                found += search.settle_all(parts.admission.next_doc - 1, highest, now)
                 halt_stopped(parts, now)
             if parts.elsewhere is not None:
                 found = uncut(found, parts.limits)
@@ -102,7 +102,7 @@ class Batches:
         parts, search = self._parts, self._search
         found: list[Result] = []
         if parts.elsewhere is not None:
-            parts.elsewhere.send(runs, arrivals)
+            parts.elsewhere.send(runs, arrivals, held=held, again=again)
         for run in runs:
             for piece in self._pieces(run, again):
                 found += search.cascade(search.process(piece, arrivals, now, held), now)
@@ -110,10 +110,7 @@ class Batches:
                     highest = parts.standings.settled if held else piece[-1].highest
                     found += search.settle(piece[-1].document.doc, highest, now)
                 halt_stopped(parts, now)
-        while parts.elsewhere is not None and parts.elsewhere.waits:
-            found += search.cascade(parts.elsewhere.receive(now), now)
-            halt_stopped(parts, now)
-        return found
+        return found + search.received(now)
 
     def _pieces(self, run: Sequence[Admitted], again: bool) -> Iterable[Sequence[Admitted]]:
         """A run in pieces that are searched at once."""

@@ -50,7 +50,9 @@ class History:
             for piece, own in self._pieces(documents, rows, again):
                 parts.relations.insert(piece, own)
                 if parts.standings:
-                    parts.standings.note((d, seen[d.doc]) for d in piece if d.doc in seen)
+                    parts.standings.note(
+                        (d.doc, d.end, seen[d.doc]) for d in piece if d.doc in seen
+                    )
                 found += self._search.evaluate(piece, own, None, seen)
                 highest = max([seen[d.doc] for d in piece if d.doc in seen], default=-UNBOUNDED)
                 found += chain.from_iterable(parts.deciding.results(piece[-1].doc, highest, None))

@@ -6,9 +6,10 @@ It is built when the state is opened, and built again if DuckDB had to reopen th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from broker.documents.admission import Admission, Requested
+from broker.documents.admitted import WITNESS_ROWS
 from broker.documents.dead_letters import DeadLetters
 from broker.documents.watermark import WallClock, Watermark
 from broker.engine.elsewhere import Elsewhere
@@ -23,7 +24,7 @@ from broker.query.canonical import Subscription
 from broker.results.contents import Contents
 from broker.results.publisher import Plans
 from broker.standing.deciding import Deciding
-from broker.standing.standings import Standings
+from broker.standing.standings import Standings, Taken
 from broker.state.outbox import Outbox
 from broker.state.progress import Progress
 from broker.state.relations import MatchRelations
@@ -46,6 +47,8 @@ DEFAULT_BUDGETS = Budgets()
 
 EXPIRY_EVERY = 64
 """Batches between two runs of expiry, by default."""
+
+_CHUNK = 8_000
 
 
 def steady_time() -> int:
@@ -139,6 +142,8 @@ class Parts:
             self.work,
             self._pattern_lateness,
             self._planning,
+            home,
+            self._taken,
         )
         self.deciding = Deciding(
             self.standings, self.catalog, self.limits, self.budget, self.contents
@@ -155,6 +160,13 @@ class Parts:
         self.streams = StreamCatalogue(store)
         self.batches_applied = 0
         self.ticked = steady()
+
+    def _taken(self) -> Iterator[Taken]:
+        """All stored documents, with what the blocks of event patterns take of them."""
+        self.joiner.refresh()
+        for documents in self.relations.history(0, _CHUNK):
+            rows = self.relations.witnessed_by(documents[0].doc, documents[-1].doc)
+            yield self.joiner.of_one(rows.cast(WITNESS_ROWS)), documents
 
     def _withdrawn(self, ids: Sequence[str], numbers: Sequence[int]) -> None:
         self.limits.remove(numbers)

@@ -8,8 +8,8 @@ from broker.engine.search import Search
 from broker.engine.suspending import halt_stopped, stop_known
 from broker.engine.transactions import begin, searching
 from broker.join.work import Stopped
-from broker.model import Waiting
-from broker.results.matches import in_order
+from broker.model import UNBOUNDED, Waiting
+from broker.results.matches import in_order, uncut
 from broker.shared_match import SharedMatch
 
 
@@ -38,13 +38,16 @@ class Passing:
         if steady - parts.ticked < parts.watermark.idle:
             return []
         parts.limits.forget(now)
+        if parts.elsewhere is not None:
+            parts.elsewhere.prepare()
         parts.joiner.refresh()
         matches: list[SharedMatch] = []
+        decides = bool(parts.standings) and not parts.admission.history_is_pending()
         with parts.store.transaction(), searching(parts):
             begin(parts, one_by_one=True, now=believed)
             moved = parts.watermark.heartbeat(believed)
             highest = parts.watermark.highest_at(believed)
-            if parts.standings and not parts.admission.history_is_pending():
+            if decides:
                 matches = self._decided(highest, now)
             if moved:
                 parts.admission.write()
@@ -52,17 +55,32 @@ class Passing:
             parts.retention.expire(self._come(highest))
         parts.ticked = steady
         parts.limits.commit(now)
-        return matches
+        return matches + self._elsewhere() if decides else matches
+
+    def _elsewhere(self) -> list[SharedMatch]:
+        """What was decided elsewhere in the transaction that has ended."""
+        elsewhere = self._parts.elsewhere
+        if elsewhere is None:
+            return []
+        elsewhere.committed()
+        return elsewhere.found()
 
     def _decided(self, highest: int, now: int | None) -> list[SharedMatch]:
         """The matches of event patterns that are decided by the time alone."""
         parts = self._parts
         doc = parts.admission.next_doc - 1
         stop_known(parts, doc)
-        found = in_order(self._search.settle(doc, highest, now))
+        if parts.elsewhere is not None:
+            parts.elsewhere.begin([])
+        found = self._search.settle_all(doc, highest, now)
         halt_stopped(parts, now)
-        parts.outbox.post(found)
-        return found
+        if parts.elsewhere is not None:
+            found = uncut(found, parts.limits)
+        matches = in_order(found)
+        parts.outbox.post(matches)
+        if parts.elsewhere is not None:
+            parts.elsewhere.post()
+        return matches
 
     def waiting(self) -> list[Waiting]:
         parts = self._parts
@@ -71,18 +89,23 @@ class Passing:
         try:
             with parts.store.transaction(), searching(parts):
                 parts.standings.begin(parts.newest())
-                return parts.standings.waiting()
+                found = parts.standings.waiting()
         except Stopped:
             return []  # it is not known at once
+        if parts.elsewhere is not None:
+            found += parts.elsewhere.waiting()[0]
+        return sorted(found, key=lambda each: (each.decides or UNBOUNDED, each.query))
 
     def decide(self) -> list[SharedMatch]:
         parts = self._parts
         found: list[SharedMatch] = []
         before = None
-        while self.waiting() and (latest := parts.standings.latest()) != before:
+        while self.waiting() and (latest := self._latest()) != before:
             before = latest
             if latest is None:
                 break
+            if parts.elsewhere is not None:
+                parts.elsewhere.prepare()
             parts.joiner.refresh()
             with parts.store.transaction(), searching(parts):
                 begin(parts, one_by_one=True)
@@ -90,7 +113,15 @@ class Passing:
                 self.advance()
             parts.limits.commit(None)
             parts.admission.committed()
+            found += self._elsewhere()
         return found
+
+    def _latest(self) -> int | None:
+        """The highest time at which all that waits is decided, but for what waits for ever."""
+        found = [self._parts.standings.latest()]
+        if self._parts.elsewhere is not None:
+            found.append(self._parts.elsewhere.waiting()[1])
+        return max([each for each in found if each is not None], default=None)
 
     def decides_by(self) -> int:
         parts = self._parts

@@ -16,7 +16,7 @@ from broker.documents.admitted import (
 from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import arrivals as witnessed
 from broker.engine.parts import Parts
-from broker.engine.suspending import report_set_aside
+from broker.engine.suspending import halt_stopped, report_set_aside
 from broker.results.matches import (
     Derived,
     Making,
@@ -73,7 +73,7 @@ class Search:
                 for a in run
                 if a.document.base == a.document.doc
             }
-            parts.standings.note((d, seen[d.doc]) for d in documents if d.doc in seen)
+            parts.standings.note((d.doc, d.end, seen[d.doc]) for d in documents if d.doc in seen)
         return self.evaluate(documents, rows, now, seen)
 
     def _outlines(self, run: Sequence[Admitted], arrivals: Arrivals) -> list[int]:
@@ -158,6 +158,22 @@ class Search:
             budget.become(f.pair, len(f.numbers))
         budget.check()
         return derived(flowing)
+
+    def received(self, now: int | None) -> list[Result]:
+        """What is found elsewhere, round by round, and what its results complete here."""
+        elsewhere = self._parts.elsewhere
+        found: list[Result] = []
+        while elsewhere is not None and elsewhere.waits:
+            found += self.cascade(elsewhere.receive(now), now)
+            halt_stopped(self._parts, now)
+        return found
+
+    def settle_all(self, doc: int, highest: int, now: int | None) -> list[Result]:
+        """The same as `settle`, and elsewhere too."""
+        if self._parts.elsewhere is not None:
+            self._parts.elsewhere.settle(doc, highest)
+        found = self.settle(doc, highest, now)
+        return found + self.received(now)
 
     def settle(self, doc: int, highest: int, now: int | None) -> list[Result]:
         """The matches of event patterns that are decided at this highest time, after document

@@ -21,6 +21,9 @@ class Ownership(Protocol):
     def holds(self, canonical: Canonical) -> bool:
         """Whether it searches for matches of a canonical query at all."""
 
+    def decides(self, pattern: Canonical) -> bool:
+        """Whether it matches an event pattern."""
+
     def reads(self, rows: pa.Table) -> pa.Table:
         """Those of witness rows that the queries which it holds need."""
 
@@ -35,6 +38,9 @@ class Everything:
     """The ownership of one machine without others."""
 
     def holds(self, canonical: Canonical) -> bool:
+        return True
+
+    def decides(self, pattern: Canonical) -> bool:
         return True
 
     def reads(self, rows: pa.Table) -> pa.Table:

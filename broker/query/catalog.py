@@ -9,6 +9,7 @@ its own, and the rest is shared with those of its shape. Trees are bound again w
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from broker.query.canonical import Canonical, Subscription
 from broker.query.edges import Edges
@@ -23,7 +24,8 @@ from xscl.normal.template import Template
 
 class Catalog:
     """All subscriptions of a broker in memory; the registry stores their texts. A catalog that is
-    `bare` has no queries that stand in the FROM of others, as these are somebody else's."""
+    `bare` has no queries that stand in the FROM of others, as these are somebody else's; the taps
+    of event patterns it has."""
 
     def __init__(self, *, bare: bool = False) -> None:
         self._bare = bare
@@ -58,7 +60,7 @@ class Catalog:
 
     def add(self, compiled: Compiled, number: int, first_doc: int) -> Subscription:
         """Register a query, and with it those in its FROM, which equal ones share."""
-        for inner in () if self._bare else compiled.nested:
+        for inner in self._own(compiled.nested):
             self._nested_users[inner.id] += 1
             if inner.id not in self.subscriptions:
                 self._last_hidden -= 1
@@ -98,6 +100,10 @@ class Catalog:
             self.dirty.add(canonical.number)
         return subscription
 
+    def _own(self, nested: tuple[Compiled, ...]) -> Sequence[Compiled]:
+        """The queries of those in a FROM that come and go with the query around them."""
+        return [each for each in nested if each.id.startswith(TAP)] if self._bare else nested
+
     def _note_stream(self, stream: str) -> None:
         # A query in a FROM comes and goes with those around it.
         if self.patterns and not stream.startswith("~"):
@@ -126,7 +132,7 @@ class Catalog:
 
     def remove(self, id: str) -> Subscription:
         subscription = self.subscriptions.pop(id)
-        for inner in () if self._bare else subscription.nested:
+        for inner in self._own(subscription.nested):
             self._nested_users[inner.id] -= 1
             if not self._nested_users[inner.id]:
                 self.remove(inner.id)

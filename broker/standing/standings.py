@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 
 from broker.documents.watermark import Watermark
 from broker.join.candidates import Candidate, Found
+from broker.join.ownership import ALL, Ownership
 from broker.join.work import Work
 from broker.model import COUNTED, UNBOUNDED, Waiting
 from broker.pattern.in_order.standing import Member
@@ -43,11 +44,14 @@ TRIES = 100
 Arrivals = dict[int, list[Row]]
 """Rows of a pattern by the places of their taps."""
 
+Taken = tuple[Sequence[Found], Sequence[StoredDocument]]
+"""Stored documents, with the candidates of taps in them."""
+
 
 class Standings:
     """The patterns of a catalog. Used within transactions of `store`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each has one meaning
         self,
         store: Store,
         catalog: Catalog,
@@ -57,6 +61,8 @@ class Standings:
         work: Work,
         lateness_of: Callable[[Subscription], int] | None = None,
         planning: Planning = PLANNING,
+        ownership: Ownership = ALL,
+        stored: Callable[[], Iterable[Taken]] = tuple,
     ) -> None:
         self._store = store
         self._tables = PatternTables(store)
@@ -66,6 +72,8 @@ class Standings:
         self._budget = budget
         self._planning = planning
         self._work = work
+        self._ownership = ownership
+        self._all_stored = stored
         self._upstream = Upstream(catalog, watermark)
         self.lateness = lateness_of or self._upstream.lateness
         """By how much the watermark of a query is behind the highest time."""
@@ -79,6 +87,10 @@ class Standings:
         """Rows that are not stored yet."""
         self.settled = -UNBOUNDED
         """The highest time by which they have decided."""
+        self.elsewhere: Mapping[int, Entry] = {}
+        """Those that others match, by number; another object when it has changed."""
+        self.marked: dict[int, dict[str, int]] = {}
+        """What patterns have kept of their matches in this transaction, by number."""
         self._stored: int | None = None
         self._loaded = False
 
@@ -97,9 +109,10 @@ class Standings:
         if not self._loaded and not self:
             self._loaded = not self._tables.entries()
         changed = bool(self._catalog.changed or self._catalog.changed_streams)
-        if self._loaded and not changed and not self._members.of:
+        if self._loaded and not changed and not self:
             return
-        self._store.on_rollback(self._reset)
+        self.marked.clear()
+        self._store.on_rollback(self.reload)
         registered = None if highest <= -UNBOUNDED else highest
         if not self._loaded:
             self._stored = self.settled = self._tables.settled(highest)
@@ -108,9 +121,11 @@ class Standings:
             self._synchronize(registered)
         self._loaded = True
 
-    def _reset(self) -> None:
-        """Forget everything, as the transaction failed that made it."""
+    def reload(self) -> None:
+        """Forget everything, as the transaction failed that made it, or other patterns are matched
+        here than before."""
         self._members.clear()
+        self.elsewhere = {}
         self._awake.clear()
         self._touched.clear()
         self._agenda.clear()
@@ -131,6 +146,11 @@ class Standings:
         for number in gone:
             del entries[number]
         self._register(patterns, entries, registered)
+        if self._members.of and self._tables.lacks_rows:
+            self._tables.keep_taps(())
+            for found, documents in self._all_stored():
+                self.fill(found, documents)
+            self._tables.lack_rows(bool(self.elsewhere))
         self._renew(self._members.live.values())
 
     def _synchronize(self, registered: int | None) -> None:
@@ -139,6 +159,8 @@ class Standings:
         self._upstream.forget()
         entries = {entry.number: entry for entry in self._tables.entries(changed)}
         taps: set[str] = set()
+        if not self.elsewhere.keys().isdisjoint(changed):
+            self.elsewhere = {n: e for n, e in self.elsewhere.items() if n not in changed}
         for number in changed:
             before = self._members.of.get(number)
             if before is not None:
@@ -158,7 +180,8 @@ class Standings:
         self._register(fresh, entries, registered)
         self._tables.delete_taps([tap for tap in taps if tap not in self._members.taps])
         # No document has come yet to those that were not known.
-        known = {self._members.of[number].number for number in fresh if number in entries}
+        here = self._members.of
+        known = {here[n].number for n in fresh if n in entries and n in here}
         self._renew([self._members.live[number] for number in sorted(known)])
         self._renew(moved, moved=True)
 
@@ -172,6 +195,7 @@ class Standings:
     ) -> None:
         entered: list[Entry] = []
         fresh: list[Entry] = []
+        elsewhere: dict[int, Entry] = {}
         for number in numbers:
             subscription = self._catalog.patterns[number]
             lateness = self.lateness(subscription)
@@ -182,7 +206,13 @@ class Standings:
             elif entry.lateness != lateness:
                 entry = self._decides_by(entry, lateness)
                 entered.append(entry)
-            self._members.join(subscription, entry)
+            if self._ownership.decides(subscription.canonical):
+                self._members.join(subscription, entry)
+            else:
+                elsewhere[number] = entry
+        if elsewhere:
+            self.elsewhere = {**self.elsewhere, **elsewhere}
+            self._tables.lack_rows(True)
         self._tables.enter(entered)
         self._tables.enter(fresh, fresh=True)
 
@@ -209,18 +239,23 @@ class Standings:
                     self._agenda.plan(pattern)
                 else:
                     moved.append(pattern)
+        for number, entry in self.elsewhere.items():
+            lateness = self.lateness(self._catalog.patterns[number])
+            if entry.lateness != lateness:
+                changed = self._decides_by(entry, lateness)
+                self.elsewhere = {**self.elsewhere, number: changed}
+                entered.append(changed)
         self._members.renew_kinds()
         self._tables.enter(entered)
         return moved
 
     # -- documents -------------------------------------------------------------------------------
 
-    def note(self, documents: Iterable[tuple[StoredDocument, int]]) -> None:
-        """Note the documents that are older than others when they come, each with the highest time
-        then."""
-        if self._members.of:
-            late = [(d.doc, d.end, seen) for d, seen in documents if d.end < seen]
-            self._tables.add_late(late)
+    def note(self, documents: Iterable[tuple[int, int, int]]) -> None:
+        """Note the documents that are older than others when they come, of these: their numbers and
+        ends, each with the highest time then."""
+        if self:
+            self._tables.add_late([each for each in documents if each[1] < each[2]])
 
     def take(
         self, found: list[Found], documents: Sequence[StoredDocument], seen: Mapping[int, int]
@@ -287,6 +322,22 @@ class Standings:
             for place in places:
                 group.standing.offer(owners, place, own)
 
+    def fill(self, found: Sequence[Found], documents: Sequence[StoredDocument]) -> None:
+        """Store the rows of documents that were there before, without handing them over: `reload`,
+        or what has called this, makes patterns of all rows."""
+        self.take([*found], documents, {})
+        self._withdraw()
+        self.write()
+
+    def _withdraw(self) -> None:
+        """Take back the rows that patterns have not seen."""
+        for pattern in self._touched.values():
+            if isinstance(pattern, Group):
+                pattern.standing.withdraw()
+            else:
+                pattern.pending = {}
+        self._touched.clear()
+
     def _offer(self, pattern: Live, row: TapRow, seen: int | None, pending: Arrivals) -> bool:
         """Hand a row to a pattern, unless it is too old for it. `seen` is the highest time when its
         document came, None if that was not older."""
@@ -312,12 +363,7 @@ class Standings:
         self._tables.delete_rows(docs)
         self.take([*found], documents, {})
         changed = {row.tap for row in before.symmetric_difference(self._rows)}
-        for pattern in self._touched.values():
-            if isinstance(pattern, Group):
-                pattern.standing.withdraw()
-            else:
-                pattern.pending = {}
-        self._touched.clear()
+        self._withdraw()
         self._renew([*self._members.taps.patterns_of(changed)])
 
     # -- deciding --------------------------------------------------------------------------------
@@ -398,6 +444,7 @@ class Standings:
             self._agenda.plan(pattern)
         if standing.marks.news:
             self._tables.mark(pattern.entry.number, [*standing.marks.news.items()])
+            self.marked.setdefault(pattern.entry.number, {}).update(standing.marks.news)
             standing.marks.news.clear()
         return found
 
@@ -492,7 +539,7 @@ class Standings:
 
     def end(self) -> None:
         """Store how far the patterns are, at the end of a batch."""
-        if not self._members.of:
+        if not self:
             return
         self.write()
         if self.settled != self._stored:
@@ -501,7 +548,7 @@ class Standings:
 
     def expire(self, horizon: int) -> None:
         """Drop what is of documents that ended before a time, which are deleted."""
-        if not self._members.of:
+        if not self:
             return
         self.write()
         self._tables.expire(horizon)
@@ -524,7 +571,34 @@ class Standings:
             self._members.groups.numbered[number].standing.drop(owners)
         self._agenda.shrink([*self._awake.values(), *groups])
 
+    def drop(self, docs: Sequence[int]) -> None:
+        """Drop the stored rows of documents, before `fill` brings others."""
+        self._tables.delete_rows(docs)
+
+    # -- others that match patterns --------------------------------------------------------------
+
+    def enter(self, entries: Mapping[int, Entry]) -> None:
+        """Go on with patterns as they are registered elsewhere."""
+        self._tables.enter([*entries.values()])
+        self._catalog.changed.update(entries)
+
+    def begin_at(self, settled: int) -> None:
+        """What is decided at this highest time is decided."""
+        self._tables.settle(settled)
+
+    def marks_of(self, number: int) -> dict[str, int]:
+        """What a pattern has kept of its matches."""
+        return dict(self._tables.marks(number))
+
+    def mark(self, number: int, marks: Mapping[str, int]) -> None:
+        """Note what a pattern has kept of its matches."""
+        self._tables.mark(number, [*marks.items()])
+
     # -- history ---------------------------------------------------------------------------------
+
+    def late_documents(self) -> dict[int, tuple[int, int]]:
+        """All documents that were older than others, with their ends and the highest time then."""
+        return self._tables.late(0)
 
     def late_since(self, first_doc: int) -> dict[int, int]:
         """The documents from a number on that were older than others, with the highest time
@@ -549,7 +623,7 @@ class Standings:
         known = self._tables.late(first_doc)
         late = other._tables.late(first_doc).items()
         self._tables.add_late([(d, end, seen) for d, (end, seen) in late if d not in known])
-        self._store.on_rollback(self._reset)
+        self._store.on_rollback(self.reload)
         self.settled = max(self.settled, settled)
 
     # -- what waits ------------------------------------------------------------------------------

@@ -48,6 +48,8 @@ class TapRow(NamedTuple):
     texts: tuple[tuple[str, ...], ...]
 
 
+_LACKS = "pattern_rows_lack"
+
 _PART = 1_000
 """Rows that are read at a time."""
 
@@ -147,6 +149,15 @@ class PatternTables:
         )
 
     # -- rows ----------------------------------------------------------------------------------
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether rows may be missing, as others have matched patterns."""
+        return bool(self._store.number(_LACKS, 0))
+
+    def lack_rows(self, lacks: bool) -> None:
+        if lacks != self.lacks_rows:
+            self._store.set_numbers(**{_LACKS: int(lacks)})
 
     def add_rows(self, rows: Sequence[TapRow]) -> None:
         self._append("pattern_rows", rows, _ROWS)

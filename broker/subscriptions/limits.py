@@ -19,6 +19,7 @@ from broker.join.candidates import Candidate, Found, admits, lengths
 from broker.model import UNBOUNDED, Limit
 from broker.query.canonical import Canonical, Subscription
 from broker.query.catalog import Catalog
+from broker.query.patterns import TAP
 from broker.state.relations import Interval
 from broker.state.store import Store
 from xscl.normal.template import Template
@@ -135,7 +136,9 @@ class Limits:
                 over = [
                     s
                     for s in canonical.subscribers.values()
-                    if s.number not in self.cuts and count > self.left(s.number, now)
+                    if s.number not in self.cuts
+                    and count > self.left(s.number, now)
+                    and not s.id.startswith(TAP)  # of its documents a pattern makes few matches
                 ]
                 if over:
                     suspects[canonical.number] = (canonical, over)

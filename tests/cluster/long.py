@@ -1,8 +1,9 @@
-"""The long run of a cluster: `python -m tests.cluster.long --kills 200 [--seed N]`.
+"""The long run of a cluster: `python -m tests.cluster.long --kills 200 [--seed N] [--minutes M]`.
 
 A run in shards on a standalone cluster of four workers; after each addition of documents an
-executor, a worker or the coordinator is killed at a random moment. What is found in the end is what
-one machine finds.
+executor, a worker or the coordinator is killed at a random moment. No match may be written twice,
+and what is found in the end is what one machine finds. With `--minutes` it begins no further kill
+after so long.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -24,7 +26,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=1e9)
     options = parser.parse_args()
+    latest = time.monotonic() + 60 * options.minutes
     random, kills = Random(options.seed), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="cluster-") as name:
         directory = Path(name)
@@ -32,6 +36,8 @@ def main() -> int:
         with started(directory / "cluster", workers=4) as cluster:
             flow = Flow(cluster, directory)
             for _ in range(options.kills):
+                if time.monotonic() > latest:
+                    break
                 flow.add(_PART)
                 pause(random.expovariate(2.0))
                 struck = random.choice(("executor", "worker", "coordinator"))
@@ -44,6 +50,10 @@ def main() -> int:
                     flow.start()
                 kills[struck] += 1
                 flow.until_found(matches_of(flow.end))
+                now = flow.found()
+                if len({*now}) != len(now):
+                    print(f"written twice after {kills.total()} kills, the last of a {struck}")
+                    return 1
                 print(f"{kills.total()} kills, {flow.end} documents", flush=True)
             flow.kill()
         found, wanted = flow.found(), alone(directory, flow.end)

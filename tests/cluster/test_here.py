@@ -271,9 +271,12 @@ def test_explain_says_where_documents_go(tmp_path: Path) -> None:
         *(f"a document of block {n} goes to the shards of its values" for n in (1, 2)),
         "a document of block 1 goes to one shard, by its number",
         "a document of block 2 goes to every shard",
-        "matched by the coordinator",  # the pattern has the same block
         "a document of block 1 goes to one shard, by its number",
-        "matched by the coordinator",
+        "a document of block 1 goes to one shard, by its number",
+        *(
+            f"a document of block {n} goes to one shard, the home of this event pattern"
+            for n in (1, 2)
+        ),
         "a document of block 1 goes to a row of shards for each of its values",
         "a document of block 2 goes to the shards where its values",
         "a document of block 3 goes to a column of shards for each of its values",

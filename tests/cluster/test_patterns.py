@@ -1,0 +1,190 @@
+"""Event patterns in shards: as on one machine, and as the oracle says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker import Broker, Document, Match
+from broker.cluster.processes import Processes
+from broker.cluster.remote import RemoteShards
+from broker.cluster.sharded import ShardedEngine
+from broker.engine import Engine
+from broker.model import Budgets, Limit
+from broker.state.store import Store
+from tests.cluster.brokers import sharded
+from tests.cluster.deep import failure, random_case
+from tests.cluster.test_here import told
+from tests.seeds import seeds
+
+LATENESS = 20.0
+QUERIES = (
+    "next: SELECT k FROM S/a[./k->k] NEXT {k = l, 1 min} S/a[./k->l];"
+    "fold: S/a[./v->v] FOLD {, w >= prev(w, v)} S/a[./v->w] WITHIN 1 min;"
+    "not: S/a[./k->k] FOLLOWED BY {30} NOT S/b[./k->l];"
+    "group: S/a[./k->k] FOLLOWED BY {40} (S/b)+;"
+    "parts: S/a FOLLOWED BY {1 min} S/b PARTITION BY ./k USING NON OVERLAPPING;"
+    "start: S/a FOLLOWED BY {1 min} S/b FOLLOWED BY {1 min} S/a USING ONE PER START;"
+    "made: SELECT k FROM S/a[./k->k] FOLLOWED BY {30} NOT S/c PUBLISH out;"
+    "reads: out//k->x JOIN {x = y, 1 h} S/b[./k->y];"
+    "same: S/a->x;"
+)
+
+
+def stream(count: int, seed: int = 1) -> list[Document]:
+    """Documents half a minute behind each other at most, some of them late, some revised."""
+    r = Random(seed)
+    found = []
+    for n in range(count):
+        tag = r.choice("aabbc")
+        xml = f"<{tag}><k>{r.randint(0, 2)}</k><v>{r.randint(0, 5)}</v></{tag}>"
+        found.append(Document(str(n), "S", 10.0 * n - r.choice((0, 0, 15)), xml))
+        if n > 3 and r.random() < 0.15:
+            old = found[-3]
+            text = str(old.xml).replace("<k>0", "<k>1")
+            found.append(Document(old.id, "S", old.timestamp, text, revision=True))
+    return found
+
+
+def batches(count: int, size: int, seed: int = 1) -> list[list[Document]]:
+    documents = stream(count * size, seed)
+    return [documents[at : at + size] for at in range(0, len(documents), size)]
+
+
+@pytest.mark.parametrize("seed", seeds(4, 80))
+def test_random_patterns_in_shards_equal_the_oracle(seed: int) -> None:
+    assert not (found := failure(random_case(Random(8000 + seed), "patterns"), seed)), found
+
+
+def test_a_state_goes_on_with_and_without_shards(tmp_path: Path) -> None:
+    """What patterns wait for and have kept is in the state, however many shards match them."""
+    state = tmp_path / "state"
+
+    def alone() -> Broker:
+        return Broker(state, lateness=LATENESS)
+
+    def divided(count: int) -> Callable[[], Broker]:
+        return lambda: sharded(tmp_path / "shared", count, state, lateness=20_000_000)
+
+    found: list[list[tuple[str, ...]]] = []
+    wanted: list[list[tuple[str, ...]]] = []
+    parts = batches(12, 10)
+    ways = (divided(2), divided(3), alone, divided(1), alone, divided(4))
+    with Broker(lateness=LATENESS) as one:
+        one.subscribe(QUERIES)
+        for number, way in enumerate(ways):
+            with way() as many:
+                many.subscribe(QUERIES)
+                for part in parts[2 * number : 2 * number + 2]:
+                    found.append(told(many.process(part)))
+                    wanted.append(told(one.process(part)))
+    assert found == wanted
+    matched = {name for part in wanted for name, *_ in part}
+    assert matched == {"next", "fold", "not", "group", "parts", "start", "made", "reads", "same"}
+
+
+def test_every_pattern_is_in_one_shard(tmp_path: Path) -> None:
+    with sharded(tmp_path, 3) as broker:
+        broker.subscribe(QUERIES)
+        broker.process(stream(30))
+        engine = broker.engine
+        assert isinstance(engine, ShardedEngine)
+        assert {each.canonical.number for each in engine.catalog.patterns.values()} == {
+            *engine.cluster.home.patterns
+        }
+        homes = {part.second for of in engine.cluster.home.patterns.values() for part in of.parts}
+        assert len(homes) == len(engine.cluster.home.patterns) == 7
+        assert not [*engine.standings.awake()]
+
+
+def test_what_waits_is_told_and_decided_as_on_one_machine(tmp_path: Path) -> None:
+    told_of: list[object] = []
+    for broker in (Broker(lateness=LATENESS), sharded(tmp_path, 3, lateness=20_000_000)):
+        with broker:
+            broker.subscribe(QUERIES)
+            found: list[object] = [told(broker.process(stream(25)))]
+            waiting = broker.waiting()
+            found += [waiting, told(broker.decide()), [w for w in broker.waiting() if w.decides]]
+            assert waiting
+            assert found[2]
+            told_of.append(found)
+    assert told_of[0] == told_of[1]
+
+
+@pytest.mark.parametrize("common", [None, Limit.of(3, 3_600_000_000)])
+def test_a_limit_stops_a_pattern_at_the_same_document(common: Limit | None, tmp_path: Path) -> None:
+    told_of: list[list[object]] = []
+    alone = Broker.over(Engine(Store(None), 20_000_000, limit=common))
+    for broker in (alone, sharded(tmp_path, 3, lateness=20_000_000, limit=common)):
+        with broker:
+            broker.subscribe(QUERIES)
+            own: list[object] = []
+            for number, part in enumerate(batches(4, 12)):
+                own.append(told(broker.process(part)))
+                own.append(sorted((s.id, s.reason) for s in broker.engine.take_suspensions()))
+                if number == 0:
+                    broker.engine.set_limit("not", Limit.of(1, 3_600_000_000))
+            told_of.append(own)
+    assert told_of[0] == told_of[1]
+    assert any(told_of[0][1::2]), "nothing was suspended"
+
+
+def test_a_pattern_that_is_too_much_is_stopped_at_the_same_document(tmp_path: Path) -> None:
+    bounds = Budgets(combinations=2)
+    told_of: list[object] = []
+    alone = Broker.over(Engine(Store(None), 20_000_000, budgets=bounds))
+    for broker in (alone, sharded(tmp_path, 3, lateness=20_000_000, budgets=bounds)):
+        with broker:
+            broker.subscribe(
+                "many: (S/a)+ FOLLOWED BY {10 min} S/b USING SKIP TILL ANY MATCH WITHIN 10 min;"
+            )
+            broker.subscribe("few: S/a NEXT {1 min} S/b;")
+            found: list[object] = [told(broker.process(part)) for part in batches(4, 12)]
+            found.append([(each.id, each.reason) for each in broker.engine.take_suspensions()])
+            found.append(broker.engine.registry.gaps.suspended())
+            told_of.append(found)
+    assert told_of[0] == told_of[1]
+    assert told_of[0][-1], "nothing was stopped"  # type: ignore[index]
+
+
+def test_patterns_come_and_go_and_come_home(tmp_path: Path) -> None:
+    """A pattern whose stream somebody begins to publish is matched by the coordinator from then on,
+    with the documents of before."""
+    alone = Broker(lateness=LATENESS)
+    many = sharded(tmp_path / "shared", 3, tmp_path / "state", lateness=20_000_000)
+    with alone, many:
+        changes: list[Callable[[Broker], object]] = [
+            lambda b: b.subscribe(QUERIES),
+            lambda b: b.pause("next"),
+            lambda b: b.subscribe(
+                "two: T/x FOLLOWED BY {1 min} NOT S/a; three: S/a NEXT {1 h} S/b;"
+            ),
+            lambda b: b.resume("next"),
+            lambda b: b.subscribe("maker: S/b->x PUBLISH T;"),
+            lambda b: b.unsubscribe("fold"),
+        ]
+        for change, part in zip(changes, batches(6, 10), strict=False):
+            for broker in (alone, many):
+                change(broker)
+            assert told(many.process(part)) == told(alone.process(part))
+        assert isinstance(many.engine, ShardedEngine)
+        assert {each.subscription.id for each in many.engine.standings.awake()} == {"two"}
+
+
+def test_shards_that_are_killed_lose_no_pattern(tmp_path: Path) -> None:
+    alone, processes = Broker(lateness=LATENESS), Processes()
+    many = sharded(tmp_path, 2, None, lambda: RemoteShards(processes), lateness=20_000_000)
+    found: list[Match] = []
+    with alone, many:
+        for broker in (alone, many):
+            broker.subscribe(QUERIES)
+        for number, part in enumerate(batches(6, 10)):
+            own = many.process(part)
+            assert told(own) == told(alone.process(part))
+            found += own
+            if number in (1, 2, 4):
+                processes.running[number % 2].kill()
+        assert len({match.id for match in found}) == len(found) > 0
