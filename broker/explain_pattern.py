@@ -77,7 +77,8 @@ def _way(query: Compiled, pattern: PatternQuery, catalog: Catalog | None) -> str
     known = catalog.subscriptions.values()
     others = [each for each in known if each.shape is query.shape and each.id != query.id]
     several = "one other query has" if len(others) == 1 else f"{len(others):,} other queries have"
-    return f"matched {way}; {several if others else 'no other query has'} its shape"
+    together = ", which are matched together with it" if others and form is not None else ""
+    return f"matched {way}; {several if others else 'no other query has'} its shape{together}"
 
 
 def _planned(plan: Plan, planner: Method) -> Iterator[str]:

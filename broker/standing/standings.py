@@ -469,13 +469,37 @@ class Standings:
         lateness has changed, and they have decided nothing since."""
         if not patterns:
             return
+        chosen = {each.number: each for each in patterns}
+        arrived = self._stored_rows(chosen)
+        care = self._work.care
+        stopped = {} if care is None else care.without()
+        together: dict[int, dict[int, Arrivals]] = {}
+        for number, pattern in chosen.items():
+            pattern.pending = {}
+            if all(each.id in stopped for each in pattern.subscriptions.values()):
+                continue  # it is stopped at the document that is searched
+            if pattern.group is not None:
+                rows = arrived.get(number, {})
+                if rows:
+                    self._standing(pattern)
+                together.setdefault(pattern.group.number, {})[number] = rows
+                continue
+            if care is not None:
+                self._enter_work(pattern)
+            self._remake(pattern, arrived.get(number))
+        for number, own in together.items():
+            self._renew_group(self._members.groups.numbered[number], own, moved)
+        if care is not None:
+            self._work.leave()
+
+    def _stored_rows(self, chosen: Mapping[int, Live]) -> dict[int, Arrivals]:
+        """The stored rows that patterns take."""
         self.write()
         own = None
-        if len(patterns) < len(self._members.live):
-            own = {tap for each in patterns for tap in each.taps}
-        first_doc = min([each.entry.first_doc for each in patterns])
+        if len(chosen) < len(self._members.live):
+            own = {tap for each in chosen.values() for tap in each.taps}
+        first_doc = min([each.entry.first_doc for each in chosen.values()])
         arrived: dict[int, Arrivals] = {}
-        chosen = {each.number: each for each in patterns}
         for row, seen in self._tables.rows(own, first_doc):
             if row.tap not in self._members.taps:
                 continue
@@ -484,38 +508,23 @@ class Standings:
             for number, pattern in tap.patterns.items():
                 if number in chosen:
                     self._offer(pattern, row, seen, arrived.setdefault(number, {}))
-        care = self._work.care
-        stopped = {} if care is None else care.without()
-        for number, pattern in chosen.items():
-            pattern.pending = {}
-            if pattern.group is not None:
-                continue
-            if all(each.id in stopped for each in pattern.subscriptions.values()):
-                continue  # it is stopped at the document that is searched
-            if care is not None:
-                id = pattern.subscription.id
-                self._work.enter((id, id))
-            self._remake(pattern, arrived.get(number))
-        if care is not None:
-            self._work.leave()
-        self._renew_groups(patterns, arrived, moved)
+        return arrived
 
-    def _renew_groups(
-        self, patterns: Iterable[Live], arrived: Mapping[int, Arrivals], moved: bool
-    ) -> None:
-        together: dict[int, dict[int, Arrivals]] = {}
-        for pattern in patterns:
-            if pattern.group is not None:
-                rows = arrived.get(pattern.number, {})
-                if rows:
-                    self._standing(pattern)
-                together.setdefault(pattern.group.number, {})[pattern.number] = rows
-        for number, own in together.items():
-            group = self._members.groups.numbered[number]
-            known = group.entry.floor if moved else group.watermark(self.settled)
-            group.standing.advance_to(known)
-            group.standing.again(own)
-            self._agenda.plan(group)
+    def _enter_work(self, pattern: Live) -> None:
+        """What is done from now on is for a pattern."""
+        id = pattern.subscription.id
+        self._work.enter((id, id))
+
+    def _renew_group(self, group: Group, rows: Mapping[int, Arrivals], moved: bool) -> None:
+        known = group.entry.floor if moved else group.watermark(self.settled)
+        group.standing.advance_to(known)
+        if self._work.care is None:
+            group.standing.again(rows)
+        else:
+            for number, own in rows.items():
+                self._enter_work(self._members.live[number])
+                group.standing.again({number: own})
+        self._agenda.plan(group)
 
     def _remake(self, pattern: Live, rows: Arrivals | None) -> None:
         if rows or pattern.standing is not None:

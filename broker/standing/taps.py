@@ -38,9 +38,13 @@ class TapReader:
         tap = query.tap
         self.paths = sorted(tap.paths)
         self._readers = [
-            (tap.paths[text].variable or "", _reader(tap.paths[text], lowering))
+            (
+                tap.paths[text].variable or "",
+                _reader(tap.paths[text], lowering) if tap.paths[text].steps else None,
+            )
             for text in self.paths
         ]
+        """What reads a path; None: it is the variable itself."""
         self._partition = [_reader(path, lowering) for path in tap.partition]
         named = subscription.delivery.named
         self._places = {name: named[name] for name in named}
@@ -58,7 +62,10 @@ class TapReader:
                 check()
             by_name = dict(zip(self.variables, nodes, strict=True))
             texts = [
-                tuple(read(content.context(by_name[variable]))) for variable, read in self._readers
+                (content.text(by_name[variable]),)
+                if read is None
+                else tuple(read(content.context(by_name[variable])))
+                for variable, read in self._readers
             ]
             if self._partition:
                 at = content.context(node)

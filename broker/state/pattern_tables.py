@@ -69,6 +69,9 @@ _ROWS = pa.schema(
     ]
 )
 _ENTRIES = pa.schema([(name, pa.int64()) for name in Entry._fields])
+_ENTER = """
+    INSERT INTO patterns (number, first_doc, registered, lateness, "floor") VALUES (?, ?, ?, ?, ?)
+"""
 _LATE = pa.schema([(name, pa.int64()) for name in ("doc", "end", "seen")])
 _COLUMNS = ", ".join([f'r."{name}"' for name in TapRow._fields])
 
@@ -121,7 +124,11 @@ class PatternTables:
         """Add patterns, or change them; `fresh`: there are none of these numbers."""
         if not fresh:
             self._store.delete("patterns", "number", [entry.number for entry in entries])
-        self._append("patterns", entries, _ENTRIES)
+        if len(entries) <= _FEW:
+            for entry in entries:
+                self._store.run(_ENTER, entry)
+        else:
+            self._append("patterns", entries, _ENTRIES)
 
     def _append(self, table: str, rows: Sequence[Sequence[Any]], schema: pa.Schema) -> None:
         if rows:

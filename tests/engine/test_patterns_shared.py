@@ -148,5 +148,6 @@ def test_explain_says_how_a_pattern_is_matched_and_how_many_share_its_shape() ->
         told = {
             id: pattern_stage(catalog.subscriptions[id].compiled, catalog) for id in ("k0", "group")
         }
-    assert "matched in the order of time, as NEXT; 2 other queries have its shape" in told["k0"]
+    wanted = "matched in the order of time, as NEXT; 2 other queries have its shape"
+    assert f"{wanted}, which are matched together with it" in told["k0"]
     assert "matched by choosing documents; no other query has its shape" in told["group"]
