@@ -106,12 +106,14 @@ class Deferred:
     def waiting(self) -> Iterator[tuple[int, Instance]]:
         """What the candidates would be now, with its `due`."""
         for _, _, candidate in self._waiting:
-            for filling in self._fillings(candidate):
-                timing = Timing(
-                    candidate.variant, self._unit.within, candidate.chosen, filling.filled
-                )
-                made = candidate.filled(filling, timing)
-                if made is None or identity(filling) in candidate.decided:
-                    continue
-                if self._stands(candidate, filling, made):
-                    yield made.due, made
+            yield from self.would_be(candidate)
+
+    def would_be(self, candidate: Candidate) -> Iterator[tuple[int, Instance]]:
+        """What a candidate would be now, if nothing else came, with its `due`."""
+        for filling in self._fillings(candidate):
+            timing = Timing(candidate.variant, self._unit.within, candidate.chosen, filling.filled)
+            made = candidate.filled(filling, timing)
+            if made is None or identity(filling) in candidate.decided:
+                continue
+            if self._stands(candidate, filling, made):
+                yield made.due, made

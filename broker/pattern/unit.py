@@ -8,7 +8,7 @@ that are the whole pattern, have ways of their own (`free_groups.py`, `alone.py`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from broker.pattern.absences import Absences
 from broker.pattern.alone import AloneGroups
@@ -18,7 +18,7 @@ from broker.pattern.deadlines import earliest
 from broker.pattern.deferred import Deferred
 from broker.pattern.free_groups import FreeGroups
 from broker.pattern.groups import ties
-from broker.pattern.instances import Arrived, Instance
+from broker.pattern.instances import AT_ONCE, Arrived, Instance
 from broker.pattern.plan import Group, Single, Unit
 from broker.pattern.pool import PARTITION, Pool
 from broker.pattern.setting import Setting, Source
@@ -132,6 +132,32 @@ class UnitRunner:
         found += [runner.due() for runner, _ in self._groups.values()]
         return min([*found, self._deferred.due(), self._free.due()])
 
+    def _would_be(
+        self, coming: Mapping[Single, list[tuple[int, Instance]]]
+    ) -> Iterator[tuple[int, Instance]]:
+        fresh = {item: [each for _, each in found] for item, found in coming.items()}
+        dues = {id(each): due for found in coming.values() for due, each in found}
+        for number, variant in enumerate(self.unit.variants):
+            if not any(fresh[item] for item in variant.singles):
+                continue
+            for candidate in self._choices.new(number, variant, fresh):
+                soonest = max([dues.get(id(each), AT_ONCE) for each in candidate.chosen.values()])
+                for due, made in self._made(candidate):
+                    yield max(due, soonest), made
+
+    def _made(self, candidate: Candidate) -> Iterator[tuple[int, Instance]]:
+        """What a choice of single items would be now."""
+        variant = candidate.variant
+        if variant.groups or variant.absences:
+            yield from self._deferred.would_be(candidate)
+            return
+        timing = Timing(variant, self.unit.within, candidate.chosen, {})
+        span = timing.span()
+        if span is not None:
+            instance = candidate.alone(span, timing.due)
+            if candidate.passes(instance):
+                yield instance.due, instance
+
     def expire(self, horizon: int) -> None:
         for source in self._sources.values():
             source.expire(horizon)
@@ -145,12 +171,14 @@ class UnitRunner:
             alone.expire(horizon)
 
     def waiting(self) -> Iterator[tuple[int, Instance]]:
-        """What is not decided, with its `due`."""
-        within = self.unit.within
-        for source in self._sources.values():
-            for due, instance in source.waiting():
-                if within is None or instance.span <= within:
-                    yield due, instance
+        """What is not decided, with its `due`; what an item waits for by itself counts with what
+        it would be together with the others, if nothing else came."""
+        coming = {
+            item: [(due, each) for due, each in source.waiting() if self._allowed(each)]
+            for item, source in self._sources.items()
+        }
+        if any(coming.values()):
+            yield from self._would_be(coming)
         yield from self._deferred.waiting()
         yield from self._free.waiting()
         for alone in self._alone:

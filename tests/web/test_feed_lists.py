@@ -95,3 +95,10 @@ def test_the_samples_match_without_any_network(tmp_path: Path) -> None:
         assert running.http.post("/v1/feeds/samples").json()["new"] == 0
         until(lambda: len(running.matches(limit=1_000)) == 57)
         assert running.http.get("/v1/dead-letters").json() == []
+        # What waits is the same wherever one asks.
+        engine = running.http.get("/v1/status").json()["engine"]
+        waiting = {each["query"]: each["count"] for each in engine["waiting"]}
+        for id in ("comes-up", "unpatched"):
+            told = running.http.get(f"/v1/subscriptions/{id}/why").json()
+            assert [each["waiting_count"] for each in told] == [waiting.get(id, 0)]
+        assert waiting == {"unpatched": 1}

@@ -207,7 +207,7 @@ function addresses() {
     }, { "aria-label": `Copy the address of ${each.id}` })));
     if (after) list.append(...rows);
     else list.replaceChildren(...rows);
-    more.replaceChildren(found.length === PAGE ? button("Show more", () => load(found[PAGE - 1].id)) : list.childNodes.length ? "" : nothing("No subscription is like that"));
+    more.replaceChildren(found.length === PAGE ? button("Show more", () => load(found[PAGE - 1].id)) : list.childNodes.length ? "" : nothing(prefix.value ? "No subscription is like that" : "No subscriptions yet"));
   }
   return { element, load };
 }

@@ -171,7 +171,7 @@ function welcome(why) {
   close = () => {};
   document.title = "Sign in · Broker";
   const code = h("input", { id: "code", name: "code", autocomplete: "one-time-code", autocapitalize: "characters", spellcheck: "false", required: true, maxlength: 40, placeholder: "XXXX-XXXX-XXXX" });
-  const reason = h("p", { class: why ? "why" : "why", role: "alert" }, why);
+  const reason = h("p", { class: "why", role: "alert" }, why);
   const enter = async (event) => {
     event.preventDefault();
     try {

@@ -101,7 +101,7 @@ export async function subscription(main, id, go, text = EXAMPLE) {
       return;
     }
   }
-  const picture = h("section", { class: "card", "aria-live": "polite", "aria-label": "The query as a picture" }, h("h2", {}, "What passes"));
+  const picture = h("section", { class: "card", "aria-live": "polite", "aria-label": "The query as a picture" }, h("h2", {}, "What passes"), h("p", { class: "quiet" }, "Counting…"));
   const findings = h("div", { id: "findings", class: "findings", "aria-live": "polite" });
   const dry = h("section", { class: "part", "aria-label": "Dry run" });
   const save = h("button", { type: "button", class: "main", on: { click: store } }, "Save");
@@ -189,11 +189,13 @@ export async function subscription(main, id, go, text = EXAMPLE) {
   }
 }
 
+const listed = new Intl.ListFormat("en", { type: "conjunction" });
+
 // What a query is expected to cost: an upper estimate by what is stored.
 function priced(price) {
   if (!price) return null;
-  const about = (n) => number(n < 10 ? Math.round(n * 10) / 10 : Math.round(n));
-  const blocks = price.documents.length > 1 ? ` from ${price.documents.map(about).join(" and ")} documents` : "";
+  const about = (n) => (n > 0 && n < 0.1 ? "less than 0.1" : number(n < 10 ? Math.round(n * 10) / 10 : Math.round(n)));
+  const blocks = price.documents.length > 1 ? ` from ${listed.format(price.documents.map(about))} documents` : "";
   return h(
     "div",
     { class: "price" },
