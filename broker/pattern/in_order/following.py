@@ -137,14 +137,14 @@ class Follows(Owned[_Part]):
             return all_hold(form.asked.rest, scope)
         return True
 
-    def made(self, candidate: Candidate, asks: bool = True) -> Instance | None:
-        """The match that a candidate is; without `asks` WHERE is left out."""
+    def made(self, candidate: Candidate) -> Instance | None:
+        """The match that a candidate is, if it is one."""
         form = self._form
         _, _, left, row = candidate
         single, length = _single(left, row), row.end - left.start
         if form.within is not None and length > form.within:
             return None
-        if asks and form.where and not all_hold(form.where, Scope(single, length=length)):
+        if form.where and not all_hold(form.where, Scope(single, length=length)):
             return None
         return Instance(
             *(left.start, row.end, left.start, row.end, due_from(row.end)),

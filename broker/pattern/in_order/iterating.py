@@ -210,8 +210,8 @@ class Iterates(Owned["Runs | Apart"]):
 
     # -- matches -----------------------------------------------------------------------------------
 
-    def made(self, candidate: Candidate, asks: bool = True) -> Instance | None:
-        """The match that a candidate is; without `asks` WHERE is left out."""
+    def made(self, candidate: Candidate) -> Instance | None:
+        """The match that a candidate is, if it is one."""
         form = self._form
         left: Row = candidate[2]
         rows: list[Row] = candidate[3]
@@ -222,10 +222,10 @@ class Iterates(Owned["Runs | Apart"]):
         several: dict[str, Sequence[Row | None]] = dict.fromkeys(rows[-1].nodes, rows)
         single = dict.fromkeys(left.nodes, left)
         counts = None if form.common is None else form.common.counts
-        if asks and counts is not None:
+        if counts is not None:
             if not counts[0] <= len(rows) <= counts[1]:
                 return None
-        elif asks and form.where:
+        elif form.where:
             scope = Scope(single, several, computed, length=end - start)
             if not all_hold(form.where, scope):
                 return None

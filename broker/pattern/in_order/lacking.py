@@ -203,7 +203,7 @@ class Lacks(Owned[_Bucket]):
                     continue
             found.append((owner, held.number, held.row, row, 0, 0))
 
-    def made(self, candidate: Candidate, asks: bool = True) -> Instance | None:
+    def made(self, candidate: Candidate) -> Instance | None:
         """The match that a candidate is, whether it is asked what waits or not."""
         form = self._form
         left: Row = candidate[2]

@@ -245,7 +245,7 @@ class Together:
             raise TooMuch
         seen: set[object] = set()
         for candidate in sorted(found, key=itemgetter(1)):
-            instance = trial.made(candidate, asks=False)
+            instance = trial.made(candidate)
             if instance is not None:
                 identity = identity_of(instance, nodes_of(instance, self.shared.names))
                 if identity not in seen:
