@@ -72,7 +72,8 @@ def backfill(
     past = _Past(engine, fresh, limit, first, engine.relations, engine.work)
     try:
         with engine.store.transaction():
-            past.known_late = engine.standings.late_since(first)
+            late = engine.standings.tables.late(first)
+            past.known_late = {doc: seen for doc, (_, seen) in late.items()}
             engine.registry.subscribe(compiled, first, now)
             own = [engine.catalog.subscriptions[query.id].canonical for query in fresh]
             edges = {e: engine.catalog.edges[e] for canonical in own for e in canonical.edges}

@@ -204,7 +204,9 @@ class Coordinator:
         self._patterns = self._patterns._replace(settled=standings.settled)
         if entries is not before:
             known = self._patterns.marks
-            marks = {n: known[n] if n in known else standings.marks_of(n) for n in entries}
+            marks = {
+                n: known[n] if n in known else dict(standings.tables.marks(n)) for n in entries
+            }
             marks = {number: kept for number, kept in marks.items() if kept}
             self._entered |= {n: e for n, e in entries.items() if before.get(n) != e}
             self._patterns = self._patterns._replace(entries=entries, marks=marks)
@@ -261,7 +263,7 @@ class Coordinator:
         self._record()
         relations = self._engine.relations
         first = self._number + 1
-        late = self._engine.standings.late_documents() if self.home.patterns else {}
+        late = self._engine.standings.tables.late(0) if self.home.patterns else {}
         for documents in relations.history(0, _CHUNK):
             rows = relations.witnessed_by(documents[0].doc, documents[-1].doc)
             step = Step(
@@ -430,7 +432,7 @@ class Coordinator:
         marks = dict(self._patterns.marks)
         for answer in answers:
             for number, kept in answer.marked.items():
-                engine.standings.mark(number, kept)
+                engine.standings.tables.mark(number, [*kept.items()])
                 marks[number] = {**marks.get(number, {}), **kept}
             for id, doc, why in answer.stopped:
                 engine.budget.alone()

@@ -164,9 +164,9 @@ class Shard:
         self._joiner.refresh()
         with self._store.transaction():
             self._enter(patterns.entries)
-            self._standings.begin_at(patterns.settled)
+            self._standings.tables.settle(patterns.settled)
             for number in self._catalog.patterns:
-                self._standings.mark(number, patterns.marks.get(number, {}))
+                self._standings.tables.mark(number, [*patterns.marks.get(number, {}).items()])
             self._standings.begin(patterns.settled)
         for segment in segments:
             steps, file = self._reader.batch(segment)

@@ -27,6 +27,7 @@ from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
 from broker.results.contents import Contents
 from broker.standing.agenda import Agenda
+from broker.standing.entries import Entries
 from broker.standing.live import Group, Live, Tap, tap_names
 from broker.standing.members import Members
 from broker.standing.upstream import Upstream
@@ -65,19 +66,19 @@ class Standings:
         stored: Callable[[], Iterable[Taken]] = tuple,
     ) -> None:
         self._store = store
-        self._tables = PatternTables(store)
+        self.tables = PatternTables(store)
         self._catalog = catalog
         self._contents = contents
         self._watermark = watermark
         self._budget = budget
         self._planning = planning
         self._work = work
-        self._ownership = ownership
         self._all_stored = stored
         self._upstream = Upstream(catalog, watermark)
         self.lateness = lateness_of or self._upstream.lateness
         """By how much the watermark of a query is behind the highest time."""
         self._members = Members(catalog, TRIES * budget)
+        self._entries = Entries(self.tables, catalog, self._members, ownership, self.lateness)
         self._agenda = Agenda()
         self._awake: dict[int, Live] = {}
         """Those that have rows."""
@@ -87,8 +88,6 @@ class Standings:
         """Rows that are not stored yet."""
         self.settled = -UNBOUNDED
         """The highest time by which they have decided."""
-        self.elsewhere: Mapping[int, Entry] = {}
-        """Those that others match, by number; another object when it has changed."""
         self.marked: dict[int, dict[str, int]] = {}
         """What patterns have kept of their matches in this transaction, by number."""
         self._stored: int | None = None
@@ -104,10 +103,15 @@ class Standings:
 
     # -- which patterns there are ----------------------------------------------------------------
 
+    @property
+    def elsewhere(self) -> Mapping[int, Entry]:
+        """Those that others match, by number; another object when it has changed."""
+        return self._entries.elsewhere
+
     def begin(self, highest: int) -> None:
         """Prepare for a transaction; `highest` is the highest time before it."""
         if not self._loaded and not self:
-            self._loaded = not self._tables.entries()
+            self._loaded = not self.tables.entries()
         changed = bool(self._catalog.changed or self._catalog.changed_streams)
         if self._loaded and not changed and not self:
             return
@@ -115,7 +119,7 @@ class Standings:
         self._store.on_rollback(self.reload)
         registered = None if highest <= -UNBOUNDED else highest
         if not self._loaded:
-            self._stored = self.settled = self._tables.settled(highest)
+            self._stored = self.settled = self.tables.settled(highest)
             self._load(registered)
         elif changed:
             self._synchronize(registered)
@@ -125,7 +129,7 @@ class Standings:
         """Forget everything, as the transaction failed that made it, or other patterns are matched
         here than before."""
         self._members.clear()
-        self.elsewhere = {}
+        self._entries.clear()
         self._awake.clear()
         self._touched.clear()
         self._agenda.clear()
@@ -137,30 +141,23 @@ class Standings:
         """Make all patterns of the tables."""
         self._catalog.changed.clear()
         self._catalog.changed_streams.clear()
-        entries = {entry.number: entry for entry in self._tables.entries()}
-        patterns = self._catalog.patterns
-        gone = [number for number, entry in entries.items() if not self._goes_on(entry)]
-        if gone:
-            self._tables.remove(gone)
-            self._tables.keep_taps({tap for taps in self._catalog.taps.values() for tap in taps})
-        for number in gone:
-            del entries[number]
-        self._register(patterns, entries, registered)
-        if self._members.of and self._tables.lacks_rows:
-            self._tables.keep_taps(())
+        entries, removed = self._entries.stored()
+        if removed:
+            self.tables.keep_taps({tap for taps in self._catalog.taps.values() for tap in taps})
+        self._entries.register(self._catalog.patterns, entries, registered, self.settled)
+        if self._members.of and self.tables.lacks_rows:
+            self.tables.keep_taps(())
             for found, documents in self._all_stored():
                 self.fill(found, documents)
-            self._tables.lack_rows(bool(self.elsewhere))
+            self.tables.lack_rows(bool(self.elsewhere))
         self._renew(self._members.live.values())
 
     def _synchronize(self, registered: int | None) -> None:
         """Make the patterns that have come, and drop those that have gone."""
         changed, self._catalog.changed = self._catalog.changed, set()
         self._upstream.forget()
-        entries = {entry.number: entry for entry in self._tables.entries(changed)}
         taps: set[str] = set()
-        if not self.elsewhere.keys().isdisjoint(changed):
-            self.elsewhere = {n: e for n, e in self.elsewhere.items() if n not in changed}
+        self._entries.leave(changed)
         for number in changed:
             before = self._members.of.get(number)
             if before is not None:
@@ -168,86 +165,23 @@ class Standings:
                 if not before.subscriptions:
                     self._awake.pop(before.number, None)
                     self._touched.pop(before.number, None)
-        gone = [number for number, entry in entries.items() if not self._goes_on(entry)]
-        self._tables.remove(gone)
-        for number in gone:
-            del entries[number]
+        entries, _ = self._entries.stored(changed)
         moved: list[Live] = []
         fresh = [number for number in sorted(changed) if number in self._catalog.patterns]
         if self._catalog.changed_streams:
             self._catalog.changed_streams.clear()
-            moved = self._reconsider()
-        self._register(fresh, entries, registered)
-        self._tables.delete_taps([tap for tap in taps if tap not in self._members.taps])
+            for pattern in self._entries.reconsider(self.settled):
+                if pattern.group is None:
+                    self._agenda.plan(pattern)
+                else:
+                    moved.append(pattern)
+        self._entries.register(fresh, entries, registered, self.settled)
+        self.tables.delete_taps([tap for tap in taps if tap not in self._members.taps])
         # No document has come yet to those that were not known.
         here = self._members.of
         known = {here[n].number for n in fresh if n in entries and n in here}
         self._renew([self._members.live[number] for number in sorted(known)])
         self._renew(moved, moved=True)
-
-    def _goes_on(self, entry: Entry) -> bool:
-        """Whether a stored pattern is one of the catalog's, and has been since."""
-        subscription = self._catalog.patterns.get(entry.number)
-        return subscription is not None and subscription.first_doc == entry.first_doc
-
-    def _register(
-        self, numbers: Iterable[int], entries: Mapping[int, Entry], registered: int | None
-    ) -> None:
-        entered: list[Entry] = []
-        fresh: list[Entry] = []
-        elsewhere: dict[int, Entry] = {}
-        for number in numbers:
-            subscription = self._catalog.patterns[number]
-            lateness = self.lateness(subscription)
-            entry = entries.get(number)
-            if entry is None:
-                entry = Entry(number, subscription.first_doc, registered, lateness, None)
-                fresh.append(entry)
-            elif entry.lateness != lateness:
-                entry = self._decides_by(entry, lateness)
-                entered.append(entry)
-            if self._ownership.decides(subscription.canonical):
-                self._members.join(subscription, entry)
-            else:
-                elsewhere[number] = entry
-        if elsewhere:
-            self.elsewhere = {**self.elsewhere, **elsewhere}
-            self._tables.lack_rows(True)
-        self._tables.enter(entered)
-        self._tables.enter(fresh, fresh=True)
-
-    def _decides_by(self, entry: Entry, lateness: int) -> Entry:
-        """An entry with another lateness: what is decided stays decided."""
-        before = self.settled - entry.lateness
-        floor = before if entry.floor is None else max(before, entry.floor)
-        return entry._replace(lateness=lateness, floor=floor)
-
-    def _reconsider(self) -> list[Live]:
-        """Change the lateness of patterns whose streams other queries publish now, or no more.
-        Returns those that are in another group now."""
-        self._members.groups.move()
-        moved: list[Live] = []
-        entered: list[Entry] = []
-        for pattern in self._members.live.values():
-            lateness = self.lateness(pattern.subscription)
-            if pattern.entry.lateness != lateness:
-                self._members.groups.leave(pattern)
-                pattern.entry = self._decides_by(pattern.entry, lateness)
-                entered += [pattern.entry._replace(number=n) for n in pattern.subscriptions]
-                self._members.group(pattern)
-                if pattern.group is None:
-                    self._agenda.plan(pattern)
-                else:
-                    moved.append(pattern)
-        for number, entry in self.elsewhere.items():
-            lateness = self.lateness(self._catalog.patterns[number])
-            if entry.lateness != lateness:
-                changed = self._decides_by(entry, lateness)
-                self.elsewhere = {**self.elsewhere, number: changed}
-                entered.append(changed)
-        self._members.renew_kinds()
-        self._tables.enter(entered)
-        return moved
 
     # -- documents -------------------------------------------------------------------------------
 
@@ -255,7 +189,7 @@ class Standings:
         """Note the documents that are older than others when they come, of these: their numbers and
         ends, each with the highest time then."""
         if self:
-            self._tables.add_late([each for each in documents if each[1] < each[2]])
+            self.tables.add_late([each for each in documents if each[1] < each[2]])
 
     def take(
         self, found: list[Found], documents: Sequence[StoredDocument], seen: Mapping[int, int]
@@ -359,8 +293,8 @@ class Standings:
             return
         self.write()
         docs = [document.doc for document in documents]
-        before = self._tables.rows_of(docs)
-        self._tables.delete_rows(docs)
+        before = self.tables.rows_of(docs)
+        self.tables.delete_rows(docs)
         self.take([*found], documents, {})
         changed = {row.tap for row in before.symmetric_difference(self._rows)}
         self._withdraw()
@@ -443,7 +377,7 @@ class Standings:
         finally:
             self._agenda.plan(pattern)
         if standing.marks.news:
-            self._tables.mark(pattern.entry.number, [*standing.marks.news.items()])
+            self.tables.mark(pattern.entry.number, [*standing.marks.news.items()])
             self.marked.setdefault(pattern.entry.number, {}).update(standing.marks.news)
             standing.marks.news.clear()
         return found
@@ -458,7 +392,7 @@ class Standings:
             plan = pattern.pattern.plan
             strategy = plan.query.strategy
             chooses = strategy is not None and strategy.choosing is not None
-            marks = Marks(self._tables.marks(pattern.entry.number) if chooses else ())
+            marks = Marks(self.tables.marks(pattern.entry.number) if chooses else ())
             pattern.standing = Standing(
                 plan, pattern.entry.registered, tries, marks, planning=self._planning
             )
@@ -500,7 +434,7 @@ class Standings:
             own = {tap for each in chosen.values() for tap in each.taps}
         first_doc = min([each.entry.first_doc for each in chosen.values()])
         arrived: dict[int, Arrivals] = {}
-        for row, seen in self._tables.rows(own, first_doc):
+        for row, seen in self.tables.rows(own, first_doc):
             if row.tap not in self._members.taps:
                 continue
             tap = self._members.taps[row.tap]
@@ -544,7 +478,7 @@ class Standings:
     def write(self) -> None:
         """Store the rows that have come."""
         rows, self._rows = self._rows, []
-        self._tables.add_rows(rows)
+        self.tables.add_rows(rows)
 
     def end(self) -> None:
         """Store how far the patterns are, at the end of a batch."""
@@ -552,7 +486,7 @@ class Standings:
             return
         self.write()
         if self.settled != self._stored:
-            self._tables.settle(self.settled)
+            self.tables.settle(self.settled)
             self._stored = self.settled
 
     def expire(self, horizon: int) -> None:
@@ -560,7 +494,7 @@ class Standings:
         if not self:
             return
         self.write()
-        self._tables.expire(horizon)
+        self.tables.expire(horizon)
         groups = self._members.groups.numbered.values()
         for group in groups:
             group.standing.expire(group.watermark(self.settled))
@@ -582,37 +516,16 @@ class Standings:
 
     def drop(self, docs: Sequence[int]) -> None:
         """Drop the stored rows of documents, before `fill` brings others."""
-        self._tables.delete_rows(docs)
+        self.tables.delete_rows(docs)
 
     # -- others that match patterns --------------------------------------------------------------
 
     def enter(self, entries: Mapping[int, Entry]) -> None:
         """Go on with patterns as they are registered elsewhere."""
-        self._tables.enter([*entries.values()])
+        self.tables.enter([*entries.values()])
         self._catalog.changed.update(entries)
 
-    def begin_at(self, settled: int) -> None:
-        """What is decided at this highest time is decided."""
-        self._tables.settle(settled)
-
-    def marks_of(self, number: int) -> dict[str, int]:
-        """What a pattern has kept of its matches."""
-        return dict(self._tables.marks(number))
-
-    def mark(self, number: int, marks: Mapping[str, int]) -> None:
-        """Note what a pattern has kept of its matches."""
-        self._tables.mark(number, [*marks.items()])
-
     # -- history ---------------------------------------------------------------------------------
-
-    def late_documents(self) -> dict[int, tuple[int, int]]:
-        """All documents that were older than others, with their ends and the highest time then."""
-        return self._tables.late(0)
-
-    def late_since(self, first_doc: int) -> dict[int, int]:
-        """The documents from a number on that were older than others, with the highest time
-        then."""
-        return {doc: seen for doc, (_, seen) in self._tables.late(first_doc).items()}
 
     def adopt(self, other: Standings, first_doc: int, settled: int) -> None:
         """Take over what the patterns of another broker are made of, which has gone through the
@@ -620,18 +533,18 @@ class Standings:
         decided by the highest time `settled`."""
         subscriptions = {each.number: each for each in other._catalog.patterns.values()}
         taps: set[str] = set()
-        for entry in other._tables.entries():
+        for entry in other.tables.entries():
             of = subscriptions[entry.number]
             own = self._catalog.subscriptions[of.id]
-            self._tables.enter([entry._replace(number=own.number)])
-            self._tables.mark(own.number, other._tables.marks(entry.number))
+            self.tables.enter([entry._replace(number=own.number)])
+            self.tables.mark(own.number, other.tables.marks(entry.number))
             taps.update(tap_names(of))
-        self._tables.replace_rows(
-            first_doc, [row for row, _ in other._tables.rows(taps, first_doc)], taps
+        self.tables.replace_rows(
+            first_doc, [row for row, _ in other.tables.rows(taps, first_doc)], taps
         )
-        known = self._tables.late(first_doc)
-        late = other._tables.late(first_doc).items()
-        self._tables.add_late([(d, end, seen) for d, (end, seen) in late if d not in known])
+        known = self.tables.late(first_doc)
+        late = other.tables.late(first_doc).items()
+        self.tables.add_late([(d, end, seen) for d, (end, seen) in late if d not in known])
         self._store.on_rollback(self.reload)
         self.settled = max(self.settled, settled)
 
@@ -649,25 +562,28 @@ class Standings:
         found: list[Question] = []
         pattern = self._members.of.get(subscription.number)
         if pattern is not None:
-            entry, own = pattern.entry, subscription.compiled.own_pattern
-            assert own is not None
-            taps = {
-                tap: (self._members.taps[tap].reader, pattern.places[tap]) for tap in pattern.taps
-            }
-            found.append(
-                Question(
-                    *(name, own, entry.registered, entry.lateness),
-                    *(
-                        pattern.watermark(self.settled),
-                        StoredRows(statements, entry, taps, self._budget),
-                    ),
-                    *(TRIES * self._budget, COUNTED),
-                )
-            )
+            found.append(self._question(pattern, subscription, statements, name))
         for inner in subscription.nested:
             if not inner.id.startswith(TAP):
                 found += self.asked(inner.id, statements, f"the query in the FROM of {name}")
         return found
+
+    def _question(
+        self, pattern: Live, subscription: Subscription, statements: Statements, name: str
+    ) -> Question:
+        entry, own = pattern.entry, subscription.compiled.own_pattern
+        assert own is not None
+        taps = {tap: (self._members.taps[tap].reader, pattern.places[tap]) for tap in pattern.taps}
+        return Question(
+            name=name,
+            pattern=own,
+            registered=entry.registered,
+            lateness=entry.lateness,
+            watermark=pattern.watermark(self.settled),
+            rows=StoredRows(statements, entry, taps, self._budget),
+            tries=TRIES * self._budget,
+            counted=COUNTED,
+        )
 
     def waiting(self) -> list[Waiting]:
         """What the patterns have not decided yet, what is decided first in front. That of a pattern
