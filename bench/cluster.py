@@ -27,9 +27,9 @@ from broker import Broker
 from broker.cluster.files import files_at
 from broker.cluster.processes import Processes
 from broker.cluster.remote import RemoteShards
-from broker.cluster.shard import Answer, Settings
+from broker.cluster.shard import Answer, Settings, Waits
 from broker.cluster.sharded import ShardedEngine
-from broker.cluster.shards import HereShards, Request, Worker
+from broker.cluster.shards import Ask, HereShards, Request, Worker
 from broker.documents.arrow import Arrivals
 from broker.documents.witnessing import arrivals
 from broker.engine import Engine
@@ -83,7 +83,7 @@ class Timed(HereShards):
         super().__init__()
         self.seconds = [0.0] * count
 
-    def answer(self, shard: int, request: Request) -> Answer:
+    def answer(self, shard: int, request: Request | Ask) -> Answer | Waits:
         begin = time.process_time()
         found = super().answer(shard, request)
         self.seconds[shard] += time.process_time() - begin

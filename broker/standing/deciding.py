@@ -13,7 +13,8 @@ from broker.results.contents import Contents
 from broker.results.matches import Result
 from broker.shared_match import MOST
 from broker.standing.live import Live
-from broker.standing.standings import TRIES, Standings
+from broker.standing.memory import TRIES
+from broker.standing.standings import Standings
 from broker.subscriptions.limits import Limits
 from xscl.functions.texts import TextTooLong
 from xscl.interruption import PENDING, check

@@ -1,0 +1,90 @@
+"""The candidates of taps become rows, and come to the patterns of their tap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from broker.join.candidates import Candidate, Found
+from broker.query.catalog import Catalog
+from broker.results.contents import Contents
+from broker.standing.live import Tap
+from broker.standing.memory import Memory
+from broker.state.pattern_tables import TapRow
+from broker.state.relations import StoredDocument
+from xscl.interruption import PENDING, check
+
+
+class Arriving:
+    """Reads candidates once for each tap, however many patterns have it."""
+
+    def __init__(self, memory: Memory, catalog: Catalog, contents: Contents) -> None:
+        self._memory = memory
+        self._catalog = catalog
+        self._contents = contents
+
+    def take(
+        self, found: list[Found], documents: Sequence[StoredDocument], seen: Mapping[int, int]
+    ) -> list[Found]:
+        """Take the candidates of taps; the others are left. `seen` is the highest time when a
+        document came, of those that came in."""
+        taps = self._catalog.taps
+        if not taps:
+            return found
+        left: list[Found] = []
+        own: dict[tuple[str, int], list[Candidate]] = {}
+        for canonical, candidate in found:
+            names = taps.get(canonical.number)
+            if names is None:
+                left.append((canonical, candidate))
+                continue
+            for name in names:
+                own.setdefault((name, candidate.docs[0]), []).append(candidate)
+            if len(names) < len(canonical.subscribers):
+                left.append((canonical, candidate))
+        if own:
+            self._enter(own, documents, seen)
+        return left
+
+    def _enter(
+        self,
+        found: Mapping[tuple[str, int], list[Candidate]],
+        documents: Sequence[StoredDocument],
+        seen: Mapping[int, int],
+    ) -> None:
+        memory = self._memory
+        matched = self._contents.of({doc for _, doc in found}, documents)
+        for (name, doc), candidates in sorted(found.items()):
+            if PENDING:
+                check()
+            if name not in memory.members.taps:
+                continue
+            tap = memory.members.taps[name]
+            rows = tap.reader.rows(candidates, matched[doc])
+            memory.rows += rows
+            tap.stored = True
+            for row in rows:
+                self._come(tap, row, seen.get(doc))
+
+    def _come(self, tap: Tap, row: TapRow, seen: int | None) -> None:
+        """A row of a document has come, when the highest time was `seen`; see `Memory.offer`."""
+        memory = self._memory
+        together: dict[tuple[int, ...], list[int]] = {}
+        for number, pattern in tap.patterns.items():
+            group = pattern.group
+            if group is None:
+                if memory.offer(pattern, row, seen, pattern.pending):
+                    memory.touched[number] = pattern
+            elif pattern.takes(row.base, row.end, seen if row.base == row.doc else None):
+                pattern.newest = max(pattern.newest, row.end)
+                if pattern.standing is None:
+                    memory.standing(pattern)
+                places = pattern.places[row.tap]
+                together.setdefault((group.number, *places), []).append(number)
+        if not together:
+            return
+        own = tap.reader.row(row, memory.budget)
+        for (number, *places), owners in together.items():
+            group = memory.members.groups.numbered[number]
+            memory.touched[number] = group
+            for place in places:
+                group.standing.offer(owners, place, own)

@@ -1,0 +1,119 @@
+"""What registered patterns have in memory: made of the tables, and can be made again."""
+
+from __future__ import annotations
+
+from broker.model import UNBOUNDED
+from broker.pattern.in_order.standing import Member
+from broker.pattern.instances import Row
+from broker.pattern.standing import Marks, Standing
+from broker.pattern.trying import TooMuch
+from broker.planner import PLANNING, Planning
+from broker.query.catalog import Catalog
+from broker.standing.agenda import Agenda
+from broker.standing.live import Group, Live
+from broker.standing.members import Members
+from broker.state.pattern_tables import PatternTables, TapRow
+
+TRIES = 100
+"""Choices that a pattern may try for each document of a batch, in budgets of one document."""
+
+Arrivals = dict[int, list[Row]]
+"""Rows of a pattern by the places of their taps."""
+
+
+class Memory:
+    """The patterns, when they decide, and what they have not seen. `awake` are those that have
+    rows, `touched` those with rows that they have not seen, `rows` what is not stored yet;
+    `settled` is the highest time by which they have decided."""
+
+    def __init__(
+        self, tables: PatternTables, catalog: Catalog, budget: int, planning: Planning = PLANNING
+    ) -> None:
+        self.tables = tables
+        self.budget = budget
+        self.planning = planning
+        self.members = Members(catalog, TRIES * budget)
+        self.agenda = Agenda()
+        self.awake: dict[int, Live] = {}
+        self.touched: dict[int, Live | Group] = {}
+        self.rows: list[TapRow] = []
+        self.settled = -UNBOUNDED
+
+    def clear(self) -> None:
+        self.members.clear()
+        self.awake.clear()
+        self.touched.clear()
+        self.agenda.clear()
+        self.rows.clear()
+
+    def forget(self, pattern: Live) -> None:
+        """Forget what is there of a pattern that has gone."""
+        self.awake.pop(pattern.number, None)
+        self.touched.pop(pattern.number, None)
+
+    def standing(self, pattern: Live) -> Standing | Member:
+        """What matches a pattern, which is made when its first row comes."""
+        if pattern.standing is None:
+            self.awake[pattern.number] = pattern
+            if pattern.group is not None:
+                pattern.standing = Member(pattern.group.standing, pattern.number)
+                return pattern.standing
+            plan = pattern.pattern.plan
+            strategy = plan.query.strategy
+            chooses = strategy is not None and strategy.choosing is not None
+            marks = Marks(self.tables.marks(pattern.entry.number) if chooses else ())
+            pattern.standing = Standing(
+                *(plan, pattern.entry.registered, TRIES * self.budget, marks),
+                planning=self.planning,
+            )
+        return pattern.standing
+
+    def offer(self, pattern: Live, row: TapRow, seen: int | None, pending: Arrivals) -> bool:
+        """Hand a row to a pattern, unless it is too old for it. `seen` is the highest time when its
+        document came, None if that was not older."""
+        if not pattern.takes(row.base, row.end, seen if row.base == row.doc else None):
+            return False
+        pattern.newest = max(pattern.newest, row.end)
+        try:
+            own = self.members.taps[row.tap].reader.row(row, self.budget)
+        except TooMuch:
+            pattern.too_much = True
+            return True
+        for place in pattern.places[row.tap]:
+            pending.setdefault(place, []).append(own)
+        return True
+
+    def withdraw(self) -> None:
+        """Take back the rows that patterns have not seen."""
+        for pattern in self.touched.values():
+            if isinstance(pattern, Group):
+                pattern.standing.withdraw()
+            else:
+                pattern.pending = {}
+        self.touched.clear()
+
+    def write(self) -> None:
+        """Store the rows that have come."""
+        rows, self.rows = self.rows, []
+        self.tables.add_rows(rows)
+
+    def expire(self) -> None:
+        """Drop what can be in no match any more."""
+        groups = self.members.groups.numbered
+        for group in groups.values():
+            group.standing.expire(group.watermark(self.settled))
+        gone: dict[int, set[int]] = {}
+        for number, pattern in [*self.awake.items()]:
+            watermark = pattern.watermark(self.settled)
+            if isinstance(pattern.standing, Standing):
+                pattern.standing.expire(watermark)
+            past = watermark is not None and pattern.newest < watermark - pattern.pattern.retention
+            if past and pattern.due >= UNBOUNDED:
+                # Nothing of it can be in a match any more.
+                pattern.standing = None
+                del self.awake[number]
+                if pattern.group is not None:
+                    gone.setdefault(pattern.group.number, set()).add(number)
+        for number, owners in gone.items():
+            groups[number].standing.drop(owners)
+        self.agenda.shrink([*self.awake.values(), *groups.values()])

@@ -1,0 +1,97 @@
+"""Makes patterns again of their stored rows: after a restart, a failed transaction, a revision."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from broker.join.work import Work
+from broker.pattern.standing import Standing
+from broker.pattern.trying import TooMuch
+from broker.standing.live import Group, Live
+from broker.standing.memory import Arrivals, Memory
+
+
+class Renewing:
+    """Makes what patterns have in memory; with care (`Work.care`) each by itself, as one of them
+    may be what does not end."""
+
+    def __init__(self, memory: Memory, work: Work) -> None:
+        self._memory = memory
+        self._work = work
+
+    def renew(self, patterns: Collection[Live], moved: bool = False) -> None:
+        """Make the state of patterns of their stored rows; see `Standing.again`. `moved`: their
+        lateness has changed, and they have decided nothing since."""
+        if not patterns:
+            return
+        chosen = {each.number: each for each in patterns}
+        arrived = self._stored_rows(chosen)
+        care = self._work.care
+        stopped = {} if care is None else care.without()
+        together: dict[int, dict[int, Arrivals]] = {}
+        for number, pattern in chosen.items():
+            pattern.pending = {}
+            if all(each.id in stopped for each in pattern.subscriptions.values()):
+                continue  # it is stopped at the document that is searched
+            if pattern.group is not None:
+                rows = arrived.get(number, {})
+                if rows:
+                    self._memory.standing(pattern)
+                together.setdefault(pattern.group.number, {})[number] = rows
+                continue
+            if care is not None:
+                self._enter_work(pattern)
+            self._remake(pattern, arrived.get(number))
+        for number, own in together.items():
+            self._renew_group(self._memory.members.groups.numbered[number], own, moved)
+        if care is not None:
+            self._work.leave()
+
+    def _stored_rows(self, chosen: Mapping[int, Live]) -> dict[int, Arrivals]:
+        """The stored rows that patterns take."""
+        memory = self._memory
+        memory.write()
+        own = None
+        if len(chosen) < len(memory.members.live):
+            own = {tap for each in chosen.values() for tap in each.taps}
+        first_doc = min([each.entry.first_doc for each in chosen.values()])
+        arrived: dict[int, Arrivals] = {}
+        for row, seen in memory.tables.rows(own, first_doc):
+            if row.tap not in memory.members.taps:
+                continue
+            tap = memory.members.taps[row.tap]
+            tap.stored = True
+            for number, pattern in tap.patterns.items():
+                if number in chosen:
+                    memory.offer(pattern, row, seen, arrived.setdefault(number, {}))
+        return arrived
+
+    def _enter_work(self, pattern: Live) -> None:
+        """What is done from now on is for a pattern."""
+        id = pattern.subscription.id
+        self._work.enter((id, id))
+
+    def _renew_group(self, group: Group, rows: Mapping[int, Arrivals], moved: bool) -> None:
+        known = group.entry.floor if moved else group.watermark(self._memory.settled)
+        group.standing.advance_to(known)
+        if self._work.care is None:
+            group.standing.again(rows)
+        else:
+            for number, own in rows.items():
+                self._enter_work(self._memory.members.live[number])
+                group.standing.again({number: own})
+        self._memory.agenda.plan(group)
+
+    def _remake(self, pattern: Live, rows: Arrivals | None) -> None:
+        memory = self._memory
+        if rows or pattern.standing is not None:
+            standing = memory.standing(pattern)
+            assert isinstance(standing, Standing)
+            standing.watermark = pattern.watermark(memory.settled)
+            try:
+                standing.again(rows or {})
+            except TooMuch:
+                pattern.too_much = True
+            memory.agenda.plan(pattern)
+        if pattern.too_much:
+            memory.touched[pattern.number] = pattern
