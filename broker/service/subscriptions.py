@@ -7,7 +7,7 @@ subscription are in the mailbox before its first match, and are removed after th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Literal
 
@@ -22,6 +22,7 @@ from broker.query.prepared import Compiled, compile_query
 from broker.service.access.scopes import SERVICE, Identity
 from broker.service.channels import check_channel, put_channel
 from broker.service.core.answers import (
+    Bound,
     Bounds,
     ChannelSpec,
     Checked,
@@ -65,6 +66,7 @@ class Subscriptions:
         backfill: int | None = None,
         throttle: Throttle | None = None,
         limit: Limit | None = None,
+        lift: Collection[Bound] = (),
         channels: Sequence[ChannelSpec] = (),
         who: Identity = SERVICE,
     ) -> list[Subscribed]:
@@ -73,8 +75,9 @@ class Subscriptions:
         A query that is registered with the same id and text is unchanged; a changed text replaces
         the former and begins anew. With `backfill` (microseconds) new queries begin that long
         before the newest stored document, and their matches there are delivered. Each query gets
-        the throttle, the limit and the channels. They belong to `who`. Raises Forbidden for a
-        stream that it may not read or publish, and Conflict for what is another's.
+        the throttle, the limit and the channels, and loses what is to `lift`. They belong to `who`.
+        Raises Forbidden for a stream that it may not read or publish, and Conflict for what is
+        another's.
         """
         compiled, warnings = _compile(text, name, who, self._streams.look)
         with self._core.at_once():
@@ -95,7 +98,7 @@ class Subscriptions:
         ids = [query.id for query in compiled]
         throttles = {id: self._core.mailbox.throttle(id) for id in ids}
         for query in compiled:
-            own = throttle or throttles[query.id]
+            own = throttle or (None if "throttle" in lift else throttles[query.id])
             if own is not None and own.variable is not None:
                 _check_variable(query, own.variable)
         for spec in channels:
@@ -106,7 +109,9 @@ class Subscriptions:
             self._tenants.registering(who, ids),
             self._prepared(throttles, throttle, channels),
         ):
-            outcomes, history = self._register(compiled, backfill, limit)
+            outcomes, history = self._register(compiled, backfill, limit, "limit" in lift)
+            for id in ids if "throttle" in lift else ():
+                self._core.mailbox.remove_throttle(id)
         with self._core.at_once():
             registered = {entry.id: entry for entry in self._core.engine.registered_of(ids)}
         results = []
@@ -125,9 +130,10 @@ class Subscriptions:
         return {id: own.get(id, Bounds()) for id in throttles}
 
     def _register(
-        self, compiled: list[Compiled], duration: int | None, limit: Limit | None
+        self, compiled: list[Compiled], duration: int | None, limit: Limit | None, unlimited: bool
     ) -> tuple[list[Outcome], History | None]:
-        """Register the queries; returns the outcome of each, and the matches in history."""
+        """Register the queries; returns the outcome of each, and the matches in history. With
+        `unlimited` they lose the limits that they have."""
         core = self._core
         history = None
         with core.at_once():
@@ -141,7 +147,7 @@ class Subscriptions:
                     with _not_too_long():
                         past = backfill.backfill(engine, compiled, newest - duration, now, limit)
                     history = History(past.documents, past.matches, past.suspended)
-                for query in compiled if limit is not None else ():
+                for query in compiled if limit is not None or unlimited else ():
                     engine.set_limit(query.id, limit)
         if history is not None:
             core.empty_outbox()

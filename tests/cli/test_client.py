@@ -188,6 +188,8 @@ def test_throttles_and_limits(service: Serving, tmp_path: Path) -> None:
     said = service.done("subscribe", path)
     assert "has changed: it starts anew" in said
     assert said.endswith("; throttle unchanged: one per 2 h; limit 5 per 1 h -> none\n")
+    said = service.done("subscribe", path, "--throttle", "none", "--limit", "none")
+    assert said.endswith("and goes on; throttle one per 2 h -> none\n")
     for wrong in (("--throttle", "t:soon"), ("--limit", "1 h"), ("--limit", "0:1 h")):
         assert service.broker("subscribe", path, *wrong).returncode == 2
 

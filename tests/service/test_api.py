@@ -98,6 +98,16 @@ def test_throttle_limit_and_channels_of_a_subscription(running: Running) -> None
     (replaced,) = running.subscribe(PAIR.replace("7 days", "8 days")).json()
     assert replaced["was"] == {"throttle": again["throttle"], "limit": one["limit"]}
     assert (replaced["throttle"], replaced["limit"]) == (again["throttle"], None)
+    # Either can be taken away from one that stays as it is.
+    limit = {"matches": 7, "period": "1 h"}
+    text = PAIR.replace("7 days", "8 days")
+    (less,) = running.subscribe(text, limit=limit, lift=["throttle"]).json()
+    assert (less["outcome"], less["throttle"], less["limit"]) == ("unchanged", None, limit)
+    (free,) = running.subscribe(text, lift=["throttle", "limit"]).json()
+    assert free["was"] == {"throttle": None, "limit": limit}
+    assert (free["throttle"], free["limit"]) == (None, None)
+    both = problem(running.subscribe(text, limit=limit, lift=["limit"]), 422, "invalid")
+    assert both["errors"][0]["where"] == "lift"
 
 
 # -- matches and channels ------------------------------------------------------------------------

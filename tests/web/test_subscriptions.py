@@ -85,6 +85,10 @@ def test_price_history_limit_and_throttle(page: Page, samples: Process) -> None:
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".note")).to_contain_text("bounded stays as it is")
     assert samples.client.get(stored).json()["limit"]["matches"] == 50
+    page.get_by_label("Tell of each value once").fill("")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".about")).not_to_contain_text("is told once")
+    assert samples.client.get(stored).json()["throttle"] is None
     assert samples.all_matches("bounded") == matches
     # Another text begins anew.
     page.get_by_label("The query, in XSCL").fill(text.replace("3 days", "2 days"))

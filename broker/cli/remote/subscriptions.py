@@ -30,7 +30,7 @@ SINGLY = 50
 
 
 class PeriodType(click.ParamType[dict[str, Any]]):
-    """A name or a number with a period, as in "author:1 h" or "100:1 min"."""
+    """A name or a number with a period, as in "author:1 h" or "100:1 min"; none: empty."""
 
     name = "period"
 
@@ -43,6 +43,8 @@ class PeriodType(click.ParamType[dict[str, Any]]):
     ) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
+        if value == "none":
+            return {}
         first, colon, period = str(value).rpartition(":")
         if self.number and not (colon and first.strip().isdigit() and int(first)):
             self.fail(f"{value!r}: write a number and a period, for instance 100:1 min", param, ctx)
@@ -87,14 +89,14 @@ def _check(ctx: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> 
     type=PeriodType("variable"),
     metavar="[VAR:]PERIOD",
     help="At most one match per value of a variable and period, as author:1 h; without a variable "
-    "at most one per period.",
+    "at most one per period; none: no more.",
 )
 @click.option(
     "--limit",
     type=PeriodType("matches", number=True),
     metavar="N:PERIOD",
-    help="Suspend a subscription that finds more, as 1000:1 h; else limits.matches of the "
-    "settings.",
+    help="Suspend a subscription that finds more, as 1000:1 h; else, and with none, "
+    "limits.matches of the settings.",
 )
 @click.option(
     "--webhook",
@@ -126,8 +128,9 @@ def subscribe(
     body = {
         "dry_run": dry_run,
         "backfill": None if backfill is None else format_duration(backfill),
-        "throttle": throttle,
-        "limit": limit,
+        "throttle": throttle or None,
+        "limit": limit or None,
+        "lift": [name for name, given in (("throttle", throttle), ("limit", limit)) if given == {}],
         "channels": [{"kind": "webhook", "settings": {"url": webhook}}] if webhook else [],
     }
     total = sum(map(_count, queries))

@@ -212,6 +212,9 @@ class SubscribeBody(Body):
     )
     throttle: ThrottleBody | None = None
     limit: LimitBody | None = None
+    lift: list[Literal["throttle", "limit"]] = Field(
+        default=[], description="what the subscriptions have no more, if they had it"
+    )
     channels: list[OwnChannelBody] = Field(
         default=[], max_length=20, description="channels to make for the subscription"
     )

@@ -26,6 +26,7 @@ from broker.service.api.replies import (
 )
 from broker.service.api.schemas import SubscribeBody
 from broker.service.core.answers import History, Subscribed
+from broker.service.core.errors import Invalid
 from broker.text.units import FOREVER
 
 router = APIRouter(prefix="/v1/subscriptions", tags=["subscriptions"])
@@ -247,12 +248,16 @@ def _subscribe(
     if any(channel.kind == "file" for channel in body.channels):
         who.require(OPERATE, "only operators make channels that write files")
     throttle, limit = body.throttle, body.limit
+    for name, given in (("throttle", throttle), ("limit", limit)):
+        if given is not None and name in body.lift:
+            raise Invalid(f"a {name} is given, and to be lifted", "lift")
     results = api.service.subscriptions.subscribe(
         body.text,
         name=body.name,
         backfill=body.backfill,
         throttle=None if throttle is None else Throttle(throttle.variable, throttle.period),
         limit=None if limit is None else Limit.of(limit.matches, limit.period),
+        lift=body.lift,
         channels=[channel_spec(api.service.settings.state, c, c.name) for c in body.channels],
         who=who,
     )

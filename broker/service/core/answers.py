@@ -21,6 +21,7 @@ from xscl import Diagnostic
 State = Literal["starting", "running", "draining", "stopped"]
 Outcome = Literal["new", "replaced", "unchanged"]
 Pending = Literal["deliver", "drop"]
+Bound = Literal["throttle", "limit"]
 
 
 @dataclass(frozen=True, slots=True)

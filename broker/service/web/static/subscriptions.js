@@ -181,7 +181,11 @@ export async function subscription(main, id, go, text = EXAMPLE) {
       const history = made[0].history;
       say(`${made.map((each) => `${each.id} ${{ new: "is added", replaced: "is replaced", unchanged: "stays as it is" }[each.outcome]}`).join(", ")}${history ? `; ${plural(history.matches, "match", "matches")} in what is stored` : ""}.`);
       if (history && history.matches) go({ subscription: made.length === 1 ? made[0].id : "" }, "matches");
-      else go({}, `subscriptions/${encodeURIComponent(made[0].id)}`);
+      else if (made[0].id === id) {
+        // It is shown already, as it was.
+        main.replaceChildren();
+        subscription(main, id, go);
+      } else go({}, `subscriptions/${encodeURIComponent(made[0].id)}`);
     } catch (error) {
       say(error.message, true);
       save.disabled = false;
@@ -216,10 +220,13 @@ function moreOptions(stored) {
     h("div", { class: "unfolded options" }, h("label", { for: "history", class: "check" }, history, " Also deliver what it matches in what is stored"), field("limit", "At most so many matches", "no limit", stored?.limit?.matches), field("limit-period", "in a period of", "1 h", stored?.limit?.period), field("throttle", "Tell of each value once: variable", "none", stored?.throttle?.variable), field("throttle-period", "in a period of", "1 h", stored?.throttle?.period)),
   );
   const value = (id) => element.querySelector(`#${id}`).value.trim();
+  // What was there and is emptied is to be there no more.
+  const lifted = (name, before) => Boolean(before) && !value(name);
   return {
     element,
     given() {
-      const given = {};
+      const lift = [lifted("limit", stored?.limit) ? "limit" : "", lifted("throttle", stored?.throttle?.variable) ? "throttle" : ""];
+      const given = { lift: lift.filter(Boolean) };
       if (history.checked) given.backfill = "INFINITY";
       if (value("limit")) given.limit = { matches: Number(value("limit")), period: value("limit-period") || "1 h" };
       if (value("throttle")) given.throttle = { variable: value("throttle"), period: value("throttle-period") || "1 h" };
