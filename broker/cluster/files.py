@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from broker.errors import BrokerError
+from broker.state.disk import sync
 
 _TAIL = 1 << 16
 """Bytes from the end of an object that are read at once: the footer of a file of Arrow, or all."""
@@ -78,7 +79,7 @@ class Directory:
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(path)
-            _sync(path.parent)
+            sync(path.parent)
         except OSError as error:
             with suppress(OSError):
                 new.unlink()
@@ -89,7 +90,7 @@ class Directory:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            _sync(path.parent)
+            sync(path.parent)
         except FileExistsError:
             return False
         except OSError as error:
@@ -251,11 +252,3 @@ class _Parts(io.RawIOBase):
 
 def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,6 +3,7 @@ nothing costs nothing."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -12,7 +13,7 @@ from broker.pattern.in_order.spending import Spending
 Part = TypeVar("Part")
 
 
-class Owned(Generic[Part]):
+class Owned(ABC, Generic[Part]):
     """Parts by their keys. `over` are the queries that have tried too much: they go on with nothing
     more."""
 
@@ -62,9 +63,9 @@ class Owned(Generic[Part]):
         for key, part in other.of(owner):
             self.open(owner, key, other.copied(part))
 
+    @abstractmethod
     def copied(self, part: Part) -> Part:
         """A copy of a part, from which it does not change."""
-        raise NotImplementedError
 
     # -- time, where it decides nothing by itself --------------------------------------------------
 
