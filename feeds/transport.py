@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,6 +37,13 @@ class BlockedAddress(Exception):
 
 class OutOfTime(Exception):
     """The whole fetch took too long."""
+
+
+@cache
+def trusted() -> ssl.SSLContext:
+    """The certificates of this machine, read once: there are many, and that takes as long as all
+    the rest of a small service's start."""
+    return httpx.create_ssl_context()
 
 
 class Bounds(threading.local):
@@ -99,7 +106,7 @@ class Transport(httpx.BaseTransport):
         self._bounds = bounds
         self._proxies = dict(proxies or {})
         self._settings: dict[str, Any] = {
-            "ssl_context": httpx.create_ssl_context(),
+            "ssl_context": trusted(),
             "max_connections": connections,
             "max_keepalive_connections": connections,
             "keepalive_expiry": 15.0,

@@ -16,9 +16,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpcore
-import httpx
 
-from feeds.transport import BlockedAddress, reachable, resolve
+from feeds.transport import BlockedAddress, reachable, resolve, trusted
 
 _ADVICE = "; delivery.allow_private allows them"
 _RESOLVERS = 32
@@ -77,7 +76,7 @@ class Connections:
     def __init__(self, allow_private: bool, per_host: int) -> None:
         self._backend = GuardedBackend(allow_private)
         self._per_host = per_host
-        self._context = httpx.create_ssl_context()
+        self._context = trusted()
         self._pools: OrderedDict[tuple[bytes, bytes, int | None], _Pool] = OrderedDict()
 
     @asynccontextmanager

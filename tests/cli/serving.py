@@ -79,6 +79,7 @@ class Serving:
             headers={"Authorization": f"Bearer {token}"},
             timeout=PATIENCE,
             trust_env=False,
+            verify=False,
         )
 
     def matched(self, id: str, count: int) -> list[dict[str, Any]]:

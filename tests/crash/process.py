@@ -104,7 +104,10 @@ class Served:
         port = next(line for line in text.splitlines() if line.startswith("port = "))
         self.url = f"http://127.0.0.1:{port.removeprefix('port = ')}"
         self.http = httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {TOKEN}"},
+            timeout=PATIENCE,
+            verify=False,
         )
         self.pid = 0
         self._process: Any = None

@@ -37,7 +37,9 @@ class Client:
     def __init__(self, running: Running, secret: str) -> None:
         self.secret = secret
         headers = {"Authorization": f"Bearer {secret}"}
-        self.http = httpx.Client(base_url=running.url, headers=headers, timeout=PATIENCE)
+        self.http = httpx.Client(
+            base_url=running.url, headers=headers, timeout=PATIENCE, verify=False
+        )
 
     def __enter__(self) -> Client:
         return self

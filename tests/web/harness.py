@@ -100,7 +100,7 @@ def session_cookie(page: Page) -> dict[str, Any]:
 
 
 def anonymous(service: Process) -> httpx.Client:
-    return httpx.Client(base_url=service.client.base_url, timeout=PATIENCE)
+    return httpx.Client(base_url=service.client.base_url, timeout=PATIENCE, verify=False)
 
 
 def as_json(value: object) -> str:

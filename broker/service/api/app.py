@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -182,7 +182,23 @@ def _application(context: Context) -> FastAPI:
 
 
 def _describe(app: FastAPI) -> None:
-    """Add the routes of the API's description, which is generated once."""
+    """Add the routes of the API's description. It is made when it is first read, in a thread of its
+    own: it takes longer than all the rest of a start."""
+
+    @cache
+    def description() -> dict[str, Any]:
+        return _description(app)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    def openapi() -> JSONResponse:
+        return JSONResponse(description())
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> HTMLResponse:
+        return HTMLResponse(page(description()), headers=HEADERS)
+
+
+def _description(app: FastAPI) -> dict[str, Any]:
     description = get_openapi(
         title=app.title,
         version=app.version,
@@ -200,15 +216,7 @@ def _describe(app: FastAPI) -> None:
         for operation in methods.values():
             if "HTTPValidationError" in str(operation["responses"].get("422")):
                 del operation["responses"]["422"]
-    html = page(description)
-
-    @app.get("/openapi.json", include_in_schema=False)
-    async def openapi() -> JSONResponse:
-        return JSONResponse(description)
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
-        return HTMLResponse(html, headers=HEADERS)
+    return description
 
 
 def _add(schemas: dict[str, Any], schema: dict[str, Any]) -> None:
