@@ -27,8 +27,10 @@ STYLE = {
 }
 TYPES = ["mypy"]
 CACHE = "tests.java_cache"
+# Tests are compiled here, once, and not in each of the processes that run them.
+COLLECTION = ["pytest", "-n", "0", "--collect-only", "-qq"]
 # A file's tests stay together, for what they share; the order is that of conftest.py. Tests wait
-# for servers and for Java much of the time, so there are two processes more than there are cores.
+# for servers and for Java much of the time, so there are four processes more than there are cores.
 # A process that dies is replaced a few times only: the next one runs the test at which it died again.
 TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "3"]
 
@@ -58,7 +60,8 @@ def check(arguments: list[str]) -> int:
     cache = None if arguments else subprocess.Popen([sys.executable, "-m", CACHE], cwd=ROOT)
     with tempfile.TemporaryFile("w+") as said:
         types = subprocess.Popen([sys.executable, "-m", *TYPES], cwd=ROOT, stdout=said, stderr=said)
-        workers = ["-n", str((os.cpu_count() or 1) + 2)]
+        _passes("collection", COLLECTION, quiet=True)  # what fails here fails below, and says so
+        workers = ["-n", str((os.cpu_count() or 1) + 4)]
         if not _passes("tests", [*TESTS, *workers, *arguments]):
             failed.append("tests")
         print(f"== types: {' '.join(TYPES)}", flush=True)
@@ -72,9 +75,11 @@ def check(arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _passes(name: str, command: list[str]) -> bool:
+def _passes(name: str, command: list[str], quiet: bool = False) -> bool:
     print(f"== {name}: {' '.join(command)}", flush=True)
-    return subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False).returncode == 0
+    out = subprocess.DEVNULL if quiet else None
+    whole = [sys.executable, "-m", *command]
+    return subprocess.run(whole, cwd=ROOT, stdout=out, stderr=out, check=False).returncode == 0
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
 
 from broker import Broker
 from broker.cluster.files import ClusterError, Directory, files_at
@@ -31,6 +30,8 @@ _prefixes = count()
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """The URL of a bucket of a server that speaks S3, which the environment leads to."""
+    from moto.server import ThreadedMotoServer  # a second to import, in every process of the tests
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
