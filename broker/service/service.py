@@ -402,11 +402,13 @@ def _look(core: Core) -> Look:
 
 
 def _sizes(state: Path) -> dict[str, int]:
-    """The size of each file in bytes, including write-ahead logs."""
-    return {
+    """The size of each file in bytes, including write-ahead logs and the journal."""
+    sizes = {
         name: sum(size(state / f"{name}{suffix}") for suffix in ("", "-wal", ".wal"))
         for name in ("broker.duckdb", "spool.sqlite", "mailbox.sqlite")
     }
+    sizes["broker.duckdb"] += size(state / "journal")
+    return sizes
 
 
 def _log_event(event: Event) -> None:

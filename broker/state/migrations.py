@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-VERSION = 9
+VERSION = 10
+JOURNALED = 10
+"""The first version with a journal (`broker/state/behind.py`); what it holds is brought into the
+tables before they are migrated."""
 
 META = "CREATE TABLE IF NOT EXISTS meta (key VARCHAR PRIMARY KEY, value BIGINT)"
 
@@ -33,7 +36,8 @@ CREATE TABLE IF NOT EXISTS versions (doc BIGINT, version BIGINT);
 CREATE TABLE IF NOT EXISTS rl (
     doc BIGINT, base BIGINT, "start" BIGINT, "end" BIGINT, var1 INTEGER, var2 INTEGER,
     node1 BIGINT, node2 BIGINT, value UBIGINT, text VARCHAR, num DOUBLE);
-CREATE TABLE IF NOT EXISTS progress (next_doc BIGINT, highest BIGINT, position BIGINT);
+CREATE TABLE IF NOT EXISTS progress (
+    next_doc BIGINT, highest BIGINT, position BIGINT, journal BIGINT);
 CREATE TABLE IF NOT EXISTS applied (source VARCHAR PRIMARY KEY, seq BIGINT);
 CREATE TABLE IF NOT EXISTS outbox (
     n BIGINT, ids BLOB, queries VARCHAR[], match VARCHAR,
@@ -56,7 +60,8 @@ not known, NULL once it has expired. `versions` counts the revisions that flow a
 their own; a state written before there were any has none. A match in the outbox is that of all
 `queries` that share it, whose own have the `ids`; it has a `result`, or refers to `docs`. `kept`
 holds the bytes that these had for the matches with numbers below `before`, where the documents
-have changed or expired since. The tables of event patterns are described where they are read and
+have changed or expired since. `progress` has the number of the last record of the journal, too,
+that the tables hold. The tables of event patterns are described where they are read and
 written, in `broker/state/pattern_tables.py`. Every time is in microseconds; `since`, `from_time`,
 `to_time` and `kept` are of the wall clock, and NULL where it is unknown."""
 
@@ -179,6 +184,7 @@ DELETE FROM meta WHERE key IN ('next_doc', 'highest_timestamp', 'position');
 ALTER TABLE documents ADD COLUMN outline UBIGINT;
 UPDATE documents SET outline = 0 WHERE xml IS NOT NULL;
 """,
+    10: "ALTER TABLE progress ADD COLUMN journal BIGINT",
 }
 """The migration to each version from the one before. Version 8 has more tables. Before version 3
 dead letters had neither streams nor a date; their retention counts from the day of the

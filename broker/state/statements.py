@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _KNOWN = 1_000
 """Statements that are kept parsed."""
 
-_EACH_BATCH = frozenset({"documents", "rl", "outbox", "progress"})
+EACH_BATCH = frozenset({"documents", "rl", "outbox", "progress"})
 """The tables into which nearly each batch inserts rows."""
 
 
@@ -59,10 +59,15 @@ class Statements:
     tables are `fresh` from when they are made until they are loaded."""
 
     def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+        self._connection = connection
         self.fresh = False
         self._parsed: dict[str, duckdb.Statement] = {}
         self._inserts: dict[str, _Insert] = {}
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, for a statement that is run now."""
+        return self._connection
 
     def _statement(self, sql: str) -> duckdb.Statement:
         """A statement parsed, which takes a tenth to a fourth of the time of a small one."""
@@ -70,7 +75,7 @@ class Statements:
         if found is None:
             if len(self._parsed) >= _KNOWN:
                 self._parsed.clear()
-            (found,) = self.connection.extract_statements(sql)
+            (found,) = self._connection.extract_statements(sql)
             self._parsed[sql] = found
         return found
 
@@ -140,15 +145,15 @@ class Statements:
         """Append Arrow rows, by column name."""
         if not arrow_input.num_rows:
             return
-        if table in _EACH_BATCH:
+        if table in EACH_BATCH:
             known = self._inserts.get(table)
             if known is None or known.schema != arrow_input.schema:
-                known = self._inserts[table] = _Insert(self.connection, table, arrow_input.schema)
-            known.run(self.connection, arrow_input)
+                known = self._inserts[table] = _Insert(self._connection, table, arrow_input.schema)
+            known.run(self._connection, arrow_input)
         else:
             # DuckDB finds the variable by its name, in half the time that a view on it takes. No
             # table has the name: that would shadow it.
-            self.connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM arrow_input")
+            self._connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM arrow_input")
 
     def make_temporary(self, table: str, arrow_batch: pa.Table) -> None:
         """Make a temporary table of Arrow rows, anew."""

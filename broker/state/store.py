@@ -1,10 +1,10 @@
-"""The DuckDB file: the truth of a broker, and its transactions.
+"""The DuckDB file: the truth of a broker.
 
 The tables stand in `broker/state/migrations.py`; the match relations are read and written by
 `broker/state/relations.py` alone, each other table by its own owner.
 
-Memory changes together with the file: code that changes memory within a transaction registers how
-to undo the change (`on_rollback`), and a transaction that fails does so.
+What happens in a transaction, and what is in the journal beside the file, says
+`broker/state/transactions.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -23,9 +24,11 @@ from weakref import WeakSet
 import duckdb
 
 from broker.errors import BrokerError
+from broker.state.behind import JOURNAL, PROGRESS, Behind
 from broker.state.in_memory import CONFIG, IN_MEMORY, SharedDatabase
-from broker.state.migrations import META, SCHEMA, STEPS, VERSION
-from broker.state.statements import Statements
+from broker.state.journal import DamagedJournal, Journal
+from broker.state.migrations import JOURNALED, META, SCHEMA, STEPS, VERSION
+from broker.state.transactions import Transactions
 
 DatabaseError = duckdb.Error
 """The base class of DuckDB's errors."""
@@ -78,7 +81,7 @@ def _let_go() -> None:
     """Close the stores that are still open when Python ends: a running thread may keep them alive,
     and DuckDB's binding would print its leaked objects to standard error."""
     for store in list(_open):
-        for name in ("connection", "_parsed", "_inserts"):
+        for name in ("_connection", "_parsed", "_inserts"):
             store.__dict__.pop(name, None)
 
 
@@ -86,25 +89,22 @@ class StateError(BrokerError, RuntimeError):
     """The state directory cannot be used; the message says why, and what to do."""
 
 
-class Store(Statements):
+class Store(Transactions):
     """A DuckDB database, in memory or in a state directory. Raises `StateError`.
 
-    `memory` are the bytes that DuckDB may take, by default four fifths of the machine's. `broken`
-    says that DuckDB has given up on the file, which it does when a checkpoint fails, of a full disk
-    for instance. What was committed is in the file; `reopen` goes on with it.
+    `memory` are the bytes that DuckDB may take, by default four fifths of the machine's. If it is
+    `broken`, what was committed is in the file; `reopen` goes on with it.
     """
 
     def __init__(self, state: str | Path | None, memory: int | None = None) -> None:
         self._memory = memory
         self.directory = None if state is None else Path(state)
         self.durable = state is not None
-        self.broken = False
         # With a bound of its own it cannot share DuckDB, whose bound is one for all.
         in_memory = self.directory is None and memory is None
         self._shared = SharedDatabase() if in_memory else None
         self._lock: int | None = None
-        self._inside = False
-        self._undo: list[Callable[[], object]] = []
+        self.behind = None
         _open.add(self)
         if self.directory is not None:
             self._lock = _claim(self.directory)
@@ -138,35 +138,61 @@ class Store(Statements):
         try:
             self._migrate()
         except BaseException as error:
-            self.connection.close()
+            self._connection.close()
             if isinstance(error, duckdb.Error) and self.directory is not None:
                 raise StateError(error_message(self.directory / _FILE, error)) from error
             raise
 
+    def _open_journal(self, path: Path) -> Behind:
+        """What the tables lack of what was committed, which only the journal has."""
+        ((after,),) = self.rows(f"SELECT coalesce(max(journal), 0) FROM {PROGRESS}")
+        journal = None
+        try:
+            journal = Journal(path, self.number(JOURNAL, 0))
+            return Behind(journal, after)
+        except (OSError, DamagedJournal) as error:
+            if journal is not None:
+                journal.close()
+            raise StateError(error_message(path, error)) from error
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        connection = super()._cursor()
+        if self._shared is not None:
+            self._shared.use(connection)
+        return connection
+
     def _migrate(self) -> None:
-        """Migrate the tables to this version, or create them."""
+        """Migrate the tables to this version, or create them, and open the journal."""
         with self.transaction():
             # DuckDB takes 10 ms to list the tables of a database for the first time.
             self.connection.execute(META)
             stored = self.number("version", 0)
             self.fresh = not stored
-            if stored == VERSION:
-                return  # and write nothing: what was not yet read may be damaged
-            found = stored or VERSION
-            if found > VERSION:
+            if stored > VERSION:
                 raise StateError(
-                    f"{self.directory}: this state has version {found}, and this program reads up"
+                    f"{self.directory}: this state has version {stored}, and this program reads up"
                     f" to {VERSION}; use the program that wrote it, or a newer one"
                 )
-            for version in range(found + 1, VERSION + 1):
-                step = STEPS[version]
-                if isinstance(step, str):
-                    self.connection.execute(step)
-                else:
-                    step(self.connection)
-            if self._shared is None:
-                self.connection.execute(SCHEMA)
-            self.set_numbers(version=VERSION)
+            if stored < JOURNALED:
+                self._change_tables(stored or VERSION)
+        # Where there is nothing to do nothing is written: what was not yet read may be damaged.
+        if self.directory is not None:
+            self.behind = self._open_journal(self.directory / JOURNAL)
+        if JOURNALED <= stored < VERSION:
+            with self.transaction():  # with what the journal holds of the same version
+                self._change_tables(stored)
+
+    def _change_tables(self, found: int) -> None:
+        for version in range(found + 1, VERSION + 1):
+            step = STEPS[version]
+            if isinstance(step, str):
+                self.connection.execute(step)
+            else:
+                step(self.connection)
+        if self._shared is None:
+            self.connection.execute(SCHEMA)
+        secret = self.number(JOURNAL, secrets.randbits(32))
+        self.set_numbers(version=VERSION, **{JOURNAL: secret})
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -184,13 +210,20 @@ class Store(Statements):
     def reopen(self) -> None:
         """Open the file again after DuckDB has given up on it (`broken`). Raises `StateError`."""
         with suppress(duckdb.Error):
-            self.connection.close()
+            self._connection.close()
+        if self.behind is not None:
+            self.behind.journal.close()
         self._open()
-        self.broken = False
 
     def close(self) -> None:
         with suppress(duckdb.Error):
-            self.connection.close()
+            self._tell()
+        with suppress(duckdb.Error):
+            self._connection.close()
+        if self.behind is not None:
+            with suppress(OSError):
+                self.behind.journal.close(needed=self.behind.waits)
+            self.behind = None
         if self._shared is not None:
             self._shared.detach()
         self._release()
@@ -200,62 +233,12 @@ class Store(Statements):
             os.close(self._lock)
             self._lock = None
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All or nothing, in the file and in memory: rolled back if the block or the commit raises.
-        Within another one, part of it."""
-        if self._inside:
-            yield
-            return
-        self._inside = True
-        try:
-            self.run("BEGIN")
-            yield
-            self.run("COMMIT")
-        except BaseException as error:
-            self.broken |= isinstance(error, duckdb.FatalException)
-            # A commit that failed has ended the transaction. For the second see `unoptimized`.
-            for end in ("ROLLBACK", "PRAGMA enable_optimizer"):
-                with suppress(duckdb.Error):
-                    self.connection.execute(end)
-            for undo in reversed(self._undo):
-                undo()
-            raise
-        finally:
-            self._inside = False
-            self._undo.clear()
-
     def define(self, functions: Callable[[duckdb.DuckDBPyConnection], object]) -> None:
         """Define functions of Python's; those that share DuckDB share these, too."""
         if self._shared is not None:
             self._shared.define(functions)
         else:
             super().define(functions)
-
-    def interrupt(self) -> None:
-        """End the statement that runs now, and with it its transaction; from any thread."""
-        self.connection.interrupt()
-
-    def on_rollback(self, undo: Callable[[], object]) -> None:
-        """Register a function to call if the current transaction fails; the last one registered is
-        called first."""
-        if self._inside:
-            self._undo.append(undo)
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Statements]:
-        """Statements over a connection of their own that reads the state as committed now, whatever
-        is committed later. May be used in another thread."""
-        connection = self.connection.cursor()
-        try:
-            if self._shared is not None:
-                self._shared.use(connection)
-            connection.execute("BEGIN READ ONLY")
-            yield Statements(connection)
-        finally:
-            with suppress(duckdb.Error):
-                connection.execute("ROLLBACK")
-            connection.close()
 
     def checkpoint(self, patience: float = 1.0) -> None:
         """Write the write-ahead log into the file. Raises DuckDB's error if that fails.
@@ -340,7 +323,7 @@ def _connect(file: Path) -> duckdb.DuckDBPyConnection:
         raise StateError(error_message(file, error)) from None
 
 
-def error_message(file: Path, error: duckdb.Error) -> str:
+def error_message(file: Path, error: Exception) -> str:
     """The message for an error of DuckDB: why a state cannot be used, and what to do."""
     said = str(error).splitlines()[0]
     text = said.lower()

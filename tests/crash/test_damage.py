@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from broker.state.disk import size
 from tests.crash.plain import QUERY, Plain
 
 FILES = {"spool": "spool.sqlite", "mailbox": "mailbox.sqlite", "engine": "broker.duckdb"}
@@ -17,6 +18,7 @@ LOGS = {
     "spool": "spool.sqlite-wal",
     "mailbox": "mailbox.sqlite-wal",
     "engine": "broker.duckdb.wal",
+    "journal": "journal",
 }
 TRIALS = 4
 
@@ -32,7 +34,7 @@ def killed(
         plain.served.start(upkeep=False)
         plain.subscribe()
         plain.posted(range(10))
-        whole = {name: (plain.state / log).stat().st_size for name, log in LOGS.items()}
+        whole = {name: size(plain.state / log) for name, log in LOGS.items()}
         plain.posted(range(10, 20))
         assert plain.found() == [*range(20)]
         plain.served.kill()

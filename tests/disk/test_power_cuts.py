@@ -41,7 +41,7 @@ def test_no_write_is_overlooked(whole: tuple[Path, Trace]) -> None:
     found.pop("lock")
     assert files.in_memory() == found
     names = {event.name for event in trace.events if isinstance(event, Call)}
-    assert {"broker.duckdb", "broker.duckdb.wal", "spool.sqlite-wal", "proof"} <= names
+    assert {"broker.duckdb", "broker.duckdb.wal", "journal", "spool.sqlite-wal", "proof"} <= names
 
 
 @pytest.mark.parametrize("number", range(_CUTS))

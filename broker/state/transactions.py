@@ -1,0 +1,171 @@
+"""The transactions of a store, in memory and in its file at once.
+
+Memory changes together with the file: code that changes memory within a transaction registers how
+to undo the change (`on_rollback`), and a transaction that fails does so.
+
+DuckDB takes milliseconds for a transaction, however few its rows. One that only inserts a few is
+committed in a journal (`broker/state/behind.py`), and DuckDB learns of a transaction when something
+else is asked of it. So who takes the connection, or a snapshot, finds all that was committed in the
+tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import duckdb
+import pyarrow as pa
+
+from broker.state.behind import JOURNAL, PROGRESS, Behind
+from broker.state.journal import Rows
+from broker.state.statements import EACH_BATCH, Statements
+
+
+class Transactions(Statements):
+    """Statements in transactions over a connection. Raises `DatabaseError`.
+
+    `broken` says that DuckDB has given up on the file, which it does when a checkpoint fails, of a
+    full disk for instance. `behind` are the transactions that only the journal has, if there is
+    one.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        super().__init__(connection)
+        self.broken = False
+        self.behind: Behind | None = None
+        self._inside = self._begun = False
+        self._inserted: list[tuple[str, Rows]] = []
+        """What the current transaction inserts, until DuckDB knows of it (`_begun`)."""
+        self._undo: list[Callable[[], object]] = []
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The connection, with all that was committed in the tables, and what the current
+        transaction has inserted so far."""
+        self._tell()
+        return self._connection
+
+    def _tell(self) -> None:
+        """Tell DuckDB what it does not know yet."""
+        if self.behind is not None and self.behind.waits:
+            self._catch_up(self.behind)
+        if self._inside and not self._begun:
+            self._begin()
+
+    def _catch_up(self, behind: Behind) -> None:
+        """Bring into the tables what they lack."""
+        with behind.lock:
+            if not behind.waits:
+                return
+            try:
+                self._run("BEGIN")
+                for table, rows in behind.rows().items():
+                    self._into(table, rows)
+                self._run("COMMIT")
+            except BaseException as error:
+                self.broken |= isinstance(error, duckdb.FatalException)
+                with suppress(duckdb.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+            behind.brought()
+
+    def _begin(self) -> None:
+        """Begin the transaction in DuckDB, too."""
+        self._run("BEGIN")
+        self._begun = True
+        for table, rows in self._inserted:
+            self._into(table, rows)
+        self._inserted = []
+
+    def _commit(self) -> None:
+        behind = self.behind
+        if self._inserted and not (behind is not None and behind.takes(self._inserted)):
+            self._tell()
+        if self._begun:
+            self._run("COMMIT")
+        if behind is None or not self._inserted:
+            return
+        try:
+            behind.commit(self._inserted, lambda: self._catch_up(behind))
+        except OSError as error:
+            raise duckdb.IOException(f"cannot write the journal: {error.strerror}") from error
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        """Another connection to the same database."""
+        return self._connection.cursor()
+
+    def _run(self, sql: str) -> None:
+        self._connection.execute(self._statement(sql))
+
+    def insert(self, table: str, arrow_input: Rows) -> None:
+        """Append Arrow rows, by column name. What they are made of must not change afterwards."""
+        if not arrow_input.num_rows:
+            return
+        held = self.behind is not None and self._inside and not self._begun
+        if held and table in EACH_BATCH:
+            self._inserted.append((table, arrow_input))
+        else:
+            self._tell()
+            self._into(table, arrow_input)
+
+    def _into(self, table: str, rows: Rows) -> None:
+        if table == PROGRESS and self.behind is not None:
+            numbers = pa.array([self.behind.number] * rows.num_rows, pa.int64())
+            rows = rows.append_column(JOURNAL, numbers)
+        super().insert(table, rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, in the file and in memory: rolled back if the block or the commit raises.
+        Within another one, part of it."""
+        if self._inside:
+            yield
+            return
+        self._inside = True
+        try:
+            if self.behind is None:
+                self._begin()
+            yield
+            self._commit()
+        except BaseException as error:
+            self.broken |= isinstance(error, duckdb.FatalException)
+            # A commit that failed has ended the transaction. For the second see `unoptimized`.
+            for end in ("ROLLBACK", "PRAGMA enable_optimizer"):
+                with suppress(duckdb.Error):
+                    self._connection.execute(end)
+            for undo in reversed(self._undo):
+                undo()
+            raise
+        finally:
+            self._inside = self._begun = False
+            self._inserted = []
+            self._undo.clear()
+
+    def interrupt(self) -> None:
+        """End the statement that runs now, and with it its transaction; from any thread."""
+        self._connection.interrupt()
+
+    def on_rollback(self, undo: Callable[[], object]) -> None:
+        """Register a function to call if the current transaction fails; the last one registered is
+        called first."""
+        if self._inside:
+            self._undo.append(undo)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Statements]:
+        """Statements over a connection of their own that reads the state as committed now, whatever
+        is committed later. May be used in another thread."""
+        connection = self._cursor()
+        try:
+            if self.behind is not None:
+                try:
+                    self._catch_up(self.behind)
+                except duckdb.InterruptException:  # which was meant for another thread's statement
+                    self._catch_up(self.behind)
+            connection.execute("BEGIN READ ONLY")
+            yield Statements(connection)
+        finally:
+            with suppress(duckdb.Error):
+                connection.execute("ROLLBACK")
+            connection.close()
