@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import resource
 import shutil
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,6 +28,15 @@ from tests.waiting import PATIENCE, until
 
 SECRET = 12_345
 SECTOR = 512
+
+
+KEPT = (
+    "eNqLcPIK8vMxMGRngIAcJgjNxNAAJFdARYty/gNBBZAlAOZzMfAwsDGwMnAAWUDAyALkMwB5HECSBUoChYFYBKxH"
+    "BCjGxsAOViUANYORCUTLQNWCADMQp+QnA9XyADE72ByQQgcgAbK/A2oeCPAwiEFdwAM2lYGZhUECSEkwwAAXkM0D"
+    "dg3IjTZQtzMzIAATA24ggcRmRNMHAuw4aDYGkCtnQHn5pSVJ+RUgtzfQIOxUkMIOpC8vtaIkHhSAYD75YchBIAwZ"
+    "iQxDDrQwZMQRhjuus2kBAPicJm4="
+)
+"""A journal with the record of number 7, as the first version with journals wrote it."""
 
 
 def record(number: int, size: int = 3) -> Record:
@@ -68,6 +79,11 @@ def test_what_was_added_is_read_again(tmp_path: Path) -> None:
     written(tmp_path / "j", record(7), record(8, 5_000), record(9))
     assert read(tmp_path / "j", 6) == [7, 8, 9]
     assert read(tmp_path / "j", 9) == []
+
+
+def test_a_journal_of_the_first_version_is_read(tmp_path: Path) -> None:
+    (tmp_path / "j").write_bytes(zlib.decompress(base64.b64decode(KEPT)))
+    assert read(tmp_path / "j", 6) == [7]
 
 
 def test_records_go_on_behind_those_that_were_read(tmp_path: Path) -> None:
