@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from broker.delivery import channels, ids, upkeep
+from broker.delivery import channels, ids, letters, retention, upkeep
 from broker.delivery.log import Log
 from broker.delivery.model import (
     Channel,
@@ -223,11 +223,11 @@ class Mailbox(Log):
                     continue
                 if isinstance(report, Disabled):
                     made.append(
-                        upkeep.event(db, report.at, report.kind, report.channel, report.reason)
+                        letters.event(db, report.at, report.kind, report.channel, report.reason)
                     )
                 elif isinstance(report, Failed) and report.dead:
                     text = f"match {report.match_id} given up: {report.reason}"
-                    made.append(upkeep.event(db, report.at, "delivery.dead", report.channel, text))
+                    made.append(letters.event(db, report.at, "delivery.dead", report.channel, text))
         if any(report.channel.draining for report in reports):
             self._finish_draining()
         if made:
@@ -291,7 +291,7 @@ class Mailbox(Log):
         match or channel no longer exists stay dead letters.
         """
         with self.db.transaction() as db:
-            sent = upkeep.resend(db, numbers, channel)
+            sent = letters.resend(db, numbers, channel)
         self._notify(None)
         return sent
 
@@ -311,7 +311,7 @@ class Mailbox(Log):
         """Delete dead letters: of these numbers, from before a time, of a channel; returns how
         many."""
         with self.db.transaction() as db:
-            return upkeep.forget_dead(db, numbers, before, channel)
+            return letters.forget_dead(db, numbers, before, channel)
 
     def record_event(
         self, kind: str, text: str, *, subscription: str | None = None, channel: str | None = None
@@ -319,7 +319,7 @@ class Mailbox(Log):
         """Record an event. Webhooks that list its kind get it too."""
         with self.db.transaction() as db:
             at = self.now()
-            made = upkeep.record_event(db, at, kind, channel, subscription, text)
+            made = letters.record_event(db, at, kind, channel, subscription, text)
         self._notify(None)
         return made
 
@@ -381,10 +381,10 @@ class Mailbox(Log):
                     upto = self._last
                     if pending == "drop":
                         id = channel.subscription or ""
-                        upto = upkeep.last_before(db, id, numbers.get(id))
+                        upto = retention.last_before(db, id, numbers.get(id))
                     channels.drain(db, channel, upto)
                 gone = [*numbers.values()] if pending == "drop" else []
-                left = [empty for number in gone for empty in upkeep.remove_member(db, number)]
+                left = [empty for number in gone for empty in retention.remove_member(db, number)]
                 left = self._remove_some_of(db, left)
                 renewed = {id: self._new_number(db, id) for id in numbers}
             self._numbers.update(renewed)
@@ -397,7 +397,7 @@ class Mailbox(Log):
     def _remove_some_of(self, db: sqlite3.Connection, audiences: Sequence[int]) -> list[int]:
         """Remove some of the rows of each of these audiences; returns those that have more."""
         documents = self._caches.documents
-        return [each for each in audiences if upkeep.remove_some_of(db, documents, each)]
+        return [each for each in audiences if retention.remove_some_of(db, documents, each)]
 
     def left_of(self, prefix: str) -> set[str]:
         """The ids that begin so of which there is something that `drop` takes away."""
@@ -429,11 +429,11 @@ class Mailbox(Log):
         more than `max_bytes` are in use, the oldest matches are deleted in any case. Returns how
         many matches were deleted.
         """
-        removed = upkeep.retain(
+        removed = retention.retain(
             self.db,
             self._ids,
             self._caches,
-            upkeep.Keep(delivered, undelivered, max_bytes, dead),
+            retention.Keep(delivered, undelivered, max_bytes, dead),
             self.now() if now is None else now,
         )
         self._finish_draining()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.delivery import Mailbox
-from broker.delivery.upkeep import EVENTS_KEPT, record_event
+from broker.delivery.letters import EVENTS_KEPT, record_event
 from broker.model import Match
 from tests.delivery.support import (
     DAY,

@@ -13,7 +13,7 @@ import pytest
 
 from broker.delivery import Mailbox, MailboxError
 from broker.delivery.documents import REMEMBERED, unpacked
-from broker.delivery.upkeep import EVENTS_KEPT
+from broker.delivery.letters import EVENTS_KEPT
 from broker.model import Match, compact_json
 from broker.rendering.content import Content
 from broker.rendering.rendering import Rendering, places
