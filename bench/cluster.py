@@ -24,10 +24,10 @@ from bench.cluster_spark import serial
 from bench.measure import figures, finish, parser, table
 from bench.skew import simulated
 from broker import Broker
+from broker.cluster.answers import Answer, Waits
 from broker.cluster.files import files_at
 from broker.cluster.processes import Processes
 from broker.cluster.remote import RemoteShards
-from broker.cluster.shard import Answer, Settings, Waits
 from broker.cluster.sharded import ShardedEngine
 from broker.cluster.shards import Ask, HereShards, Request, Worker
 from broker.documents.arrow import Arrivals
@@ -161,7 +161,7 @@ def recovery(rows: list[DocumentRow], count: int) -> str:
             for first in range(0, len(rows), BATCH):
                 broker.engine.apply(arrivals(engine.matcher, rows[first : first + BATCH]))
                 broker.engine.hand_over()
-            told = Settings(count, engine.joiner.memory, engine.budget.budgets, "jsonl")
+            told = engine.cluster.settings()
             begin = time.process_time()
             Worker(files_at(where), 0, told, engine.cluster.loading()).close()
             seconds = time.process_time() - begin

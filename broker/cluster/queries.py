@@ -1,13 +1,14 @@
 """The queries of a coordinator: which stay with it, where those of the others go, what changed.
 
 In: the catalog of the engine, whenever it has changed. Out: the routes of the queries that shards
-match, and the changes that shards have to be told, subscription by subscription.
+match, and the changes that shards have to be told: of an event pattern each subscription, of all
+other queries their variants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from broker.cluster.routes import (
     shard_of_pattern,
 )
 from broker.cluster.segments import Change
+from broker.cluster.variants import Variants
+from broker.model import compact_json
 from broker.query.canonical import Canonical, Subscription
 from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
@@ -47,10 +50,14 @@ class Queries:
         self._home = home
         self._shards = shards
         self._recorded = recorded
-        """By subscription, the parts of the routes that segments were made by."""
+        """By `_key`, the parts of the routes that segments were made by, and from which document
+        on."""
         self._staying: dict[int, str] = {}
-        self._sent: dict[str, tuple[int, int]] = {}
-        """By id, the number of each subscription that shards have, and its first document."""
+        self.variants = Variants()
+        self._sent: dict[str, _Here] = {}
+        """By id, what shards have."""
+        self._covered: dict[int, int] = {}
+        """By canonical query, from which document on shards were sent what it needs."""
         self._templates: list[Any] = []
 
     def why_here(self, canonical: Canonical) -> str | None:
@@ -113,58 +120,70 @@ class Queries:
         """All routes."""
         return [*self._home.routes.values(), *self._home.patterns.values()]
 
-    def _here(self) -> Iterator[tuple[Subscription, Route]]:
-        """The subscriptions that shards match, with their routes."""
+    def _here(self) -> Iterator[_Here]:
+        """What shards match."""
         canonical = self._catalog.canonical
-        for routes in (self._home.routes, self._home.patterns):
-            for number, found in routes.items():
-                for each in canonical[number].subscribers.values():
-                    if not each.id.startswith(TAP):
-                        yield each, found
+        self.variants.keep([canonical[number] for number in self._home.routes])
+        for variant in self.variants.numbered.values():
+            route = self._home.routes[variant.canonical.number]
+            yield _Here(variant.id, variant.number, variant.first_doc, variant.any, route)
+        for number, route in self._home.patterns.items():
+            for each in canonical[number].subscribers.values():
+                yield _Here(each.id, each.number, each.first_doc, each, route)
 
     def _route(self, canonical: Canonical, rarity: Rarity) -> Route | None:
         found = route(canonical, self._templates[canonical.template], rarity, self._shards)
         for each in canonical.subscribers.values():
-            known = self._recorded.get(each.id)
-            if found is not None and known is not None and known["text"] == each.text:
+            known = self._recorded.get(_key(each))
+            if found is not None and known is not None:
                 # The pivot that segments were divided by, if the variables are still the same.
-                parts = [Part(b, by, v, tuple(e), *more) for b, by, v, e, *more in known["parts"]]
+                parts = _parts(known["parts"])
                 edges = {e for part in parts for e in part.edges}
                 if edges == {e for part in found.parts for e in part.edges}:
-                    return Route(tuple(parts))
+                    return Route(parts)
         return found
 
-    def changes(self) -> tuple[list[Change], int]:
-        """What shards have to be told since the last call, and the lowest first document of a
-        subscription that is new to them."""
-        wanted = {each.id: (each, of) for each, of in self._here()}
-        found: list[Change] = []
-        for id, (number, first_doc) in [*self._sent.items()]:
-            there, _ = wanted.get(id, (None, None))
-            if there is None or (there.number, there.first_doc) != (number, first_doc):
-                found.append(Change(id))
-                del self._sent[id]
-        lowest = 1 << 62
-        fresh = [each for id, each in wanted.items() if id not in self._sent]
-        for each, of in sorted(fresh, key=lambda each: each[0].number):
-            found.append(self._change(each, of))
-            self._sent[each.id] = (each.number, each.first_doc)
-            lowest = min(lowest, each.first_doc)
-        return found, lowest
+    def changes(self, next_doc: int, *, whole: bool) -> tuple[list[Change], bool]:
+        """What shards have to be told since the last call, or all of it; and whether any of that
+        counts from documents on that were not sent for it. `next_doc` is the next document."""
+        wanted = {each.id: each for each in self._here()}
+        before, self._sent = self._sent, wanted
+        same = {id for id, sent in before.items() if id in wanted and wanted[id].goes_on(sent)}
+        if before:
+            kept = {wanted[id].canonical.number for id in same}
+            self._covered = {n: first for n, first in self._covered.items() if n in kept}
+        found = [] if whole else [Change(id) for id in before if id not in same]
+        behind = False
+        for each in sorted(wanted.values(), key=lambda each: each.subscription.number):
+            goes_on = each.id in same
+            if whole or not goes_on:
+                found.append(self._change(each))
+            elif each.first_doc != before[each.id].first_doc:
+                found.append(Change(each.id, first_doc=each.first_doc))
+            since = self._covered.setdefault(each.canonical.number, next_doc)
+            if each.subscription.pattern is not None and before and not goes_on:
+                since = next_doc  # a pattern that has begun elsewhere is made anew
+            behind = behind or each.first_doc < since
+        return found, behind
 
-    def _change(self, each: Subscription, of: Route) -> Change:
+    def _change(self, each: _Here) -> Change:
+        subscription = each.subscription
+        pattern = subscription.pattern is not None
         found: dict[str, int] = {}
-        parts = [each]
-        if each.pattern is not None:
-            parts = [self._catalog.subscriptions[name] for name in tap_names(each)]
+        parts = [subscription]
+        if pattern:
+            parts = [self._catalog.subscriptions[name] for name in tap_names(subscription)]
         for part in parts:
             texts = part.shape.texts(part.literals)
             own = part.canonical.variables + part.canonical.quantified
             found.update(zip(texts, own, strict=True))
-        home = shard_of_pattern(of, self._shards) if each.pattern is not None else None
-        return Change(
-            each.id, each.number, each.text, each.publish, each.first_doc, found, of, home
-        )
+        home = shard_of_pattern(each.route, self._shards) if pattern else None
+        said = (subscription.id, subscription.text, each.first_doc)
+        return Change(each.id, each.number, *said, found, each.route, home)
+
+    def divided(self) -> None:
+        """Note that all documents were divided by the routes of now."""
+        self._covered = dict.fromkeys((*self._home.routes, *self._home.patterns), 0)
 
     def flows(self) -> tuple[frozenset[str], frozenset[str]]:
         """The subscriptions whose matches are found in shards and become documents, and the streams
@@ -183,20 +202,57 @@ class Queries:
                 read.update(each.delivery.streams)
         return frozenset(flowing), frozenset(read & published.keys())
 
-    def forget(self) -> None:
-        """Forget what shards were told."""
-        self._sent.clear()
-
     def record(self) -> dict[str, Any]:
-        """The routes by subscription, to be stored beside the segments that are made by them."""
-        return {each.id: {"text": each.text, "parts": of.parts} for each, of in self._here()}
+        """The routes by `_key`, and from which document on their documents were divided by them; to
+        be stored beside the segments."""
+        found: dict[str, Any] = {}
+        for each in self._here():
+            first = self._covered.get(each.canonical.number, each.first_doc)
+            said = {"first": first, "parts": each.route.parts}
+            known = found.setdefault(_key(each.subscription), said)
+            known["first"] = min(first, known["first"])
+        return found
 
     def recorded(self, record: Mapping[str, Any]) -> bool:
         """Whether segments that were made by recorded routes serve the routes of now."""
-        return all(
-            id in record
-            and record[id]["text"] == now["text"]
-            and [[b, by, v, [*e], *more] for b, by, v, e, *more in now["parts"]]
-            == record[id]["parts"]
-            for id, now in self.record().items()
-        )
+        covered: dict[int, int] = {}
+        for each in self._here():
+            known = record.get(_key(each.subscription))
+            if known is None or known["first"] > each.first_doc:
+                return False
+            if _parts(known["parts"]) != each.route.parts:
+                return False
+            covered[each.canonical.number] = known["first"]
+        self._covered = covered
+        return True
+
+
+class _Here(NamedTuple):
+    """What shards match: an event pattern, or a variant of another query, with one of those who
+    have subscribed to it."""
+
+    id: str
+    number: int
+    first_doc: int
+    subscription: Subscription
+    route: Route
+
+    @property
+    def canonical(self) -> Canonical:
+        return self.subscription.canonical
+
+    def goes_on(self, before: _Here) -> bool:
+        """Whether shards go on with what they had by this id."""
+        if self.number != before.number:
+            return False
+        return self.subscription.pattern is None or self.first_doc == before.first_doc
+
+
+def _key(subscription: Subscription) -> str:
+    """What all subscribers of a variant, or of a pattern, have in common, also after a restart."""
+    return compact_json([subscription.shape.blueprint.form, subscription.literals])
+
+
+def _parts(recorded: Iterable[Any]) -> tuple[Part, ...]:
+    """The parts of a route that was stored as JSON."""
+    return tuple([Part(b, by, v, tuple(e), *more) for b, by, v, e, *more in recorded])

@@ -16,9 +16,10 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 from secrets import token_bytes
 from typing import Any, Protocol
 
+from broker.cluster.answers import Answer, Waits
 from broker.cluster.files import ClusterError
 from broker.cluster.serving import Failure, Place
-from broker.cluster.shard import Answer, Settings, Waits
+from broker.cluster.shard import Settings
 from broker.cluster.shards import Ask, Loading, Request
 
 _POLL = 0.5

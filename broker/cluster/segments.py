@@ -34,15 +34,18 @@ class Fenced(ClusterError):
 
 
 class Change(NamedTuple):
-    """A query that comes to the shards, or without a text one that goes. `variables` are the
-    numbers of its definitions, and of an event pattern those of its blocks; `home` is the shard
-    that alone has it."""
+    """A query that comes to the shards: an event pattern, or a variant of another query
+    (`broker.cluster.variants`), whose matches count from the document `first_doc` on. Without a
+    text it is one that they have, and counts from another document on, or goes if that is None.
+
+    `called` is what its text calls it, `variables` are the numbers of its definitions, and of an
+    event pattern those of its blocks; `home` is the shard that alone has it."""
 
     id: str
     number: int = 0
+    called: str = ""
     text: str = ""
-    publish: str | None = None
-    first_doc: int = 0
+    first_doc: int | None = None
     variables: dict[str, int] = {}  # noqa: RUF012  # never changed
     route: Route | None = None
     home: int | None = None

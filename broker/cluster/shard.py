@@ -8,7 +8,6 @@ need to know but the matches of a batch, which it gives as columns of the outbox
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -16,97 +15,41 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from broker.cluster.answers import Answer, Aside, StandIn, Suffixes, Waits, columns_of
+from broker.cluster.documents import SegmentDocuments
 from broker.cluster.files import Files
 from broker.cluster.load import Use
 from broker.cluster.manifest import Segment
 from broker.cluster.owning import Owner
+from broker.cluster.patterns import Patterns
 from broker.cluster.routes import Route
 from broker.cluster.segments import Change, Reader, Step
-from broker.documents.watermark import Watermark
+from broker.cluster.shard_patterns import ShardPatterns
 from broker.join.budget import Budget
 from broker.join.candidates import Found
 from broker.join.joiner import Joiner
-from broker.model import UNBOUNDED, Budgets, Waiting
+from broker.model import UNBOUNDED, Budgets
 from broker.query.catalog import Catalog
 from broker.query.prepared import compile_query, resolve
 from broker.results.contents import Contents
 from broker.results.matches import Making, Result, results
 from broker.results.publisher import Plans
-from broker.standing.deciding import Deciding
-from broker.standing.standings import Standings
 from broker.state.pattern_tables import Entry
-from broker.state.relations import MatchRelations, StoredDocument
+from broker.state.relations import MatchRelations
 from broker.state.store import Store
 from broker.subscriptions.limits import Limits
 from broker.text.formats import FORMATS
 
-MATCHES = pa.schema(
-    [
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("first", pa.int64()),
-        ("number", pa.int64()),
-        ("doc", pa.int64()),
-        ("base", pa.int64()),
-        ("ids", pa.binary()),
-        ("queries", pa.list_(pa.string())),
-        ("match", pa.string()),
-        ("result", pa.binary()),
-        ("docs", pa.list_(pa.int64())),
-        ("lines", pa.list_(pa.binary())),
-    ]
-)
-"""Matches of a shard: their interval; their first document, the number of their first subscription,
-the document that completes them and the oldest that they are made of; the columns of the outbox;
-and the text of the match of each subscriber, if it is wanted."""
-
-
-class Aside(NamedTuple):
-    """How many combinations a query has at a document, or why it is set aside there. The query is
-    named by its first subscription."""
-
-    query: str
-    doc: int
-    combinations: int
-    why: str | None
-
-
-class Answer(NamedTuple):
-    """The matches of a batch (schema MATCHES, as a stream of Arrow), and the pairs that a shard
-    alone cannot say of whether they are within their budget; of event patterns those that are too
-    much, by id with the document and why, and by number what they have kept of their matches; and
-    what it took."""
-
-    matches: bytes
-    asides: list[Aside]
-    stopped: list[tuple[str, int, str]]
-    marked: dict[int, dict[str, int]]
-    use: Use
-
-
-class Waits(NamedTuple):
-    """What event patterns have not decided, and the highest time at which all of it is decided."""
-
-    waiting: list[Waiting]
-    latest: int | None
-
-
-class Patterns(NamedTuple):
-    """How far event patterns are: those that are registered by number, the highest time by which
-    they have decided, and by number what they have kept of their matches."""
-
-    entries: Mapping[int, Entry]
-    settled: int
-    marks: Mapping[int, Mapping[str, int]]
-
 
 class Settings(NamedTuple):
-    """What all shards are told: `form` is the format of the matches' text, if it is wanted."""
+    """What all shards are told: `form` is the format of the matches' text, if it is wanted, and
+    `stand_in` what is in it where subscribers are not known."""
 
     shards: int
     memory: int
     budgets: Budgets
     form: str | None
+    stand_in: StandIn
 
 
 class Shard:
@@ -119,30 +62,19 @@ class Shard:
         self._reader = Reader(files)
         self._store = Store(None)
         self._relations = MatchRelations(self._store)
-        self._catalog = Catalog(bare=True)  # else variables would be numbered here
+        self.catalog = Catalog(bare=True)  # else variables would be numbered here
         self._routes: dict[int, Route] = {}
         self._budget = Budget(settings.budgets)
         self._limits = Limits(self._store, None)
         self._documents = SegmentDocuments(self._reader)
         self._contents = Contents(self._documents)
-        self._plans = Plans()
-        self._owner = Owner(shard, settings.shards, self._routes, self._catalog.taps)
+        self._plans = Plans(Suffixes())
+        self._owner = Owner(shard, settings.shards, self._routes, self.catalog.taps)
         self._joiner = Joiner(
-            self._relations, self._catalog, self._budget, settings.memory, ownership=self._owner
+            self._relations, self.catalog, self._budget, settings.memory, ownership=self._owner
         )
-        self._lateness: dict[int, int] = {}
-        """Of event patterns by number, as the coordinator has them registered."""
-        self._standings = Standings(
-            self._store,
-            self._catalog,
-            self._contents,
-            Watermark(-UNBOUNDED, 0, {}, 0, lambda: 0),  # asked for lateness, which is known
-            settings.budgets.combinations,
-            self._budget.work,
-            lambda each: self._lateness[each.number],
-        )
-        self._deciding = Deciding(
-            self._standings, self._catalog, self._limits, self._budget, self._contents
+        self._patterns = ShardPatterns(
+            self._store, self.catalog, self._contents, self._limits, self._budget
         )
 
     def close(self) -> None:
@@ -163,11 +95,7 @@ class Shard:
         self.change(queries)
         self._joiner.refresh()
         with self._store.transaction():
-            self._enter(patterns.entries)
-            self._standings.tables.settle(patterns.settled)
-            for number in self._catalog.patterns:
-                self._standings.tables.mark(number, [*patterns.marks.get(number, {}).items()])
-            self._standings.begin(patterns.settled)
+            self._patterns.load(patterns)
         for segment in segments:
             steps, file = self._reader.batch(segment)
             with self._store.transaction():
@@ -175,16 +103,13 @@ class Shard:
                     rows = self._rows(file, place)
                     if step.revised:
                         self._relations.delete(step.revised)
-                        self._standings.drop(step.revised)
+                        self._patterns.drop(step.revised)
                         self._contents.forget(step.revised)
                     self._documents.add(segment, steps, place)
                     self._relations.insert_rows(rows)
-                    if self._standings:
-                        self._standings.note(step.late)
-                        if rows.num_rows:
-                            self._standings.fill(self._joiner.of_one(rows), ())
+                    self._patterns.fill(step, rows, self._joiner)
             self._contents.release()
-        self._standings.reload()  # at the next batch, of all these rows
+        self._patterns.reload()
         # The index is made of the relations in one go, whatever was revised in between.
         self._joiner.reset()
         self._joiner.refresh()
@@ -195,31 +120,37 @@ class Shard:
             for each in self._reader.changes(name):
                 if each.text:
                     self._add(each)
+                elif each.first_doc is not None:
+                    self._begin(each.id, each.first_doc)
                 else:
                     self._remove(each.id)
-        self._catalog.edges.changes()
+        self.catalog.edges.changes()
 
     def _remove(self, id: str) -> None:
-        if id in self._catalog.subscriptions:  # else it is a pattern with another home
-            gone = self._catalog.remove(id)
+        if id in self.catalog.subscriptions:  # else it is a pattern with another home
+            gone = self.catalog.remove(id)
             if not gone.canonical.subscribed:
                 self._routes.pop(gone.canonical.number, None)
+
+    def _begin(self, id: str, first_doc: int) -> None:
+        known = self.catalog.subscriptions[id]
+        known.first_doc = first_doc
+        canonical = known.canonical
+        canonical.begin(min([each.first_doc for each in canonical.subscribers.values()]))
+        self.catalog.dirty.add(canonical.number)
 
     def _add(self, change: Change) -> None:
         if change.home not in (None, self._shard):
             return
         assert change.route is not None
-        known = self._catalog.variables
+        assert change.first_doc is not None
+        known = self.catalog.variables
         known.load([(text, n) for text, n in change.variables.items() if text not in known])
-        compiled = compile_query(resolve(change.id, change.text))
-        added = self._catalog.add(compiled, change.number, change.first_doc)
+        compiled = compile_query(resolve(change.called, change.text))
+        compiled.id = change.id
+        added = self.catalog.add(compiled, change.number, change.first_doc)
         if added.pattern is None:
             self._routes[added.canonical.number] = change.route
-
-    def _enter(self, entries: Mapping[int, Entry]) -> None:
-        own = {n: entry for n, entry in entries.items() if n in self._catalog.patterns}
-        self._lateness.update({number: entry.lateness for number, entry in own.items()})
-        self._standings.enter(own)
 
     def apply(
         self,
@@ -238,8 +169,7 @@ class Shard:
         asides: list[Aside] = []
         self._joiner.refresh()
         with self._store.transaction():
-            self._enter(entries)
-            self._standings.begin(-UNBOUNDED)
+            self._patterns.begin(entries)
             if horizon > self._horizon:
                 self._expire(horizon)
                 self._horizon = horizon
@@ -252,19 +182,20 @@ class Shard:
                     self._revise(segment, steps, place, rows)
                     continue
                 self._documents.add(segment, steps, place)
-                self._standings.note(step.late)
+                self._patterns.note(step)
                 seen = {doc: highest for doc, _, highest in step.late}
                 for part, settle in _pieces(rows, step.settles):
                     if part.num_rows:
                         self._relations.insert_rows(part)
                         candidates = self._candidates(part, seen)
-                        asides += self._asides(candidates)
                         found += self._results(candidates)
-                    for made in self._deciding.results(*settle, None) if settle else ():
+                        asides += self._asides(candidates)
+                    for made in self._patterns.decided(*settle) if settle else ():
                         found += made
-            self._standings.end()
-            stopped, marked = self._limits.take_stopped(), dict(self._standings.marked)
-            matches = self._written(found, revised)
+            self._patterns.end()
+            stopped, marked = self._limits.take_stopped(), self._patterns.marked
+            form, stand_in = FORMATS.get(self._settings.form or ""), self._settings.stand_in
+            matches = columns_of(found, self._routes, revised, form, stand_in)
         taken = time.process_time() - cpu, time.monotonic() - began
         held = len(self._joiner.postings.records)
         return Answer(matches, asides, stopped, marked, Use(*taken, held, len(found)))
@@ -277,16 +208,15 @@ class Shard:
         self._documents.add(segment, steps, place)
         self._relations.insert_rows(rows)
         self._joiner.replace(docs, rows)
-        if self._standings:
+        if self._patterns:
             documents = [*self._documents.documents(docs).values()]
-            self._standings.replace(self._joiner.of_one(rows), documents)
+            self._patterns.replace(rows, documents, self._joiner)
 
     def waiting(self) -> Waits:
         """What event patterns have not decided."""
         self._joiner.refresh()
         with self._store.transaction():
-            self._standings.begin(-UNBOUNDED)
-            return Waits(self._standings.waiting(), self._standings.latest())
+            return self._patterns.waiting()
 
     def _rows(self, file: pa.ipc.RecordBatchFileReader, step: int) -> pa.Table:
         place = step * self._settings.shards + self._shard
@@ -294,7 +224,7 @@ class Shard:
 
     def _expire(self, horizon: int) -> None:
         self._joiner.expire(horizon)
-        self._standings.expire(horizon)
+        self._patterns.expire(horizon)
         postings = self._joiner.postings
         old = [doc for doc, record in postings.records.items() if record.end < horizon]
         if old:
@@ -306,8 +236,8 @@ class Shard:
     def _candidates(self, rows: pa.Table, seen: Mapping[int, int]) -> list[Found]:
         """The candidates of new documents, but for those that event patterns take."""
         found = self._joiner.candidates(rows)
-        if self._catalog.taps:
-            found = self._standings.take(found, (), seen)
+        if self.catalog.taps:
+            found = self._patterns.take(found, seen)
             found = [each for each in found if self._owner.shares(each[0], each[1].docs)]
         return self._apart(found)
 
@@ -318,7 +248,7 @@ class Shard:
         making = Making(self._contents, self._plans, shapes, self._limits, self._budget)
         found = results(making, (), candidates)
         # Where a block of a pattern is a query as well, its taps are among the subscribers.
-        return [each for each in found if not each.hidden] if self._catalog.taps else found
+        return [each for each in found if not each.hidden] if self.catalog.taps else found
 
     def _apart(self, candidates: list[Found]) -> list[Found]:
         """The candidates in which no two documents are versions of the same document."""
@@ -330,8 +260,12 @@ class Shard:
 
     def _asides(self, candidates: list[Found]) -> list[Aside]:
         """The pairs that are set aside, and those that might be with what other shards find."""
-        catalog = self._catalog.canonical
-        asides = [Aside(catalog[n].name, d, 0, why) for (n, d), why, of in self._budget.news()]
+        catalog = self.catalog.canonical
+        asides = []
+        for (number, doc), why, of in self._budget.news():
+            there = catalog[number].subscribers
+            own = None if of is None else tuple([there[each].id for each in sorted(of)])
+            asides.append(Aside(catalog[number].name, doc, 0, why, own))
         least = self._budget.combinations // self._settings.shards
         if len(candidates) > least:
             counts = Counter(self._budget.pair(each) for each in candidates)
@@ -341,33 +275,6 @@ class Shard:
                 if count > least
             ]
         return asides
-
-    def _written(self, found: list[Result], revised: Collection[int]) -> bytes:
-        columns: list[list[object]] = [[] for _ in MATCHES]
-        form = FORMATS.get(self._settings.form or "")
-        for match, docs, base, numbers, pair in found:
-            shared = match.shared
-            head: str
-            result: bytes | None = None
-            if not shared.docs or any(doc in revised for doc in shared.docs):
-                head, result = match.dumps()
-            else:
-                head = shared.dumps(match)
-            lines: list[bytes] = []
-            if form is not None:
-                lines = [f"{form(each)}\n".encode("utf-8", "backslashreplace") for each in match]
-            row = (
-                *(match.start_us, match.end_us, min(docs), numbers[0], pair[1], base),
-                *(match.ids, match.queries, head, result),
-                *(None if result is not None else shared.docs, lines),
-            )
-            for column, value in zip(columns, row, strict=True):
-                column.append(value)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, MATCHES, strict=True)]
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, MATCHES) as writer:
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=MATCHES))
-        return bytes(sink.getvalue().to_pybytes())
 
 
 def _pieces(
@@ -382,61 +289,3 @@ def _pieces(
     bounds = np.searchsorted(docs, [doc for doc, _ in settles], side="right").tolist()
     for low, high, settle in zip([0, *bounds], bounds, settles, strict=False):
         yield rows.slice(low, high - low), settle
-
-
-class SegmentDocuments:
-    """The documents in segments, by number. They are read when a match needs them."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.versioned = False
-        """Whether documents may be versions of each other."""
-        self._reader = reader
-        self._firsts: list[int] = []
-        self._places: list[tuple[Segment, int]] = []
-        self._revised: dict[int, tuple[Segment, int]] = {}
-        self._open: dict[tuple[Segment, int], tuple[pa.RecordBatch, dict[int, int]]] = {}
-
-    def add(self, segment: Segment, steps: Sequence[Step], only: int | None = None) -> None:
-        """The documents of a batch, or of one of its steps."""
-        for place, step in enumerate(steps):
-            if (only is not None and place != only) or step.first < 0:
-                continue
-            if step.revised:
-                self._revised.update(dict.fromkeys(step.revised, (segment, place)))
-            else:
-                # Documents after a revision may come behind those that results have become.
-                at = bisect_right(self._firsts, step.first)
-                self._firsts.insert(at, step.first)
-                self._places.insert(at, (segment, place))
-                self.versioned = self.versioned or step.versioned
-
-    def documents(self, docs: Sequence[int]) -> dict[int, StoredDocument]:
-        """The documents of these numbers."""
-        wanted: dict[tuple[Segment, int], list[int]] = {}
-        for doc in docs:
-            place = self._revised.get(doc)
-            if place is None:
-                place = self._places[bisect_right(self._firsts, doc) - 1]
-            wanted.setdefault(place, []).append(doc)
-        found: dict[int, StoredDocument] = {}
-        for place, own in wanted.items():
-            batch, rows = self._opened(place)
-            taken = batch.take(pa.array([rows[doc] for doc in own], pa.int32()))
-            for row in zip(*[column.to_pylist() for column in taken.columns], strict=True):
-                document = StoredDocument._make(row)
-                found[document.doc] = document._replace(streams=tuple(document.streams))
-        return found
-
-    def _opened(self, place: tuple[Segment, int]) -> tuple[pa.RecordBatch, dict[int, int]]:
-        """The documents of a step, and the row of each by its number."""
-        if place not in self._open:
-            batch = self._reader.documents(*place)
-            rows = {number: row for row, number in enumerate(batch.column("doc").to_pylist())}
-            if len(self._open) >= _OPEN:
-                del self._open[next(iter(self._open))]
-            self._open[place] = batch, rows
-        return self._open[place]
-
-
-_OPEN = 64
-"""Segments whose documents are open at once."""

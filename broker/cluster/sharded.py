@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from broker.cluster.answers import MATCHES
 from broker.cluster.coordinator import Coordinator
-from broker.cluster.shard import MATCHES
 from broker.cluster.shards import Shards
 from broker.documents.arrow import Arrivals
 from broker.engine import Engine

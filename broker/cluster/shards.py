@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from broker.cluster.answers import Answer, Waits
 from broker.cluster.files import Files, files_at
 from broker.cluster.manifest import Segment
-from broker.cluster.shard import Answer, Patterns, Settings, Shard, Waits
+from broker.cluster.patterns import Patterns
+from broker.cluster.shard import Settings, Shard
 from broker.state.pattern_tables import Entry
 
 
@@ -67,8 +69,8 @@ class Worker:
     """One shard, which is made when it is needed, in whatever process."""
 
     def __init__(self, files: Files, shard: int, settings: Settings, loading: Loading) -> None:
-        self._shard = Shard(files, shard, settings)
-        self._shard.load(loading.queries, loading.segments, loading.hot, loading.patterns)
+        self.shard = Shard(files, shard, settings)
+        self.shard.load(loading.queries, loading.segments, loading.hot, loading.patterns)
         self._known = loading.queries
         self._number = loading.number
 
@@ -76,16 +78,16 @@ class Worker:
         """Apply a batch, or answer a question. If it raises, the worker cannot go on; Stale if
         another one can."""
         if isinstance(request, Ask):
-            return self._shard.waiting()
+            return self.shard.waiting()
         known = len(self._known)
         if request.segment.number != self._number + 1 or request.queries[:known] != self._known:
             raise Stale
-        self._shard.change(request.queries[known:])
+        self.shard.change(request.queries[known:])
         self._known, self._number = request.queries, request.segment.number
-        return self._shard.apply(request.segment, request.horizon, request.revised, request.entries)
+        return self.shard.apply(request.segment, request.horizon, request.revised, request.entries)
 
     def close(self) -> None:
-        self._shard.close()
+        self.shard.close()
 
 
 class HereShards:
@@ -113,6 +115,10 @@ class HereShards:
 
     def receive(self) -> list[Any]:
         return self._answers
+
+    def shards(self) -> list[Shard]:
+        """Those that are there."""
+        return [worker.shard for worker in self._workers]
 
     def reset(self) -> None:
         for worker in self._workers:

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from broker.cluster.shard import MATCHES
+from broker.cluster.answers import MATCHES
 from broker.join.budget import Budget
+from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
 from broker.shared_match import ID
 from broker.subscriptions.limits import Limits
@@ -19,11 +20,10 @@ def left(
 ) -> pa.Table:
     """The rest of a table of schema MATCHES. Subscriptions that exceed their limit with it are
     stopped, and the matches of the others are counted."""
-    if budget.exceeded:
+    if budget.exceeded or budget.too_long_for:
         pairs = zip(found.column("queries"), found.column("doc").to_pylist(), strict=True)
         kept = [
-            (catalog.subscriptions[queries[0].as_py()].canonical.number, budget.completing((doc,)))
-            not in budget.exceeded
+            _is_within(budget, catalog.subscriptions[queries[0].as_py()], doc)
             for queries, doc in pairs
         ]
         found = found.filter(pa.array(kept, pa.bool_()))
@@ -48,6 +48,13 @@ def left(
         for id, count in _counts(found):
             limits.count_matches(catalog.subscriptions[id].number, count)
     return found
+
+
+def _is_within(budget: Budget, first: Subscription, doc: int) -> bool:
+    """Whether a match is not set aside that is completed by a document, given the first of its
+    subscriptions."""
+    pair = (first.canonical.number, budget.completing((doc,)))
+    return pair not in budget.exceeded and first.number not in budget.too_long_for.get(pair, ())
 
 
 def _counts(found: pa.Table) -> list[tuple[str, int]]:

@@ -213,15 +213,20 @@ class Audience:
     """Subscribers of one canonical query with the same windows, delivery and stream to publish to:
     they differ in the document from which on they match."""
 
-    __slots__ = ("_latest", "_subscribers", "windows")
+    __slots__ = ("_latest", "subscribers", "windows")
 
     def __init__(self, subscribers: list[Subscription]) -> None:
-        self._subscribers = subscribers
+        self.subscribers = subscribers
         self._latest = max([each.first_doc for each in subscribers])
         self.windows = subscribers[0].windows
+
+    @property
+    def first_doc(self) -> int:
+        """The first document from which on one of them matches."""
+        return min([each.first_doc for each in self.subscribers])
 
     def since(self, base: int) -> list[Subscription]:
         """Those for whom a match counts whose oldest document has this number."""
         if base >= self._latest:
-            return self._subscribers
-        return [each for each in self._subscribers if base >= each.first_doc]
+            return self.subscribers
+        return [each for each in self.subscribers if base >= each.first_doc]

@@ -36,6 +36,12 @@ def match_ids(queries: Sequence[_Query], suffix: bytes) -> bytes:
     return b"".join([_id(_digest(query.id, query.text), suffix) for query in queries])
 
 
+class IdsOf(Protocol):
+    """What makes the ids of matches that several queries have in common."""
+
+    def of(self, queries: Sequence[_Query], suffix: bytes) -> bytes: ...
+
+
 class MatchIds:
     """The same for queries that have very many matches in common: most of the cost is what depends
     on the query alone, and of the newest queries that is remembered."""

@@ -19,7 +19,7 @@ from broker.rendering.rendering import Places, Rendering, places
 from broker.results.construct import construct, evaluator, item_texts, item_xml, renamed
 from broker.results.contents import Matched
 from broker.results.joined import joined
-from broker.results.match_ids import MatchIds, id_suffix
+from broker.results.match_ids import IdsOf, MatchIds, id_suffix
 from broker.shared_match import Shared, SharedMatch, Whole
 from broker.text.meter import Meter
 from xscl.normal import ir
@@ -92,8 +92,8 @@ class Plans:
     """The plans of the queries that matched, the last few thousand, and the `ids` of their
     matches."""
 
-    def __init__(self) -> None:
-        self.ids = MatchIds()
+    def __init__(self, ids: IdsOf | None = None) -> None:
+        self.ids = ids or MatchIds()
         # By the delivery's identity: to compare deliveries costs more than to make a match. The
         # plan holds the delivery, so no other one can have its identity.
         self._plans: dict[tuple[int, int], Plan] = {}
