@@ -25,7 +25,9 @@ NOTES = HERE / "notes"
 ORDER = ("main_job", "end_to_end", "rss", "distinct", "technical", "constants", "register")
 """Which come first on the page; the others follow by name."""
 
-WITH = {"patterns": ("patterns_shared", "planner")}
+WITH = {
+    "patterns": ("patterns_shared", "patterns_engines", "patterns_cayuga", "planner"),
+}
 """What else is run where one of them is asked for: parts of the same question."""
 
 

@@ -1,0 +1,194 @@
+"""How many events a second do Cayuga's templates take, with 1,000 to 400,000 subscriptions?
+
+    python -m bench.patterns_cayuga [--quick]
+
+The templates Filter, NonDeterministic and Fold, those of feeds, and Double-Top. First the step from
+rows to candidates, of the two templates that have a state: what stage 1 gives is which
+subscriptions have the constants of an event. Beside it Python by hand with the same index, which
+knows that no two events are of the same second, and that none is late. Then from XML to matches.
+All find as many matches, which is asserted. Events per CPU second.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from bench import cayuga
+from bench.cayuga import TEMPLATES
+from bench.measure import BROKER, finish, parser, table
+from bench.pattern_rows import compiled, quotes, rate
+from broker import Broker, Document
+from broker.pattern.in_order.standing import Together
+from broker.pattern.instances import Row
+
+_US = 1_000_000
+Points = list[tuple[float, float]]
+_SIZES = (1, 100, 1_000)
+
+
+def step(
+    template: str, asked: Sequence[cayuga.Asked], every: Sequence[cayuga.Event], size: int
+) -> tuple[float, int]:
+    """CPU seconds of the step for events in batches, and the number of candidates. The queries of
+    each attribute have one form."""
+    groups: list[Together] = []
+    for attribute in range(cayuga.ATTRIBUTES):
+        shared = compiled(TEMPLATES[template].format(attribute, 0, 0)).ordered
+        assert shared is not None
+        groups.append(Together(shared, 1 << 60))
+    starts, follows = cayuga.indexes(asked)
+    given = []
+    for number, (at, values, k) in enumerate(every):
+        time_us, own = at * _US, []
+        for tap, name, index in ((0, "k", starts), (1, "l", follows)):
+            texts, nodes = {name: [str(k)]}, {name: 2}
+            row = Row(*(number, number, number, time_us, time_us, str(number), 1), nodes, texts)
+            for attribute, value in enumerate(values):
+                owners = index.get((attribute, value))
+                if owners:
+                    own.append((attribute, owners, tap, row))
+        given.append(own)
+    gc.collect()
+    gc.freeze()
+    found, begun = 0, time.process_time()
+    for first in range(0, len(given), size):
+        touched = set()
+        for own in given[first : first + size]:
+            for attribute, owners, tap, row in own:
+                groups[attribute].offer(owners, tap, row)
+                touched.add(attribute)
+        watermark = every[min(first + size, len(every)) - 1][0] * _US
+        for attribute in touched:
+            found += len(groups[attribute].decided(watermark))
+            groups[attribute].expire(watermark)
+    taken = time.process_time() - begun
+    gc.unfreeze()
+    return taken, found
+
+
+def from_xml(texts: Sequence[str], documents: Sequence[Document]) -> tuple[float, float, int]:
+    """CPU seconds to register and for the documents, in batches of 100; and the matches."""
+    with Broker(lateness=0) as running:
+        begun = time.process_time()
+        running.subscribe(";\n".join(f"w{n}: {text}" for n, text in enumerate(texts)))
+        running.process([])
+        registered = time.process_time() - begun
+        gc.collect()
+        gc.freeze()
+        found, begun = 0, time.process_time()
+        for first in range(0, len(documents), 100):
+            found += len(running.process(documents[first : first + 100]))
+        taken = time.process_time() - begun
+        gc.unfreeze()
+        assert not running.engine.take_suspensions()
+    return registered, taken, found
+
+
+def steps(counts: Sequence[int], every: Sequence[cayuga.Event]) -> tuple[str, dict[str, Points]]:
+    """The table of the step, and its points at batches of 1,000."""
+    rows: list[list[str]] = []
+    points: dict[str, Points] = defaultdict(list)
+    for template in ("NonDeterministic", "Fold"):
+        for count in counts:
+            asked = cayuga.subscriptions(template, count)
+            begun = time.process_time()
+            wanted = cayuga.by_hand(template, asked, every)
+            by_hand = time.process_time() - begun
+            cells = [template, f"{count:,}", f"{wanted:,}"]
+            for size in _SIZES:
+                taken, found = step(template, asked, every, size)
+                assert found == wanted, f"{template}, {count}: {found} matches, and {wanted}"
+                cells.append(rate(len(every), taken))
+            rows.append([*cells, rate(len(every), by_hand)])
+            points[f"{template}, {BROKER}"].append((count, len(every) / taken))
+            points[f"{template}, Python by hand"].append((count, len(every) / by_hand))
+            print(*rows[-1], sep=" | ", flush=True)
+    header = ["template", "subscriptions", "matches", *(f"batch {n:,}" for n in _SIZES)]
+    return table([*header, "Python by hand"], rows), points
+
+
+Case = tuple[str, list[str], list[Document], Callable[[], int]]
+
+
+def cases(counts: Sequence[int], number: int) -> list[Case]:
+    """Templates with their texts, their documents, and what counts their matches."""
+    found: list[Case] = []
+    every = cayuga.events(number)
+    documents = [_document(event[0], cayuga.xml(event)) for event in every]
+    for name, text in TEMPLATES.items():
+        # A FOLD takes five times as long to register.
+        for count in counts[: 2 if name == "Fold" else None]:
+            asked = cayuga.subscriptions(name, count)
+            texts = [text.format(each.attribute, each.first, each.second) for each in asked]
+            found.append((name, texts, documents, partial(cayuga.by_hand, name, asked, every)))
+    items = cayuga.items(number)
+    documents = [_document(item[0], cayuga.item_xml(item)) for item in items]
+    for name, text in cayuga.FEEDS.items():
+        for count in counts[:2]:
+            asked_of = cayuga.feed_queries(count)
+            texts = [text.format(site, least) for site, least in asked_of]
+            found.append(
+                (
+                    f"feeds: {name}",
+                    texts,
+                    documents,
+                    partial(cayuga.feed_matches, name, asked_of, items),
+                )
+            )
+    every_quote = quotes(number, 10)
+    documents = [
+        _document(at, f"<q><s>{symbol}</s><p>{price}</p></q>") for at, symbol, price in every_quote
+    ]
+    own: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for at, symbol, price in every_quote:
+        own[symbol].append((at, price))
+    for count in (10, 1_000):
+        texts = [cayuga.DOUBLE_TOP.format(n) for n in range(count)]
+        found.append(
+            ("Double-Top", texts, documents, lambda: sum(map(cayuga.double_tops, own.values())))
+        )
+    return found
+
+
+def _document(at: int, xml: str) -> Document:
+    return Document(str(at), timestamp=float(at), xml=xml)
+
+
+def whole(counts: Sequence[int], number: int) -> str:
+    rows = []
+    for name, texts, documents, count in cases(counts, number):
+        registered, taken, found = from_xml(texts, documents)
+        wanted = count()
+        assert found == wanted, f"{name}: {found:,} matches, and {wanted:,} by hand"
+        cells = [name, f"{len(texts):,}", f"{found:,}", f"{registered:.1f}"]
+        rows.append([*cells, rate(len(documents), taken)])
+        print(*rows[-1], sep=" | ", flush=True)
+    return table(["template", "subscriptions", "matches", "register, s", "documents"], rows)
+
+
+def main() -> None:
+    quick = parser(__doc__).parse_args().quick
+    counts = (1_000, 10_000) if quick else (1_000, 10_000, 100_000, 400_000)
+    text, points = steps(counts, cayuga.events(500 if quick else 5_000))
+    parts = ["The step from rows to candidates, events per CPU second:", text]
+    if not quick:
+        from bench.plots import lines  # what is only tried draws nothing
+
+        title = "Cayuga's templates in batches of 1,000"
+        y = "events per CPU second"
+        parts.append(lines("patterns_cayuga", title, "subscriptions", y, points))
+    parts.append(
+        "From XML to matches, in batches of 100; CPU seconds to register, documents per CPU second:"
+    )
+    parts.append(
+        whole((200, 1_000) if quick else (1_000, 10_000, 100_000), 300 if quick else 1_000)
+    )
+    finish("patterns_cayuga", parts, quick)
+
+
+if __name__ == "__main__":
+    main()
