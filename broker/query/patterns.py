@@ -20,6 +20,7 @@ from broker.pattern.in_order.forms import form_of
 from broker.pattern.in_order.standing import Shared
 from broker.pattern.plan import Plan, Tap
 from broker.pattern.reading import named_in, streams_of
+from broker.pattern.values import path_text
 from xscl import ast
 from xscl.check.patterns import holds_pattern
 from xscl.check.program import ResolvedQuery
@@ -38,12 +39,18 @@ _NOWHERE = Span(Source("", ""), 0, 0)
 @dataclass(frozen=True, slots=True)
 class TapQuery:
     """A tap as a query: `resolved`, of which `variables` are selected, and `node` is the variable
-    of the selected node. `told_apart`: somebody asks for that node. `written` is its text as a
-    format for its literals; `apart` is what else its id is made of."""
+    of the selected node. Its variables have names of its own, so that blocks which differ in
+    theirs have one tap; the pattern's are `names`. `paths` are read of its documents, and the
+    pattern has written them as `texts`, in the same order. `told_apart`: somebody asks for that
+    node. `written` is its text as a format for its literals; `apart` is what else its id is made
+    of."""
 
     tap: Tap
     resolved: ResolvedQuery
     variables: tuple[str, ...]
+    names: tuple[str, ...]
+    paths: tuple[ast.Path, ...]
+    texts: tuple[str, ...]
     node: str | None
     told_apart: bool
     written: str
@@ -124,19 +131,18 @@ def _digest_of(text: str) -> str:
 
 
 def _tap(tap: Tap, resolved: ResolvedQuery) -> TapQuery:
-    bound = list(bound_in(tap.block.steps))
+    own = {name: f"v{n}" for n, name in enumerate(dict.fromkeys(bound_in(tap.block.steps)), 1)}
+    steps = renamed(tap.block.steps, own)
+    paths = sorted([(path_text(renamed(p, own)), text) for text, p in tap.paths.items()])
     used = {path.variable for path in tap.paths.values()}
-    variables = tuple([name for name in dict.fromkeys(bound) if name in used])
-    node, steps = None, tap.block.steps
+    names = tuple([name for name in own if name in used])
+    variables = tuple([own[name] for name in names])
+    node = None
     told_apart = resolved.query.select is None or bool(tap.partition)
     if told_apart or not variables:
         *before, last = steps
-        node = last.variable
-        if node is None:
-            node = _NODE
-            while node in bound:
-                node += "_"
-            steps = (*before, replace(last, variable=node))
+        node = last.variable or _NODE
+        steps = (*before, replace(last, variable=node))
     selected = [*variables, *([node] if node is not None and node not in variables else [])]
     query = ast.Query(
         ast.Block(tap.block.stream, steps, span=_NOWHERE),
@@ -149,13 +155,37 @@ def _tap(tap: Tap, resolved: ResolvedQuery) -> TapQuery:
     namespaces = resolved.namespaces
     prefixes = sorted((p, u) for p, u in namespaces.items() if f"{p}:" in text)
     partition = [*map(repr, tap.partition)]
-    apart = repr((sorted(namespaces.items()), sorted(tap.paths), partition, node))[1:]
+    read = [read for read, _ in paths]
+    apart = repr((sorted(namespaces.items()), read, partition, node))[1:]
     made = ResolvedQuery(
         tap_id(text, apart), query, namespaces, text, f"{prefixes}{form}", literals
     )
     _, *pieces = form.split(MARK)
-    written = "%s".join([piece.replace("%", "%%") for piece in pieces])
-    return TapQuery(tap, made, variables, node, told_apart, written, apart)
+    return TapQuery(
+        tap=tap,
+        resolved=made,
+        variables=variables,
+        names=names,
+        paths=tuple([renamed(tap.paths[text], own) for _, text in paths]),
+        texts=tuple([text for _, text in paths]),
+        node=node,
+        told_apart=told_apart,
+        written="%s".join([piece.replace("%", "%%") for piece in pieces]),
+        apart=apart,
+    )
+
+
+def renamed(part: Any, names: Mapping[str, str]) -> Any:
+    """A part of a query in which variables have other names."""
+    if isinstance(part, tuple):
+        return tuple([renamed(each, names) for each in part])
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    own = {each.name: getattr(part, each.name) for each in fields(part) if each.compare}
+    found = {name: renamed(value, names) for name, value in own.items()}
+    if isinstance(part, ast.Path | ast.Step) and part.variable is not None:
+        found["variable"] = names.get(part.variable, part.variable)
+    return replace(part, **found)
 
 
 def tap_id(text: str, apart: str) -> str:

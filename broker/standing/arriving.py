@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from broker.join.candidates import Candidate, Found
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
-from broker.standing.live import Tap
+from broker.standing.live import Block, Group, Tap
 from broker.standing.memory import Memory
+from broker.standing.taps import row_of
 from broker.state.pattern_tables import TapRow
 from broker.state.relations import StoredDocument
 from xscl.interruption import PENDING, check
@@ -68,7 +69,7 @@ class Arriving:
     def _come(self, tap: Tap, row: TapRow, seen: int | None) -> None:
         """A row of a document has come, when the highest time was `seen`; see `Memory.offer`."""
         memory = self._memory
-        together: dict[tuple[int, ...], list[int]] = {}
+        together: dict[tuple[int, int], tuple[Group, Block, list[int]]] = {}
         for number, pattern in tap.patterns.items():
             group = pattern.group
             if group is None:
@@ -78,13 +79,10 @@ class Arriving:
                 pattern.newest = max(pattern.newest, row.end)
                 if pattern.standing is None:
                     memory.standing(pattern)
-                places = pattern.places[row.tap]
-                together.setdefault((group.number, *places), []).append(number)
-        if not together:
-            return
-        own = tap.reader.row(row, memory.budget)
-        for (number, *places), owners in together.items():
-            group = memory.members.groups.numbered[number]
-            memory.touched[number] = group
-            for place in places:
-                group.standing.offer(owners, place, own)
+                for block in pattern.blocks[row.tap]:
+                    together.setdefault((group.number, block[0]), (group, block, []))[2].append(
+                        number
+                    )
+        for group, (place, query), owners in together.values():
+            memory.touched[group.number] = group
+            group.standing.offer(owners, place, row_of(query, row, memory.budget))

@@ -21,6 +21,9 @@ from broker.standing.results import Maker
 from broker.standing.taps import TapReader
 from broker.state.pattern_tables import Entry
 
+Block = tuple[int, TapQuery]
+"""The place of a block's tap in the plan, and that tap."""
+
 
 @dataclass(eq=False)
 class Live:
@@ -60,16 +63,17 @@ class Live:
         return Maker(self.pattern)
 
     @cached_property
-    def places(self) -> Mapping[str, Sequence[int]]:
-        """The places of its taps in the plan, by tap."""
-        found: dict[str, list[int]] = {}
-        for place, name in enumerate(tap_names(self.subscription)):
-            found.setdefault(name, []).append(place)
-        return found
+    def taps(self) -> Sequence[str]:
+        """The ids of its taps, by their places in the plan."""
+        return tap_names(self.subscription)
 
     @cached_property
-    def taps(self) -> dict[str, TapQuery]:
-        return dict(zip(tap_names(self.subscription), self.pattern.taps, strict=True))
+    def blocks(self) -> Mapping[str, Sequence[Block]]:
+        """The blocks that each of its taps is for."""
+        found: dict[str, list[Block]] = {}
+        for place, (name, query) in enumerate(zip(self.taps, self.pattern.taps, strict=True)):
+            found.setdefault(name, []).append((place, query))
+        return found
 
     def watermark(self, highest: int) -> int | None:
         """Its watermark where this is the highest time."""
@@ -180,7 +184,7 @@ class TapIndex:
         return name in self._taps
 
     def add(self, pattern: Live) -> None:
-        for name, query in pattern.taps.items():
+        for name, query in zip(pattern.taps, pattern.pattern.taps, strict=True):
             tap = self._taps.get(name)
             if tap is None:
                 reader = TapReader(name, query, self._catalog.subscriptions[name])
@@ -190,7 +194,7 @@ class TapIndex:
     def remove(self, pattern: Live) -> list[str]:
         """Remove a pattern. Returns the taps that no other one has and that may have rows."""
         gone = []
-        for name in pattern.taps:
+        for name in dict.fromkeys(pattern.taps):
             tap = self._taps[name]
             del tap.patterns[pattern.number]
             if not tap.patterns:

@@ -12,6 +12,7 @@ from broker.query.catalog import Catalog
 from broker.standing.agenda import Agenda
 from broker.standing.live import Group, Live
 from broker.standing.members import Members
+from broker.standing.taps import row_of
 from broker.state.pattern_tables import PatternTables, TapRow
 
 TRIES = 100
@@ -75,12 +76,10 @@ class Memory:
             return False
         pattern.newest = max(pattern.newest, row.end)
         try:
-            own = self.members.taps[row.tap].reader.row(row, self.budget)
+            for place, query in pattern.blocks[row.tap]:
+                pending.setdefault(place, []).append(row_of(query, row, self.budget))
         except TooMuch:
             pattern.too_much = True
-            return True
-        for place in pattern.places[row.tap]:
-            pending.setdefault(place, []).append(own)
         return True
 
     def withdraw(self) -> None:

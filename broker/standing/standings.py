@@ -362,17 +362,13 @@ class Standings:
     ) -> Question:
         entry, own = pattern.entry, subscription.compiled.own_pattern
         assert own is not None
-        taps = {
-            tap: (self._memory.members.taps[tap].reader, pattern.places[tap])
-            for tap in pattern.taps
-        }
         return Question(
             name=name,
             pattern=own,
             registered=entry.registered,
             lateness=entry.lateness,
             watermark=pattern.watermark(self.settled),
-            rows=StoredRows(statements, entry, taps, self._budget),
+            rows=StoredRows(statements, entry, pattern.blocks, self._budget),
             tries=TRIES * self._budget,
             counted=COUNTED,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
+from typing import Any
 
 from broker.join.candidates import Candidate
 from broker.pattern.instances import Row, Tuples
@@ -32,71 +33,73 @@ class TapReader:
 
     def __init__(self, name: str, query: TapQuery, subscription: Subscription) -> None:
         self.id = name
-        self.variables = query.variables
-        self._node = query.node if query.told_apart else None
         lowering = Lowering(query.resolved.namespaces)
-        tap = query.tap
-        self.paths = sorted(tap.paths)
+        place_of = {variable: place for place, variable in enumerate(query.variables)}
         self._readers = [
-            (
-                tap.paths[text].variable or "",
-                _reader(tap.paths[text], lowering) if tap.paths[text].steps else None,
-            )
-            for text in self.paths
+            (place_of[path.variable or ""], _reader(path, lowering) if path.steps else None)
+            for path in query.paths
         ]
-        """What reads a path; None: it is the variable itself."""
-        self._partition = [_reader(path, lowering) for path in tap.partition]
+        """The place of a variable and what reads a path from it; None: it is the variable
+        itself."""
+        self._partition = [_reader(path, lowering) for path in query.tap.partition]
         named = subscription.delivery.named
-        self._places = {name: named[name] for name in named}
+        self._places = [named[name] for name in query.variables]
+        self._node = named[query.node] if query.told_apart and query.node is not None else None
 
     def rows(self, found: Sequence[Candidate], document: Matched) -> list[TapRow]:
         """The rows of the candidates of one document, one for each choice of nodes."""
+        if len(found) == 1:
+            return [self._row(*self._nodes(found[0]), document)]
         rows: dict[tuple[int, tuple[int, ...]], TapRow] = {}
-        stored, content = document.stored, document.content
         for candidate in found:
-            nodes = tuple([self._at(candidate, name) for name in self.variables])
-            node = 0 if self._node is None else self._at(candidate, self._node)
-            if (node, nodes) in rows:
-                continue
-            if PENDING:
-                check()
-            by_name = dict(zip(self.variables, nodes, strict=True))
-            texts = [
-                (content.text(by_name[variable]),)
-                if read is None
-                else tuple(read(content.context(by_name[variable])))
-                for variable, read in self._readers
-            ]
-            if self._partition:
-                at = content.context(node)
-                texts += [tuple(read(at)) for read in self._partition]
-            rows[node, nodes] = TapRow(
-                *(self.id, stored.doc, stored.base, stored.key, stored.start, stored.end),
-                *(stored.id, node, nodes, tuple(texts)),
-            )
-        return [rows[key] for key in sorted(rows)]
+            chosen = self._nodes(candidate)
+            if chosen not in rows:
+                if PENDING:
+                    check()
+                rows[chosen] = self._row(*chosen, document)
+        return [rows[chosen] for chosen in sorted(rows)]
 
-    def _at(self, candidate: Candidate, name: str) -> int:
-        node = candidate.nodes[self._places[name]]
-        assert node is not None, "what is selected has one node in a candidate"
-        return node
+    def _nodes(self, candidate: Candidate) -> tuple[int, tuple[int, ...]]:
+        """The selected node, 0 if nobody asks for it, and those of the variables. What is selected
+        has one node in a candidate."""
+        found: Sequence[Any] = candidate.nodes
+        node = 0 if self._node is None else found[self._node]
+        return node, tuple([found[place] for place in self._places])
 
-    def row(self, stored: TapRow, most: int) -> Row:
-        """A row as the pattern takes it. Raises TooMuch where PARTITION BY gives it more than
-        `most` combinations of values."""
-        size = len(self.paths)
-        values = dict(zip(self.paths, stored.texts[:size], strict=True))
-        tuples: Tuples = None
+    def _row(self, node: int, nodes: tuple[int, ...], document: Matched) -> TapRow:
+        stored, content = document.stored, document.content
+        texts = [
+            (content.text(nodes[place]),)
+            if read is None
+            else tuple(read(content.context(nodes[place])))
+            for place, read in self._readers
+        ]
         if self._partition:
-            each = [sorted(set(texts)) for texts in stored.texts[size:]]
-            if prod(map(len, each)) > most:
-                raise TooMuch
-            tuples = frozenset(product(*each))
-        nodes = dict(zip(self.variables, stored.nodes, strict=True))
-        return Row(
-            *(stored.doc, stored.key, stored.base, stored.start, stored.end, stored.id),
-            *(stored.node, nodes, values, tuples),
+            at = content.context(node)
+            texts += [tuple(read(at)) for read in self._partition]
+        return TapRow(
+            *(self.id, stored.doc, stored.base, stored.key, stored.start, stored.end),
+            *(stored.id, node, nodes, tuple(texts)),
         )
+
+
+def row_of(query: TapQuery, stored: TapRow, most: int) -> Row:
+    """A row as the pattern takes it, in its own names. Raises TooMuch where PARTITION BY gives it
+    more than `most` combinations of values."""
+    texts = stored.texts
+    tuples: Tuples = None
+    if query.tap.partition:
+        size = len(query.texts)
+        each = [sorted(set(own)) for own in texts[size:]]
+        if prod(map(len, each)) > most:
+            raise TooMuch
+        texts, tuples = texts[:size], frozenset(product(*each))
+    nodes = dict(zip(query.names, stored.nodes, strict=True))
+    values = dict(zip(query.texts, texts, strict=True))
+    return Row(
+        *(stored.doc, stored.key, stored.base, stored.start, stored.end, stored.id),
+        *(stored.node, nodes, values, tuples),
+    )
 
 
 def _reader(path: ast.Path, lowering: Lowering) -> Reader:

@@ -21,8 +21,8 @@ from broker.pattern.steps import Planned
 from broker.pattern.trace import Trace
 from broker.pattern.trying import TooMuch, allowed
 from broker.query.patterns import PatternQuery
-from broker.standing.live import takes, time_of
-from broker.standing.taps import TapReader
+from broker.standing.live import Block, takes, time_of
+from broker.standing.taps import row_of
 from broker.state.pattern_tables import Entry, tap_rows
 from broker.state.statements import Statements
 from xscl import ast
@@ -88,27 +88,25 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """The rows of a pattern that is registered as `entry`, as a snapshot has them: by `taps` what
-    reads them, and their places in the plan. Of documents, given by number, `only` these if there
-    are any."""
+    """The rows of a pattern that is registered as `entry`, as a snapshot has them, for its `blocks`
+    by tap. Of documents, given by number, `only` these if there are any."""
 
     statements: Statements
     entry: Entry
-    taps: Mapping[str, tuple[TapReader, Sequence[int]]]
+    blocks: Mapping[str, Sequence[Block]]
     combinations: int
     only: frozenset[int] = frozenset()
 
     def read(self, rest: Callable[[], object]) -> Mapping[int, Sequence[Row]]:
         """The rows that it takes, by place. Raises TooMuch."""
         found: dict[int, list[Row]] = {}
-        for part in tap_rows(self.statements, self.taps.keys(), self.entry.first_doc):
+        for part in tap_rows(self.statements, self.blocks.keys(), self.entry.first_doc):
             for row, seen in part:
                 if self.only and row.doc not in self.only:
                     continue
                 if takes(self.entry, row.base, row.end, seen if row.base == row.doc else None):
-                    reader, places = self.taps[row.tap]
-                    own = reader.row(row, self.combinations)
-                    for place in places:
+                    for place, query in self.blocks[row.tap]:
+                        own = row_of(query, row, self.combinations)
                         found.setdefault(place, []).append(own)
             rest()
         return found

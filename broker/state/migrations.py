@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-VERSION = 10
+VERSION = 11
 JOURNALED = 10
 """The first version with a journal (`broker/state/behind.py`); what it holds is brought into the
 tables before they are migrated."""
@@ -185,7 +185,12 @@ ALTER TABLE documents ADD COLUMN outline UBIGINT;
 UPDATE documents SET outline = 0 WHERE xml IS NOT NULL;
 """,
     10: "ALTER TABLE progress ADD COLUMN journal BIGINT",
+    11: """
+DELETE FROM meta WHERE key = 'pattern_rows_lack';
+INSERT INTO meta VALUES ('pattern_rows_lack', 1);
+""",
 }
 """The migration to each version from the one before. Version 8 has more tables. Before version 3
-dead letters had neither streams nor a date; their retention counts from the day of the
-migration."""
+dead letters had neither streams nor a date; their retention counts from the day of the migration.
+Before version 11 the taps of event patterns had other ids, so their rows are made of the stored
+documents again."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _KNOWN = 1_000
 """Statements that are kept parsed."""
 
-EACH_BATCH = frozenset({"documents", "rl", "outbox", "progress"})
+EACH_BATCH = frozenset({"documents", "rl", "outbox", "progress", "pattern_rows"})
 """The tables into which nearly each batch inserts rows."""
 
 
