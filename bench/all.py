@@ -26,7 +26,14 @@ ORDER = ("main_job", "end_to_end", "rss", "distinct", "technical", "constants", 
 """Which come first on the page; the others follow by name."""
 
 WITH = {
-    "patterns": ("patterns_shared", "patterns_engines", "patterns_cayuga", "planner"),
+    "patterns": (
+        "patterns_shared",
+        "patterns_engines",
+        "patterns_cayuga",
+        "patterns_windows",
+        "patterns_plans",
+        "planner",
+    ),
 }
 """What else is run where one of them is asked for: parts of the same question."""
 

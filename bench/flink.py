@@ -23,7 +23,7 @@ from bench.pattern_rows import Asked, Match, Quote
 HERE = Path(__file__).parent
 ENVIRONMENT = HERE.parent / "build" / "flink"
 _PYTHON = ENVIRONMENT / "bin" / "python"
-_COPIES = 10
+_COPIES = 5
 """How often the rows are repeated where the time is taken, as starting a job takes a second."""
 
 _costs: list[dict[str, float]] = []

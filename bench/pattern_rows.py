@@ -38,6 +38,9 @@ Match = tuple[int, ...]
 
 _US = 1_000_000
 _BUDGET = 1 << 60
+EXPIRES = 1_000
+"""After so many events what has gone is dropped: the engine does so now and then, not with each
+batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +147,9 @@ class Rows:
         )
 
 
-Batch = tuple[list[tuple[int, int, Row]], int]
-"""Rows, each with its query and the place of its tap; and the watermark behind them."""
+Batch = tuple[list[tuple[int, int, Row]], int, bool]
+"""Rows, each with its query and the place of its tap; the watermark behind them, and whether what
+has gone is dropped then."""
 
 
 def batches(plan: Plan, every: Sequence[Quote], asked: Sequence[Asked], size: int) -> list[Batch]:
@@ -162,7 +166,8 @@ def batches(plan: Plan, every: Sequence[Quote], asked: Sequence[Asked], size: in
             for owner in (*of.get("", ()), *of.get(quote[1], ())):
                 for tap in rows.taps(quote, asked[owner].blocks):
                     own.append((owner, tap, rows.row(tap, number, quote)))
-        found.append((own, chunk[-1][0] * _US))
+        expires = first // EXPIRES != (first + size) // EXPIRES
+        found.append((own, chunk[-1][0] * _US, expires))
     return found
 
 
@@ -178,25 +183,26 @@ def step(
 
 def _together(shared: Shared, given: Iterable[Batch]) -> tuple[float, list[Match]]:
     together = Together(shared, _BUDGET)
-    read: list[tuple[list[Event], int]] = []
+    read: list[tuple[list[Event], int, bool]] = []
     arrival = 0
-    for rows, watermark in given:
+    for rows, watermark, expires in given:
         events = []
         for owner, tap, row in rows:
             arrival += 1
             event = shared.readers[tap].read(owner, arrival, row)
             if event is not None:
                 events.append(event)
-        read.append((events, watermark))
+        read.append((events, watermark, expires))
     found: list[Match] = []
     gc.collect()
     gc.freeze()
     spent = 0.0
-    for events, watermark in read:
+    for events, watermark, expires in read:
         begun = time.process_time()
         together.extend(events)
         decided = together.published(together.decided(watermark))
-        together.expire(watermark)
+        if expires:
+            together.expire(watermark)
         spent += time.process_time() - begun
         for owner, published in decided.items():
             assert published is not None
@@ -211,7 +217,7 @@ def _each(plan: Plan, given: Iterable[Batch]) -> tuple[float, list[Match]]:
     gc.collect()
     gc.freeze()
     spent = 0.0
-    for rows, watermark in given:
+    for rows, watermark, expires in given:
         arrived: dict[int, dict[int, list[Row]]] = {}
         for owner, tap, row in rows:
             arrived.setdefault(owner, {}).setdefault(tap, []).append(row)
@@ -221,9 +227,11 @@ def _each(plan: Plan, given: Iterable[Batch]) -> tuple[float, list[Match]]:
             if standing is None:
                 standing = standings[owner] = Standing(plan, None, _BUDGET)
             published = standing.advance(own, watermark)
-            standing.expire(watermark)
             if published:
                 found += [match_of(owner, each.instance.rows) for each in published]
+        if expires:
+            for standing in standings.values():
+                standing.expire(watermark)
         spent += time.process_time() - begun
     gc.unfreeze()
     return spent, found

@@ -20,7 +20,7 @@ from functools import partial
 from bench import cayuga
 from bench.cayuga import TEMPLATES
 from bench.measure import BROKER, finish, parser, table
-from bench.pattern_rows import compiled, quotes, rate
+from bench.pattern_rows import EXPIRES, compiled, quotes, rate
 from broker import Broker, Document
 from broker.pattern.in_order.standing import Together
 from broker.pattern.instances import Row
@@ -64,7 +64,9 @@ def step(
         watermark = every[min(first + size, len(every)) - 1][0] * _US
         for attribute in touched:
             found += len(groups[attribute].decided(watermark))
-            groups[attribute].expire(watermark)
+        if first // EXPIRES != (first + size) // EXPIRES:
+            for group in groups:
+                group.expire(watermark)
     taken = time.process_time() - begun
     gc.unfreeze()
     return taken, found

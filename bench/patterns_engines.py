@@ -221,16 +221,16 @@ def main() -> None:
         flink.setup()
         return
     quick = given.quick
-    every = quotes(1_000 if quick else 10_000)
+    every = quotes(1_000 if quick else 8_000)
     single = {question.name: one(question) for question in QUESTIONS}
     number = 200 if quick else _MANY
     parts = compared("One query, of all symbols:", single, every)
     parts += compared(
         f"{number:,} queries with constants of their own:",
         {question.name: many(question, number) for question in QUESTIONS},
-        every if quick else head(every, 4_000),
+        every if quick else head(every, 2_500),
     )
-    real = [] if quick else head(bars(), 4_000)
+    real = [] if quick else head(bars(), 3_000)
     if real:
         parts += compared(f"One query over {len(real):,} bars of stocks:", single, real)
     note = (
