@@ -60,7 +60,7 @@ class Live:
 
     @cached_property
     def maker(self) -> Maker:
-        return Maker(self.pattern)
+        return Maker(self.pattern) if self.group is None else self.group.maker
 
     @cached_property
     def taps(self) -> Sequence[str]:
@@ -110,6 +110,11 @@ class Group:
     def first(self) -> Live:
         """One of its patterns."""
         return next(iter(self.patterns.values()))
+
+    @cached_property
+    def maker(self) -> Maker:
+        """What makes the matches of all of them, as they differ in constants of their blocks."""
+        return Maker(self.first.pattern)
 
     def watermark(self, highest: int) -> int | None:
         """Its watermark where this is the highest time."""

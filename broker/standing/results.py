@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from broker.model import Blocks, compact_json
@@ -26,6 +27,10 @@ from xscl.normal import ir
 from xscl.normal.lower import Lowering
 from xscl.stage1 import filters
 from xscl.stage1.tree import Node
+
+_FEW = 16
+_same_places = lru_cache(maxsize=1_024)(places)
+"""Matches of a few documents mostly have their parts in the same places."""
 
 
 class Maker:
@@ -123,7 +128,7 @@ class Maker:
         matched = [documents[doc] for doc in docs]
         place_of = {doc: place for place, doc in enumerate(docs)}
         blocks = _blocks(instance.parts, place_of)
-        found = places(
+        found = (_same_places if len(docs) <= _FEW else places)(
             published.nodes,
             tuple(self._values(published, place_of)),
             tuple(self._pieces(published, place_of)) if self._plain else (),
@@ -143,7 +148,7 @@ class Maker:
                     meter(contents[place].copy(node, item))
             meter.used = 0  # nothing is kept of them: a match refers to its nodes
         identity = [each.identity for each in matched]
-        suffix = id_suffix(identity, compact_json([blocks, published.nodes]))
+        suffix = id_suffix(identity, f"[{compact_json(blocks)},{found.nodes_json}]")
         return [
             SharedMatch(
                 match_ids(audience, suffix),
