@@ -17,7 +17,7 @@ from xscl.codes import WARNINGS
 from xscl.functions.nodes import NODE_FUNCTIONS
 from xscl.functions.table import FUNCTIONS
 from xscl.syntax.durations import UNITS
-from xscl.syntax.parser_pattern import RESERVED
+from xscl.syntax.parser_braces import RESERVED
 
 PAGE = ROOT / "docs" / "language.md"
 ANY = Document("d", xml="<a/>")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from xscl import ast
 from xscl.errors import Source, Span
 from xscl.syntax.durations import LONGEST
-from xscl.syntax.parser_pattern import RESERVED
+from xscl.syntax.parser_braces import RESERVED
 
 NOWHERE = Span(Source("<generated>", ""), 0, 0)
 

@@ -18,7 +18,7 @@ from xscl.syntax import fingerprints
 from xscl.syntax.foreign import CLAUSE, COMMENT, PATTERN, Habits
 from xscl.syntax.lexer import Failure, not_xml
 from xscl.syntax.nearest import did_you_mean
-from xscl.syntax.parser_pattern import CLAUSES
+from xscl.syntax.parser_braces import CLAUSES
 from xscl.syntax.parser_query import QueryParser
 
 _TRAILING = {

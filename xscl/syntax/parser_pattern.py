@@ -7,51 +7,29 @@ around anything else they stay, as they delimit a list.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from typing import Literal, NoReturn
 
 from xscl import ast
 from xscl.errors import Span
-from xscl.syntax import foreign_patterns, stream_names
-from xscl.syntax.durations import LONGEST, MOST_DIGITS, UNITS, microseconds
-from xscl.syntax.foreign import CLAUSE, PATTERN, Habits
-from xscl.syntax.lexer import VARIABLE_WORD, Failure
+from xscl.syntax import stream_names
+from xscl.syntax.durations import MOST_DIGITS
+from xscl.syntax.foreign import PATTERN
 from xscl.syntax.nearest import did_you_mean
-from xscl.syntax.parser_constructor import ConstructorParser
+from xscl.syntax.parser_braces import (
+    CLAUSES,
+    FOLD_BRACES,
+    NO_HABITS,
+    OF_PATTERNS,
+    RESERVED,
+    BracesParser,
+)
 from xscl.syntax.parser_expression import BINDING_POWER
 
-#: Words that begin a clause or an operator. No stream and no window can have such a name.
-RESERVED = frozenset(
-    [
-        *("AND", "BY", "FOLLOWED", "FROM", "INFINITY", "JOIN", "LET", "NOT", "OR"),
-        *("PUBLISH", "SELECT", "WHERE", "WITHIN"),
-    ]
-)
-#: Words of event patterns, which are names of streams too: a path follows those.
-_OF_PATTERNS = frozenset(["FOLD", "GROUP", "NEXT", "OVER", "PARTITION", "USING"])
-
-#: The clauses of a query by their first words, in order.
-CLAUSES = {
-    "PARTITION": "PARTITION BY",
-    "USING": "USING",
-    "WHERE": "WHERE",
-    "WITHIN": "WITHIN",
-    "WAIT": "WAIT",
-    "GROUP": "GROUP BY",
-    "OVER": "OVER",
-    "HAVING": "HAVING",
-    "PUBLISH": "PUBLISH",
-}
 _JUDGED = ("WHERE", "WITHIN")
-_NO_UNITS = {*RESERVED, *_OF_PATTERNS, *CLAUSES, "AFTER"}
 
 _BRACES = "the predicate and the window of a join stand in braces: {x = y, 2 days}"
-_FOLD = "FOLD {filter, condition, n + 1 AS n FROM 0}: both parts may be empty, FOLD {, }"
 _MANY = "one of many values is a filter, S//a[. = 'x' or . = 'y']; or write several queries"
 _QUANTIFIERS = "a quantifier is +, *, {3}, {2,5}, {2,} or {0,5}"
-_NO_HINTS: Mapping[str, str] = {}
 #: Hints for a keyword in the place of a block.
 _NO_STREAM = {
     **dict.fromkeys(CLAUSES, "clauses follow the whole pattern, without a ; between them"),
@@ -62,14 +40,13 @@ _NO_STREAM = {
         "a block stands on either side of JOIN, FOLLOWED BY, NEXT, FOLD and OR",
     ),
 }
-_AFTER_NAME = re.compile(r"[ \t\r\n]+AFTER[ \t\r\n]*\}", re.IGNORECASE)
 
 MAX_JOINS = 64
 MOST_ELEMENTS = 1_000
 """The largest number of a quantifier."""
 
 
-class PatternParser(ConstructorParser):
+class PatternParser(BracesParser):
     joins = 0
 
     def query(self) -> ast.Query:
@@ -113,7 +90,7 @@ class PatternParser(ConstructorParser):
             window: ast.Duration | None = None
             after = False
             if self.kind == "{":
-                predicate, window, after = self._braces(kind)
+                predicate, window, after = self.braces(kind)
             right = self.term()
             span = self.span(start)
             left = ast.Join(kind, left, right, predicate, window, after, span=span)
@@ -129,8 +106,8 @@ class PatternParser(ConstructorParser):
     def _fold(self, left: ast.Pattern, start: int) -> ast.Fold:
         self.advance()
         if self.kind != "{":
-            self.unexpected('"{"', f"the braces of FOLD are always written: {_FOLD}")
-        filter, proceed, iterations = self._fold_braces()
+            self.unexpected('"{"', f"the braces of FOLD are always written: {FOLD_BRACES}")
+        filter, proceed, iterations = self.fold_braces()
         right = self.term()
         span = self.span(start)
         return ast.Fold(left, right, filter, proceed, tuple(iterations), span=span)
@@ -231,7 +208,7 @@ class PatternParser(ConstructorParser):
         if self.kind in ("+", "*", "{"):
             if where is not None or within is not None:
                 hint = "put parentheses around it: ((S/a FOLLOWED BY S/b WITHIN 2))+"
-                self.unexpected("an operator or the end of the pattern", hint, _NO_HABITS)
+                self.unexpected("an operator or the end of the pattern", hint, NO_HABITS)
             return self._repeated(bare(inner), start)
         if self.kind in ("/", "//"):
             self.unexpected(
@@ -292,7 +269,7 @@ class PatternParser(ConstructorParser):
 
     def _number_of_elements(self) -> int:
         if self.kind != "number":
-            self.unexpected("a number", _QUANTIFIERS, _NO_HABITS)
+            self.unexpected("a number", _QUANTIFIERS, NO_HABITS)
         value = self.value
         if not value.isdigit() or len(value) > MOST_DIGITS or int(value) > MOST_ELEMENTS:
             message = f"a quantifier is a whole number up to {MOST_ELEMENTS}"
@@ -300,142 +277,7 @@ class PatternParser(ConstructorParser):
         self.advance()
         return int(value)
 
-    # -- braces ---------------------------------------------------------------------------
-
-    def _braces(self, kind: str) -> tuple[ast.Expr | None, ast.Duration | None, bool]:
-        """`{predicate, window AFTER}`: all parts and the comma are optional."""
-        start, depth = self.start, self.depth
-        predicate: ast.Expr | None = None
-        window: ast.Duration | None = None
-        after = False
-        self.advance()
-        try:
-            if self.keyword() in ("WITHIN", "AFTER") and self.ahead().isdigit():
-                hint = "a window stands alone, or behind a comma: {5 min}, {x = y, 5 min AFTER}"
-                self.unexpected("a predicate or a window", hint, _NO_HABITS)
-            if self.kind not in (",", "}") and not self._at_window():
-                predicate = self.predicate()
-            comma = self.accept(",")
-            if self.kind != "}":
-                if not comma and self.kind not in ("word", "number"):
-                    self.unexpected('an operator, ",", a window or "}"')
-                window = self.duration()
-                after = self._after(kind)
-            if self.kind != "}":
-                self.unexpected(
-                    '"}"', "the braces hold a predicate, then a window: {x = y, 2 days}"
-                )
-            self.advance()
-        except Failure as failure:
-            self.recover(failure, start, "{", "}")
-            self.depth = depth
-        return predicate, window, after
-
-    def _after(self, kind: str) -> bool:
-        """AFTER behind a window."""
-        if self.keyword() != "AFTER":
-            return False
-        if kind == "JOIN":
-            message = "a JOIN has no order, so nothing comes after anything"
-            hint = "leave AFTER out: the window bounds the whole duration"
-            self.report("after-join", message, self.here(), hint)
-        self.advance()
-        return True
-
-    def _at_window(self) -> bool:
-        """Whether the braces hold a window only: a lone name, or a number that is no operand."""
-        if self.kind == "word":
-            return self.ahead() in ("}", ",") or bool(_AFTER_NAME.match(self.text, self.end))
-        if self.kind != "number":
-            return False
-        here = self.end
-        start, value = self.start, self.value
-        self.advance()
-        operand = BINDING_POWER.get(self.keyword() or self.kind) is not None
-        self.kind, self.value, self.start, self.end = "number", value, start, here
-        return not operand
-
-    def _fold_braces(self) -> tuple[ast.Expr | None, ast.Expr | None, list[ast.Iteration]]:
-        """`{filter, condition, expr AS variable FROM expr, ...}`, the first comma always."""
-        start, depth = self.start, self.depth
-        filter: ast.Expr | None = None
-        proceed: ast.Expr | None = None
-        iterations: list[ast.Iteration] = []
-        self.advance()
-        try:
-            if self.kind not in (",", "}"):
-                filter = self.predicate()
-            self.expect(",", _FOLD)
-            if self.kind not in (",", "}"):
-                proceed = self.predicate()
-            while self.accept(","):
-                iterations.append(self._iteration())
-            if self.kind != "}":
-                self.unexpected('"," or "}"', _FOLD)
-            self.advance()
-        except Failure as failure:
-            self.recover(failure, start, "{", "}")
-            self.depth = depth
-        return filter, proceed, iterations
-
-    def _iteration(self) -> ast.Iteration:
-        start = self.start
-        expr = self.predicate()
-        self.expect_word("AS", _FOLD)
-        place = self.here()
-        found = VARIABLE_WORD.of(self.text).match(self.text, self.start)
-        if self.kind != "word" or found is None or found.end() != self.end:
-            self.unexpected("a variable", _FOLD)
-        variable = self.value
-        self.advance()
-        self.expect_word("FROM", f"what it begins with is written FROM: {_FOLD}")
-        initial = self.predicate()
-        return ast.Iteration(expr, variable, initial, span=self.span(start), variable_span=place)
-
-    # -- windows --------------------------------------------------------------------------
-
-    def duration(self) -> ast.Duration:
-        start = self.start
-        if self.kind == "word":
-            name = self.value
-            if name.upper() == "INFINITY":
-                self.advance()
-                return ast.Duration(None, span=self.span(start))
-            self.expect_name("a window", habits=CLAUSE)
-            return ast.Duration(None, name, span=self.span(start))
-        if self.kind != "number":
-            self.unexpected(
-                "a window", "a window is written 2 days, 1.5 h, 500 ms, INFINITY or NAME", CLAUSE
-            )
-        digits = self.value
-        self.advance()
-        unit = "s"
-        if self.kind == "word" and self.value.upper() not in _NO_UNITS:
-            unit = self._unit()
-        value = microseconds(digits, unit) if len(digits) <= MOST_DIGITS else LONGEST + 1
-        span = self.span(start)
-        if value is None:
-            self.report("bad-duration", "a window is a whole number of microseconds", span)
-        elif value > LONGEST:
-            self.report("bad-duration", "this window is too long", span, "write INFINITY")
-        return ast.Duration(value or 0, span=span)
-
-    def _unit(self) -> str:
-        unit = self.value.lower()
-        if unit not in UNITS:
-            known = foreign_patterns.UNITS.get(unit) or did_you_mean(unit, UNITS)
-            known = known or "the units are ms, s, min, h, day and week"
-            self.report("bad-duration", f"{self.found()} is no unit of time", self.here(), known)
-            unit = "s"
-        self.advance()
-        return unit
-
-    # -- words ----------------------------------------------------------------------------
-
-    def expect_word(self, word: str, hint: str | None = None) -> None:
-        if self.keyword() != word:
-            self.unexpected(word, hint)
-        self.advance()
+    # -- streams --------------------------------------------------------------------------
 
     def stream_name(self, what: str) -> str:
         self.not_reserved("a stream")
@@ -445,22 +287,8 @@ class PatternParser(ConstructorParser):
         if self.ahead() == "/":
             self.not_reserved("a stream")
         else:
-            self.not_reserved("a stream", RESERVED | _OF_PATTERNS, _NO_STREAM)
+            self.not_reserved("a stream", RESERVED | OF_PATTERNS, _NO_STREAM)
         return self.expect_name("a block, such as S//item", _NO_STREAM.get(self.kind), PATTERN)
-
-    def not_reserved(
-        self,
-        what: str,
-        reserved: AbstractSet[str] = RESERVED,
-        hints: Mapping[str, str] = _NO_HINTS,
-    ) -> None:
-        word = self.keyword()
-        if word in reserved:
-            message = f"{self.value} is a keyword and cannot be the name of {what}"
-            self.fail("reserved-word", message, hint=hints.get(word))
-
-
-_NO_HABITS = Habits({}, {})
 
 
 def bare(pattern: ast.Pattern) -> ast.Pattern:

@@ -12,7 +12,8 @@ from xscl import ast
 from xscl.errors import Span
 from xscl.syntax import foreign_patterns
 from xscl.syntax.foreign import SELECT
-from xscl.syntax.parser_pattern import CLAUSES, PatternParser, bare
+from xscl.syntax.parser_braces import CLAUSES
+from xscl.syntax.parser_pattern import PatternParser, bare
 
 _ORDER = [*CLAUSES]
 _STRATEGIES = (
