@@ -12,15 +12,7 @@ from broker.service.access.access import Change, Token
 from broker.service.access.scopes import Identity, Quota
 from broker.service.api.access import Anyone, Operator, changed
 from broker.service.api.common import ApiContext, problems
-from broker.service.api.replies import (
-    ChangedTokenReply,
-    ChangeReply,
-    IdentityReply,
-    NewTokenReply,
-    RevokedReply,
-    TokenReply,
-    attributes,
-)
+from broker.service.api.replies import attributes
 from broker.service.api.schemas import (
     LARGEST,
     Before,
@@ -28,6 +20,14 @@ from broker.service.api.schemas import (
     RotateBody,
     TokenBody,
     TokenChangeBody,
+)
+from broker.service.api.token_replies import (
+    ChangedTokenReply,
+    ChangeReply,
+    IdentityReply,
+    NewTokenReply,
+    RevokedReply,
+    TokenReply,
 )
 
 router = APIRouter(prefix="/v1", tags=["tokens"])
