@@ -326,9 +326,11 @@ class Service:
         """The figures of the service; those of a busy engine may be older."""
         core = self.core
         now = core.now()
-        engine, suspended, at = self._glance(now)
-        last = core.spool.last_seq()
+        # Before the engine's: if nothing is in its outbox then, all matches up to this position are
+        # in the mailbox.
         position = core.position
+        last = core.spool.last_seq()
+        engine, suspended, at = self._glance(now)
         oldest = None
         if last > position:
             with suppress(SpoolError):  # the pipeline then fails too, and reports it
