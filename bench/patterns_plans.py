@@ -126,7 +126,7 @@ def negation(every: Sequence[Quote], widths: Sequence[int]) -> tuple[str, Series
 
 def main() -> None:
     quick = parser(__doc__).parse_args().quick
-    count = 300 if quick else 1_500
+    count = 300 if quick else 700
     parts: list[str] = []
     for title, name, x, (text, series) in (
         (
