@@ -175,7 +175,7 @@ def whole(counts: Sequence[int], number: int) -> str:
 def main() -> None:
     quick = parser(__doc__).parse_args().quick
     counts = (1_000, 10_000) if quick else (1_000, 10_000, 100_000, 400_000)
-    text, points = steps(counts, cayuga.events(500 if quick else 5_000))
+    text, points = steps(counts, cayuga.events(500 if quick else 3_000))
     parts = ["The step from rows to candidates, events per CPU second:", text]
     if not quick:
         from bench.plots import lines  # what is only tried draws nothing
