@@ -149,6 +149,44 @@ def step(name: str, every: Sequence[Quote], batch: int) -> tuple[float, int]:
     return taken_time, candidates
 
 
+_BOUND = {"NEXT": 10**6}
+"""A price behind which nothing comes: what waits with it waits until its window ends."""
+
+
+def waiting(name: str, every: Sequence[Quote], count: int, batch: int = 100) -> list[float]:
+    """CPU seconds of the step where nothing waits, and where `count` instances do. They stand among
+    what the documents are looked up in, but for NOT, where all that wait there are matches: there
+    they wait for others."""
+    (query,) = xscl.check([xscl.parse(QUESTIONS[name].format("x"))]).queries
+    shared = pattern_query(query).ordered
+    assert shared is not None
+    given = columns(shared, every)
+    first = every[0][0] - 1
+    hot = _HOT if name in _BOUND else 0
+    held = [
+        (first, f"S{n % hot if hot else _HOT + n % _HOT}", _BOUND.get(name, 99))
+        for n in range(count)
+    ]
+    spent, found = [], set()
+    for before in ([], held):
+        together = Together(shared, 10**6)
+        for own in columns(shared, before):
+            together.extend([event for event in own if event[2] == 0])
+        together.decided((first + 1) * 1_000_000 - 1)
+        gc.collect()
+        gc.freeze()
+        candidates, begun = 0, time.process_time()
+        for place in range(0, len(given), batch):
+            events = given[place : place + batch]
+            together.extend([event for own in events for event in own])
+            candidates += len(together.decided(every[place + len(events) - 1][0] * 1_000_000))
+        spent.append(time.process_time() - begun)
+        gc.unfreeze()
+        found.add(candidates)
+    assert len(found) == 1, f"{name}: what waits for others has changed the matches"
+    return spent
+
+
 # -- from end to end ---------------------------------------------------------------------------
 
 
@@ -196,6 +234,28 @@ def end_to_end(
     return spent, matches
 
 
+def again(name: str, every: Sequence[Quote], count: int) -> tuple[float, int]:
+    """CPU seconds to make what the patterns have in memory again of their stored rows, as a restart
+    does, and how many rows there are."""
+    documents = [
+        Document(str(at), timestamp=float(at), xml=f"<q><s>{symbol}</s><p>{price}</p></q>")
+        for at, symbol, price in every
+    ]
+    with Broker(lateness=0) as running:
+        text = QUESTIONS[name]
+        running.subscribe(";\n".join(f"w{n}: {text.format(f'S{n}')}" for n in range(count)))
+        for first in range(0, len(documents), 1_000):
+            running.process(documents[first : first + 1_000])
+        engine = running.engine
+        rows = engine.store.count("SELECT count(*) FROM pattern_rows")
+        engine.standings.reload()
+        gc.collect()
+        begun = time.process_time()
+        with engine.store.transaction():
+            engine.standings.begin(engine.newest())
+        return time.process_time() - begun, rows
+
+
 def main() -> None:
     asked = parser(__doc__).parse_args()
     counts = (1, 1_000) if asked.quick else (1, 1_000, 10_000, 100_000)
@@ -229,6 +289,14 @@ def main() -> None:
             cells.append("")
         steps.append(cells)
         print(*cells, flush=True)
+    held = []
+    for name in QUESTIONS:
+        count = 50_000 if asked.quick else 500_000
+        first = every[:10_000]
+        none, some = (len(first) / seconds for seconds in waiting(name, first, count))
+        spent, rows = again(name, first, 1_000)
+        held.append([name, f"{none:,.0f}", f"{some:,.0f}", f"{rows:,}", f"{rows / spent:,.0f}"])
+        print(*held[-1], flush=True)
     finish(
         "patterns_shared",
         [
@@ -243,6 +311,9 @@ def main() -> None:
                 ],
                 steps,
             ),
+            "The step at batches of 100, events per CPU second, where nothing waits and where 500,000"
+            " do; and rows of 1,000 queries that are made again at a restart, rows per CPU second:",
+            table(["question", "none", "500,000 wait", "rows", "made again"], held),
         ],
         asked.quick,
     )

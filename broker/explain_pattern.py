@@ -3,6 +3,7 @@ by which queries its documents are found."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from broker.model import UNBOUNDED
@@ -63,7 +64,7 @@ def pattern_stage(
     lines += _unit(plan, plan.unit, 0)
     lines += [f"a match is {_kind(plan)}"] if plan.query.strategy is not None else []
     lines.append("blocks are found by")
-    lines += [f"  {tap.resolved.text}" for tap in pattern.taps]
+    lines += _taps(query, pattern, catalog)
     lines += _planned(plan, planner)
     return "\n".join(lines)
 
@@ -79,6 +80,19 @@ def _way(query: Compiled, pattern: PatternQuery, catalog: Catalog | None) -> str
     several = "one other query has" if len(others) == 1 else f"{len(others):,} other queries have"
     together = ", which are matched together with it" if others and form is not None else ""
     return f"matched {way}; {several if others else 'no other query has'} its shape{together}"
+
+
+def _taps(query: Compiled, pattern: PatternQuery, catalog: Catalog | None) -> Iterator[str]:
+    """The queries of its blocks, and for how many blocks each finds documents."""
+    own = Counter([tap.resolved.id for tap in pattern.taps])
+    texts = {tap.resolved.id: tap.resolved.text for tap in pattern.taps}
+    for id, text in texts.items():
+        others = 0 if catalog is None else catalog.users(id)
+        if catalog is not None and query.id in catalog.subscriptions:
+            others -= own[id]
+        shared = [f"{own[id]} blocks"] if own[id] > 1 else []
+        shared += [f"{others:,} of other queries"] if others else []
+        yield f"  {text}" + (f", once for {' and '.join(shared)}" if shared else "")
 
 
 def _planned(plan: Plan, planner: Method) -> Iterator[str]:

@@ -100,6 +100,10 @@ class Catalog:
             self.dirty.add(canonical.number)
         return subscription
 
+    def users(self, id: str) -> int:
+        """In how many places a query stands in the FROM of others; of a tap, its blocks."""
+        return self._nested_users[id]
+
     def _own(self, nested: tuple[Compiled, ...]) -> Sequence[Compiled]:
         """The queries of those in a FROM that come and go with the query around them."""
         return [each for each in nested if each.id.startswith(TAP)] if self._bare else nested

@@ -62,7 +62,7 @@ def test_event_patterns_are_checked_explained_and_run(tmp_path: Path) -> None:
     assert broker("fmt", path).stdout.splitlines()[0] == "one: S/a->x"
     shown = broker("explain", path, "--stage", "pattern").stdout
     assert "not, within 1 h where x = y" in shown
-    assert "SELECT y FROM S/b->y" in shown
+    assert "SELECT v1 FROM S/b->v1" in shown
     several = "q: S/a FOLLOWED BY S/b FOLLOWED BY NOT S/n FOLLOWED BY S/c WITHIN 1 h"
     planned = piped(several, "explain", "-", "--planner", "TRIVIAL").stdout
     assert "planned by TRIVIAL" in planned

@@ -151,3 +151,27 @@ def test_explain_says_how_a_pattern_is_matched_and_how_many_share_its_shape() ->
     wanted = "matched in the order of time, as NEXT; 2 other queries have its shape"
     assert f"{wanted}, which are matched together with it" in told["k0"]
     assert "matched by choosing documents; no other query has its shape" in told["group"]
+
+
+def test_blocks_that_differ_in_the_names_of_their_variables_are_found_and_stored_once() -> None:
+    one = "S/q[./s='x'][./p->p] NEXT {r > p, 5 min} S/q[./s='x'][./p->r]"
+    other = "S/q[./s='x'][./p->u] NEXT {u < v, 1 min} S/q[./s='x'][./p->v]"
+    with Broker(lateness=0.0) as broker:
+        broker.subscribe(f"one: {one}; other: {other}")
+        catalog = broker.engine.catalog
+        told = pattern_stage(catalog.subscriptions["one"].compiled, catalog)
+        found = broker.process(
+            [
+                Document(f"d{n}", timestamp=float(n), xml=f"<q><s>x</s><p>{n}</p></q>")
+                for n in range(1, 4)
+            ]
+        )
+        rows = broker.engine.store.rows("SELECT doc FROM pattern_rows ORDER BY doc")
+    _, blocks = told.split("blocks are found by\n")
+    assert "once for 2 blocks and 2 of other queries" in blocks.splitlines()[0]
+    assert [doc for (doc,) in rows] == [1, 2, 3]
+    pairs = [("d1", "d2"), ("d2", "d3")]
+    assert sorted((each.query, tuple(d.id for d in each.documents)) for each in found) == [
+        *(("one", pair) for pair in pairs),
+        *(("other", pair) for pair in pairs),
+    ]
