@@ -196,14 +196,16 @@ def up_to(wanted: Sequence[Match], some: Sequence[Quote]) -> list[Match]:
     return [match for match in wanted if match[-1] <= last]
 
 
-def compared(title: str, asked: dict[str, list[Asked]], every: Sequence[Quote]) -> list[str]:
+def compared(
+    title: str, asked: dict[str, list[Asked]], every: Sequence[Quote], with_flink: bool = True
+) -> list[str]:
     """All questions: a title and a table."""
     jobs = {
         question.name: flink.job(question.flink, asked[question.name], every, _WINDOW)
         for question in QUESTIONS
         if question.flink is not None
     }
-    answers = flink.run(jobs)
+    answers = flink.run(jobs) if with_flink else {}
     rows = []
     for question in QUESTIONS:
         rows.append(compare(question, asked[question.name], every, answers.get(question.name)))
@@ -229,6 +231,7 @@ def main() -> None:
         f"{number:,} queries with constants of their own:",
         {question.name: many(question, number) for question in QUESTIONS},
         every if quick else head(every, 2_500),
+        with_flink=not quick,
     )
     real = [] if quick else head(bars(), 3_000)
     if real:
