@@ -88,6 +88,9 @@ class Coordinator:
         self._counts: Counter[tuple[int, int]] = Counter()
         """The combinations of a query at a document in this batch, where they are many."""
         self._started = False
+        self._told = True
+        """Whether the shared files have all that shards have to know: not if they could not be
+        written."""
         self._patterns = PatternsElsewhere()
         self._stand_in = StandIn.fresh()
 
@@ -145,16 +148,23 @@ class Coordinator:
 
     def prepare(self) -> None:
         engine = self._engine
-        if (engine.registry.changes, bool(engine.limits)) != self._changes:
+        again = not self._told
+        if again or (engine.registry.changes, bool(engine.limits)) != self._changes:
+            self._told = False
             if self._divide():
                 engine.joiner.reset()  # what it has in memory lacks what these need
                 engine.standings.reload()
             self._patterns.enter(engine)
-            self._write_queries()
+            if not self._log.routed:
+                self._renew()
+            self._write_queries(whole=again)
+            self._told = True
         if self._fresh >= max(self.hot_from, self._stored // 2) and self._look():
+            self._told = False
             self._renew()
             self._publish()
             self.shards.reset()
+            self._told = True
 
     def _divide(self) -> bool:
         limited = bool(self._engine.limits)

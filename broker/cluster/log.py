@@ -69,6 +69,7 @@ class Log:
         """Remove all segments; none counts any longer."""
         with self._store.transaction():
             self._store.set_numbers(**{_ROUTED: 0})
+        self.routed = 0
         self._shared.remove([each for each, _ in self._kept])
         self._kept = []
 

@@ -1,7 +1,11 @@
 """The shards in other processes, which connect to this one; a launcher starts them.
 
 A connection that breaks is a shard that is lost. The next process of that shard makes it anew of
-the committed segments, and gets the last request again; all others wait for its answer.
+the committed segments, and gets the last request again. The others answer the round meanwhile, and
+then wait: a batch is one transaction with the matches of all.
+
+Of two processes of one shard the later one has it. One that was thought to be lost and comes back
+is refused from then on, or the two would take the shard from each other again and again.
 """
 
 from __future__ import annotations
@@ -57,6 +61,10 @@ class RemoteShards:
         self._connections: dict[int, Connection] = {}
         self._asked: dict[int, Connection] = {}
         """The connections that have the last request."""
+        self._attempts: dict[int, str] = {}
+        """By shard, the process that has it, or had it last."""
+        self._replaced: set[str] = set()
+        """The processes that others came after."""
         self._request: Request | Ask | None = None
         self._listener: socket.socket | None = None
         self.rebuilt = 0
@@ -94,9 +102,13 @@ class RemoteShards:
         try:
             deliver_challenge(connection, self._key)
             answer_challenge(connection, self._key)
-            shard = connection.recv()
-            connection.send((self._settings, self._loading()))
+            shard, attempt = connection.recv()
+            known = self._take_on(shard, attempt)
+            connection.send((self._settings, self._loading()) if known else None)
         except (OSError, EOFError, AuthenticationError):
+            connection.close()
+            return
+        if not known:
             connection.close()
             return
         with self._changed:
@@ -106,6 +118,17 @@ class RemoteShards:
             self._changed.notify_all()
         if before is not None:
             before.close()  # of an attempt that is taken for lost
+
+    def _take_on(self, shard: int, attempt: str) -> bool:
+        """Whether a process has its shard from now on: unless another has come after it."""
+        with self._changed:
+            if attempt in self._replaced:
+                return False
+            before = self._attempts.get(shard, attempt)
+            if before != attempt:
+                self._replaced.add(before)
+            self._attempts[shard] = attempt
+            return True
 
     def _lose(self, shard: int, connection: Connection) -> None:
         with self._changed:

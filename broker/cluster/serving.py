@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection
+from secrets import token_hex
 from typing import NamedTuple
 
 from broker.cluster.files import files_at
@@ -34,6 +35,10 @@ class Place(NamedTuple):
     shard: int
 
 
+class Replaced(Exception):
+    """Another process has taken over this shard."""
+
+
 class Failure(NamedTuple):
     """Why a shard cannot answer."""
 
@@ -41,8 +46,10 @@ class Failure(NamedTuple):
 
 
 def serve(place: Place) -> None:
-    """Serve until the coordinator is gone."""
+    """Serve until the coordinator is gone. Raises Replaced, so that Spark takes the task for failed
+    and not for the one that is done."""
     gc.set_threshold(YOUNG, 50, 100)
+    attempt = token_hex(8)
     while True:
         try:
             connection = Client(place.address, authkey=place.key)
@@ -50,14 +57,17 @@ def serve(place: Place) -> None:
             return
         with connection, suppress(EOFError, OSError, Stale):
             _keep_alive(connection)
-            connection.send(place.shard)
+            connection.send((place.shard, attempt))
             if not _serve(place, connection):
                 return
 
 
 def _serve(place: Place, connection: Connection) -> bool:
     """Answer until the coordinator says that it is over, and then returns False."""
-    settings, loading = connection.recv()
+    told = connection.recv()
+    if told is None:
+        raise Replaced
+    settings, loading = told
     try:
         worker = Worker(files_at(place.shared), place.shard, settings, loading)
     except Exception as error:
