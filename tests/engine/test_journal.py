@@ -338,7 +338,7 @@ def test_a_record_that_failed_does_not_come_back(tmp_path: Path) -> None:
 def test_whatever_happens_what_was_committed_is_there(seed: int, tmp_path: Path) -> None:
     """Transactions of all kinds, some of which fail, among reads, kills and restarts."""
     r = Random(seed)
-    state = tmp_path / "0"
+    state = tmp_path / "first"
     store = Store(state)
     model: list[int] = []
     numbered = count(1)
