@@ -20,9 +20,18 @@ from tests.waiting import PATIENCE, until
 
 HOST = "127.0.0.1"
 SHARDS = 2
+IN_ORDER = ("--lateness", "30")
+"""Half a minute: documents come in order, and event patterns are to be decided."""
 _SETTINGS = (f"spark.driver.host={HOST}", "spark.executor.memory=512m")
 _LINKS, _SITES, _ROUND = 90, 4, 360
 """Links and sites come again every so often; the links of each round are its own."""
+PATTERNS = """
+next: SELECT l FROM S//item[./item_url->l] NEXT {l = m, 1 h} S//item[./item_url->m];
+once: SELECT l FROM S//item[./item_url->l] FOLLOWED BY {l = m, 2 min} NOT S//item[./item_url->m];
+pairs: S//item[./title->a] FOLLOWED BY {1 min} S//item[./title->b]
+    PARTITION BY ./channel_title USING NON OVERLAPPING;
+"""
+"""What is kept from match to match, what is decided later, and what did not come."""
 
 
 @dataclass
@@ -84,11 +93,11 @@ def _listens(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def write_query(directory: Path) -> None:
-    """The README's query: two sites have the same link."""
+def write_queries(directory: Path) -> None:
+    """The README's query, two sites have the same link, and event patterns over the same items."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (query,) = re.findall(r"```xscl\n(-- followed.xscl.*?)```", readme, re.DOTALL)
-    (directory / "followed.xscl").write_text(query, encoding="utf-8")
+    (directory / "followed.xscl").write_text(query + PATTERNS, encoding="utf-8")
 
 
 def write_documents(file: Path, begin: int, end: int) -> None:
@@ -129,12 +138,17 @@ def alone(directory: Path, end: int) -> list[str]:
     """What one machine writes of the documents up to one."""
     write_documents(directory / "alone.jsonl", 0, end)
     words = ("run", "followed.xscl", "--documents", "alone.jsonl", "--once", "--pipeline", "local")
-    more = ("--format", "jsonl", "--out", "alone.out")
+    more = ("--format", "jsonl", "--out", "alone.out", *IN_ORDER)
     done = run((*words, *more), cwd=directory, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     found = written(directory / "alone.out")
-    assert len(found) == matches_of(end) > 0
+    assert len(followed(found)) == matches_of(end) > 0
     return found
+
+
+def followed(found: list[str]) -> list[str]:
+    """The matches of the README's query among lines that were written."""
+    return [line for line in found if json.loads(line)["query"] == "same-page"]
 
 
 class Flow:
@@ -152,7 +166,14 @@ class Flow:
     def start(self) -> None:
         """Start the coordinator, with its state of before."""
         words = ["run", "followed.xscl", "--documents", "documents", "--format", "jsonl"]
-        words += [*self.cluster.words, "--state", self.state, "--out", f"{self.state}.jsonl"]
+        words += [
+            *IN_ORDER,
+            *self.cluster.words,
+            "--state",
+            self.state,
+            "--out",
+            f"{self.state}.jsonl",
+        ]
         with (self.directory / f"{self.state}.err").open("ab") as errors:
             self.running = Command(words, cwd=self.directory, stderr=errors)
 
@@ -174,5 +195,10 @@ class Flow:
         return (self.directory / f"{self.state}.err").read_text(encoding="utf-8")
 
     def until_found(self, count: int) -> None:
-        """Wait until so many matches are written; there may be more."""
-        until(lambda: len(self.found()) >= count, lambda: f"{len(self.found())}: {self.said()}")
+        """Wait until so many matches of the README's query are written; there may be more."""
+        until(lambda: len(followed(self.found())) >= count, self.said)
+
+    def until_written(self, lines: list[str]) -> None:
+        """Wait until these lines are written, and see that there are no others."""
+        until(lambda: len(self.found()) >= len(lines), self.said)
+        assert self.found() == lines
