@@ -273,13 +273,15 @@ def pipe(
         if decide and stop.signal is None:
             decided = broker.decide()
             on_matches(decided)
+        # Shards know what waits in them, and end with the pipeline.
+        waiting = [] if brief else broker.waiting()
     if not brief:
         match_count = summary.matches + len(decided)
         totals = plural(summary.documents, "document"), plural(match_count, "match", "matches")
         console.print(f"{', '.join(totals)} in {summary.elapsed:.1f} s")
         if once:
-            report_waiting(broker.waiting(), decides=not decide)
-        if ask and summary.documents and not match_count and not broker.waiting():
+            report_waiting(waiting, decides=not decide)
+        if ask and summary.documents and not match_count and not waiting:
             console.print(f"nothing matched; this tells why: {ask}")
     report_places(read, xml, summary.undated)
     if once and stop.signal is not None:

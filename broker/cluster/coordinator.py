@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from broker.cluster.answers import MATCHES, Answer, StandIn, Waits
 from broker.cluster.contents import Run, content_of, contents_of
-from broker.cluster.files import files_at
+from broker.cluster.files import ClusterError, files_at
 from broker.cluster.load import Load
 from broker.cluster.log import Log
 from broker.cluster.owning import Home
@@ -87,7 +87,7 @@ class Coordinator:
         self._asked = False
         self._counts: Counter[tuple[int, int]] = Counter()
         """The combinations of a query at a document in this batch, where they are many."""
-        self._started = False
+        self._started = self._ended = False
         self._told = True
         """Whether the shared files have all that shards have to know: not if they could not be
         written."""
@@ -121,7 +121,9 @@ class Coordinator:
         self.shared.tidy(self._log.segments, self._log.routed)
 
     def start(self) -> None:
-        """Start the shards, unless they were."""
+        """Start the shards, unless they were. ClusterError if they have ended."""
+        if self._ended:
+            raise ClusterError("the shards have ended")
         if not self._started:
             self.shards.start(self.shared.files.where, self.settings(), self.loading)
             self._started = True
@@ -132,6 +134,7 @@ class Coordinator:
         return Settings(self.count, memory, budgets, self.form, self._stand_in)
 
     def close(self) -> None:
+        self._ended = True
         self.shards.close()
 
     def loading(self) -> Loading:
