@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench import pattern_scripts
 from bench.measure import BROKER, finish, parser, table
@@ -22,6 +22,8 @@ from bench.pattern_plots import plotted
 from bench.pattern_rows import Asked, Block, Quote, compiled, quotes, rate, step
 
 _SIZE = 100
+_WINDOW = 300
+"""Seconds, where the window is not what is varied."""
 _THREE = (Block(0, 4, "s0 p0"), Block(95, 99, "s1 p1"), Block(0, 4, "s2 p2"))
 _LIST = "{0} FOLLOWED BY {1} FOLLOWED BY {2} WHERE "
 _TIES = "s0 = s1 AND s1 = s2"
@@ -48,44 +50,47 @@ def three(every: Sequence[Quote], window: int) -> int:
 Series = dict[str, list[tuple[float, float]]]
 
 
+def compared(
+    at: int, within: int, every: Sequence[Quote], asked: Mapping[str, str], series: Series
+) -> list[str]:
+    """A row of a table about sequences of three: what is varied, the matches, and the rates of
+    questions that find the same, which are added to the series under their names."""
+    wanted = three(every, within)
+    cells = [f"{at:,}", f"{wanted:,}"]
+    for name, condition in asked.items():
+        events, found = measured(f"{_LIST}{condition}", _THREE, every)
+        assert found == wanted, f"{name}, {at}: {found:,} matches, and {wanted:,}"
+        cells.append(rate(round(events), 1))
+        series.setdefault(name, []).append((at, events))
+    print(*cells, sep=" | ", flush=True)
+    return cells
+
+
 def windows(every: Sequence[Quote], widths: Sequence[int]) -> tuple[str, Series]:
     rows, series = [], Series()
     for width in widths:
-        wanted = three(every, width)
-        cells = [f"{width:,}", f"{wanted:,}"]
-        for name, text in (
-            (BROKER, f"{_LIST}{_TIES} WITHIN {width} s"),
-            ("asked of each match", f"{_LIST}{_TIES} AND duration() <= {width}"),
-        ):
-            events, found = measured(text, _THREE, every)
-            assert found == wanted, f"{name}, {width} s: {found:,} matches, and {wanted:,}"
-            cells.append(rate(round(events), 1))
-            series.setdefault(name, []).append((width, events))
-        rows.append(cells)
-        print(*cells, sep=" | ", flush=True)
+        asked = {
+            BROKER: f"{_TIES} WITHIN {width} s",
+            "asked of each match": f"{_TIES} AND duration() <= {width}",
+        }
+        rows.append(compared(width, width, every, asked, series))
     return table(["window, s", "matches", "WITHIN", "asked of each match"], rows), series
 
 
 def domains(count: int, sizes: Sequence[int]) -> tuple[str, Series]:
     rows, series = [], Series()
+    asked = {
+        BROKER: f"{_TIES} WITHIN {_WINDOW} s",
+        "two inequalities": f"{_APART} WITHIN {_WINDOW} s",
+    }
     for size in sizes:
-        every = numbered(count, size)
-        wanted = three(every, 300)
-        cells = [f"{size:,}", f"{wanted:,}"]
-        for name, asked in ((BROKER, _TIES), ("two inequalities", _APART)):
-            events, found = measured(f"{_LIST}{asked} WITHIN 300 s", _THREE, every)
-            assert found == wanted, f"{name}, {size} values: {found:,} matches, and {wanted:,}"
-            cells.append(rate(round(events), 1))
-            series.setdefault(name, []).append((size, events))
-        rows.append(cells)
-        print(*cells, sep=" | ", flush=True)
+        rows.append(compared(size, _WINDOW, numbered(count, size), asked, series))
     return table(["values", "matches", "equality", "two inequalities"], rows), series
 
 
 # -- strategies ----------------------------------------------------------------------------------
 
 _GROUP = (Block(90, 99, "s0"), Block(10, 89, "s1"), Block(0, 9, "s2"))
-_WINDOW = 300
 STRATEGIES = (
     ("any match", "SKIP TILL ANY MATCH"),
     ("longest", ""),

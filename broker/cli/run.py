@@ -273,15 +273,17 @@ def pipe(
         if decide and stop.signal is None:
             decided = broker.decide()
             on_matches(decided)
-        # Shards know what waits in them, and end with the pipeline.
-        waiting = [] if brief else broker.waiting()
-    if not brief:
         match_count = summary.matches + len(decided)
+        nothing = summary.documents and not match_count
+        # Shards know what waits in them, and end with the pipeline.
+        asked = not brief and (once or (ask and nothing))
+        waiting = broker.waiting() if asked else []
+    if not brief:
         totals = plural(summary.documents, "document"), plural(match_count, "match", "matches")
         console.print(f"{', '.join(totals)} in {summary.elapsed:.1f} s")
         if once:
             report_waiting(waiting, decides=not decide)
-        if ask and summary.documents and not match_count and not waiting:
+        if ask and nothing and not waiting:
             console.print(f"nothing matched; this tells why: {ask}")
     report_places(read, xml, summary.undated)
     if once and stop.signal is not None:

@@ -36,9 +36,7 @@ from broker.cluster.segments import Shared
 from broker.cluster.shard import Settings
 from broker.cluster.shards import Ask, Loading, Request, Shards
 from broker.cluster.sparing import left
-from broker.documents.admitted import (
-    Admitted,
-)
+from broker.documents.admitted import Admitted
 from broker.documents.arrow import Arrivals
 from broker.engine.elsewhere import Runs
 from broker.engine.suspending import report_set_aside

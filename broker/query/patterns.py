@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 from broker.model import UNBOUNDED
@@ -26,6 +27,7 @@ from xscl.check.patterns import holds_pattern
 from xscl.check.program import ResolvedQuery
 from xscl.check.sites import bound_in
 from xscl.errors import Source, Span
+from xscl.normal.lower import rebuilt
 from xscl.normal.normalize import nested_query
 from xscl.syntax.printer import MARK, split_query
 
@@ -177,15 +179,9 @@ def _tap(tap: Tap, resolved: ResolvedQuery) -> TapQuery:
 
 def renamed(part: Any, names: Mapping[str, str]) -> Any:
     """A part of a query in which variables have other names."""
-    if isinstance(part, tuple):
-        return tuple([renamed(each, names) for each in part])
-    if not is_dataclass(part) or isinstance(part, type):
-        return part
-    own = {each.name: getattr(part, each.name) for each in fields(part) if each.compare}
-    found = {name: renamed(value, names) for name, value in own.items()}
     if isinstance(part, ast.Path | ast.Step) and part.variable is not None:
-        found["variable"] = names.get(part.variable, part.variable)
-    return replace(part, **found)
+        part = replace(part, variable=names.get(part.variable, part.variable))
+    return rebuilt(part, partial(renamed, names=names))
 
 
 def tap_id(text: str, apart: str) -> str:

@@ -80,9 +80,9 @@ class Arriving:
                 if pattern.standing is None:
                     memory.standing(pattern)
                 for block in pattern.blocks[row.tap]:
-                    together.setdefault((group.number, block[0]), (group, block, []))[2].append(
-                        number
-                    )
+                    key = group.number, block[0]
+                    _, _, owners = together.setdefault(key, (group, block, []))
+                    owners.append(number)
         for group, (place, query), owners in together.values():
             memory.touched[group.number] = group
             group.standing.offer(owners, place, row_of(query, row, memory.budget))
