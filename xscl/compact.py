@@ -24,9 +24,10 @@ class Uses(Generic[K]):
     def __init__(self) -> None:
         self._several: dict[K, int] = {}
 
-    def add(self, key: K) -> None:
-        """Count one more use of a thing that is used already."""
-        self._several[key] = self._several.get(key, 1) + 1
+    def add(self, key: K, more: int = 1) -> None:
+        """Count so many more uses of a thing that is used already."""
+        if more:
+            self._several[key] = self._several.get(key, 1) + more
 
     def remove(self, key: K) -> bool:
         """Count one use less; returns whether it was the last."""

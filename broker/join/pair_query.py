@@ -78,7 +78,10 @@ class Plan:
 
     def renew(self) -> None:
         """Update window and first document after the subscribers have changed."""
-        if self.canonical.subscribed:
+        alone = self.canonical.alone
+        if alone is not None:
+            self.window, self.first_doc = alone.windows[-1], alone.first_doc
+        elif self.canonical.subscribed:
             self.window = self.canonical.windows()[-1]
             self.first_doc = self.canonical.first_doc()
 

@@ -162,10 +162,13 @@ class Signatures:
 
     def _need(self, pairs: Iterable[tuple[int, int]]) -> Need:
         """The need of a query, made if it is new."""
-        links = tuple(sorted({left << 32 | right for left, right in pairs}))
+        links = tuple({left << 32 | right for left, right in pairs})
+        if len(links) > 1:
+            links = tuple(sorted(links))
         by_link = self._by_link
         for link in links:
-            found = _NEEDS.get(by_link.get(link), links)
+            there = by_link.get(link)
+            found = None if there is None else _NEEDS.get(there, links)
             if found is not None:
                 return found
         need = Need(links)
@@ -182,7 +185,8 @@ class Signatures:
     def _enter(self, link: int) -> None:
         """Count one more need that has this link."""
         left, right = link >> 32, link & 0xFFFF_FFFF
-        if left in self.right.get(right, ()):
+        there = self.right.get(right)
+        if there is not None and left in there:
             self._uses.add(link)
         else:
             _put(self.right, right, left, link)

@@ -86,11 +86,17 @@ class Templates:
             template = self._template_of.pop(number)
         else:
             template = self._template_of[number] = canonical.template
-            self.widest[template] = max(self.widest[template], canonical.windows()[-1])
-            for block, variables in enumerate(self._scanning.get(template, ())):
-                position = self.shapes[template].block_positions(block)[-1]
-                variables.add(canonical.variables[position])
-        self._stale.setdefault(template, set()).add(number)
+            window = canonical.windows()[-1]
+            if window > self.widest[template]:
+                self.widest[template] = window
+            if template in self._scanning:
+                for block, variables in enumerate(self._scanning[template]):
+                    position = self.shapes[template].block_positions(block)[-1]
+                    variables.add(canonical.variables[position])
+        stale = self._stale.get(template)
+        if stale is None:
+            stale = self._stale[template] = set()
+        stale.add(number)
 
     def reset(self) -> None:
         """Rebuild all parameter relations, after a transaction failed and undid its changes."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import repeat
 
 from broker.query.canonical import Canonical, Subscription
 from broker.query.edges import Edges
@@ -20,6 +21,12 @@ from broker.query.variables import Variables
 from xscl.compact import OneOrMany
 from xscl.normal.bind import Literals
 from xscl.normal.template import Template
+
+_FEW = 12
+"""Queries of one shape that are registered one by one."""
+
+Query = tuple[int, Compiled, int]
+"""A query to register: its number, and the first document that it matches from on."""
 
 
 class Catalog:
@@ -70,7 +77,7 @@ class Catalog:
         shape, literals = compiled.shape, compiled.literals
         pattern = compiled.pattern
         canonical = (
-            self._canonical(compiled) if pattern is None else self._of_pattern(shape, literals)
+            self._entered(compiled) if pattern is None else self._of_pattern(shape, literals)
         )
         subscription = Subscription(
             number,
@@ -99,6 +106,82 @@ class Catalog:
         if pattern is None:
             self.dirty.add(canonical.number)
         return subscription
+
+    def add_all(self, queries: Sequence[Query], entered: list[str] | None = None) -> None:
+        """Register queries, many of one shape together; their ids go to a list as it goes on."""
+        entered = [] if entered is None else entered
+        by_shape: dict[Shape, list[Query]] = {}
+        for query in queries:
+            by_shape.setdefault(query[1].shape, []).append(query)
+        for shape, alike in by_shape.items():
+            if len(alike) > _FEW and shape.alike is not None:
+                self.add_alike(shape, alike)
+                entered += [compiled.id for _, compiled, _ in alike]
+                continue
+            for number, compiled, first_doc in alike:
+                self.add(compiled, number, first_doc)
+                entered.append(compiled.id)
+
+    def add_alike(self, shape: Shape, queries: Sequence[Query]) -> None:
+        """Register very many queries of one shape, as `add` does, a column at a time: what the
+        shape decides is done once. `shape.alike` says whether it can be done."""
+        definitions = shape.alike
+        assert definitions is not None
+        count, size, numbers = len(queries), len(shape.template.nodes), self.variables
+        template = self.templates.setdefault(shape.template, len(self.templates))
+        texts = definitions.columns([compiled.literals for _, compiled, _ in queries])
+        ids = [
+            numbers.number(definitions.fixed(place)) if own is None else numbers.numbers(own)
+            for place, own in enumerate(texts)
+        ]
+        rows = zip(*[repeat(i, count) if isinstance(i, int) else i for i in ids], strict=True)
+        fresh: list[Canonical] = []
+        windows_of = shape.windows_by_text()
+        blocks = shape.template.blocks
+        for (number, compiled, first_doc), own in zip(queries, rows, strict=True):
+            literals = compiled.literals
+            canonical = self._canonical(shape, template, own[:size], own[size:], literals)
+            windows = windows_of(literals)
+            subscription = Subscription(
+                *(number, compiled.id, compiled.text, compiled.publish, first_doc, windows),
+                *(shape.deliver(literals), shape, literals, canonical),
+            )
+            if not canonical.subscribed:
+                fresh.append(canonical)
+            canonical.join(subscription)
+            self._spans[windows[-1] if blocks > 1 else 0] += 1
+            self.subscriptions[compiled.id] = subscription
+            if compiled.publish is not None:
+                self.published[compiled.publish] = compiled.id
+                self._note_stream(compiled.publish)
+            self.dirty.add(canonical.number)
+        if fresh:
+            self._use_alike(shape, ids, fresh)
+
+    def _use_alike(
+        self, shape: Shape, ids: Sequence[int | list[int]], fresh: Sequence[Canonical]
+    ) -> None:
+        """Enter what the first queries of canonical ones need, where each place has one variable
+        for all of them or one each."""
+        shared = {each for each in ids if isinstance(each, int)}
+        for number in shared:
+            self.variables.use_by(number, len(fresh))
+        if len(shared) < len(ids):
+            self.variables.use_each([{*c.variables, *c.quantified} - shared for c in fresh])
+        literals = [next(iter(canonical.subscribers.values())).literals for canonical in fresh]
+        form, forms = shape.blueprint.definitions, shape.forms
+        for tie in shape.ties:
+            position, parent, _, _ = tie
+            below, above = ids[position], 0 if parent is None else ids[parent]
+            edges: int | list[int]
+            if isinstance(below, int) and isinstance(above, int):
+                edges = above << 32 | below
+            else:
+                own = [c.variables + c.quantified for c in fresh]
+                edges = [(0 if parent is None else v[parent]) << 32 | v[position] for v in own]
+            self.edges.use_alike(fresh, tie, edges, form, forms, literals)
+        for stream in shape.delivery.streams:
+            self.read[stream] += len(fresh)
 
     def users(self, id: str) -> int:
         """In how many places a query stands in the FROM of others; of a tap, its blocks."""
@@ -171,40 +254,42 @@ class Catalog:
                 self.read[stream] -= 1
         return subscription
 
-    def _canonical(self, compiled: Compiled) -> Canonical:
+    def _entered(self, compiled: Compiled) -> Canonical:
         shape, literals = compiled.shape, compiled.literals
-        number = self.templates.setdefault(shape.template, len(self.templates))
+        template = self.templates.setdefault(shape.template, len(self.templates))
         size = len(shape.template.nodes)
-        found = [*map(self.variables.number, shape.texts(literals))]
-        fresh = Canonical(
-            number=self._next_canonical,
-            template=number,
-            variables=tuple(found[:size]),
-            selected=shape.selected,
-            ties=shape.ties,
-            values=shape.values(literals),
-            quantified=tuple(found[size:]),
-            constants=shape.constants(literals),
-        )
-        canonical = self._known(fresh)
-        if canonical is fresh:
-            self._next_canonical += 1
+        found = tuple(map(self.variables.number, shape.texts(literals)))
+        canonical = self._canonical(shape, template, found[:size], found[size:], literals)
+        if not canonical.subscribed:
             self.variables.use(found)
             self.edges.use(canonical, shape.definitions(literals), shape.forms)
             for stream in shape.delivery.streams:
                 self.read[stream] += 1
-            self.canonical[canonical.number] = canonical
         return canonical
 
-    def _known(self, fresh: Canonical) -> Canonical:
-        """The canonical query that equals this one; this one itself if it is new."""
-        there = self._by_variables.setdefault(fresh.variables, fresh)
-        if there is fresh:
-            return fresh
-        found = _CANONICAL.get(there, _rest(fresh))
-        if found is None:
-            found = fresh
-            self._by_variables[fresh.variables] = _CANONICAL.add(there, fresh)
+    def _canonical(
+        self,
+        shape: Shape,
+        template: int,
+        variables: tuple[int, ...],
+        quantified: tuple[int, ...],
+        literals: Literals,
+    ) -> Canonical:
+        """The canonical query over these variables, made if it is new."""
+        there = self._by_variables.get(variables)
+        constants = shape.constants(literals)
+        if there is not None:
+            known = _CANONICAL.get(there, (template, shape.selected, quantified, constants))
+            if known is not None:
+                return known
+        number = self._next_canonical
+        self._next_canonical += 1
+        values = shape.values(literals)
+        found = self.canonical[number] = Canonical(
+            *(number, template, variables, shape.selected, shape.ties, values, quantified),
+            constants,
+        )
+        self._by_variables[variables] = _CANONICAL.add(there, found)
         return found
 
     def _forget(self, canonical: Canonical) -> None:

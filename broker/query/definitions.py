@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from xscl.normal import ir
 from xscl.normal.bind import Bind, Literals, binder
@@ -66,6 +68,24 @@ class Definitions:
             value = each.value if each.bind_value is None else each.bind_value(literals)
             found[each.place] = Definition(each.stream, steps, value)
         return tuple(found)
+
+    def columns(self, literals: Sequence[Literals]) -> list[list[str] | None]:
+        """The texts of very many queries by place, None where it is the same for all literals."""
+        found: list[list[str] | None] = [None] * len(self._fixed)
+        if not self._settled:
+            every = [*zip(*map(self.texts, literals), strict=True)]
+        for each in self._opened:
+            if not self._settled or each.text is None:
+                found[each.place] = [*every[each.place]]
+                continue
+            text, order = each.text
+            chosen = itemgetter(*order)
+            found[each.place] = [text % chosen(own) for own in literals]
+        return found
+
+    def fixed(self, place: int) -> str:
+        """The text at a place where it is the same for all literals."""
+        return self._texts[place]
 
     def texts(self, literals: Literals) -> list[str]:
         if not self._settled:

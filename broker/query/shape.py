@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from operator import itemgetter
 from weakref import WeakValueDictionary
 
 from broker.model import UNBOUNDED
@@ -61,6 +63,12 @@ class Shape:
         """The texts of `definitions`."""
         return self._bound.texts(literals)
 
+    @property
+    def alike(self) -> Definitions | None:
+        """Its definitions, where its queries can be registered a column at a time; None where
+        each may have others in its FROM."""
+        return None if self.inner or self.is_pattern else self._bound
+
     def values(self, literals: Literals) -> tuple[ir.Expr | None, ...]:
         """The expressions computed of the nodes at all positions, None where there is none."""
         if self._bind_values is None:
@@ -70,12 +78,28 @@ class Shape:
 
     def constants(self, literals: Literals) -> tuple[str, ...]:
         """The literals that are the template's parameters, in order."""
-        return tuple([literals[index] for index in self.blueprint.parameters])
+        own = self.blueprint.parameters
+        return tuple([literals[index] for index in own]) if own else ()
 
     def windows(self, literals: Literals) -> tuple[int, ...]:
         """The windows of the operators in microseconds, then how long a whole match may be."""
         asked = self.blueprint.windows
         return _together(tuple([UNBOUNDED if w is None else window_of(literals[w]) for w in asked]))
+
+    def windows_by_text(self) -> Callable[[Literals], tuple[int, ...]]:
+        """A function that does the same for very many, which have few windows."""
+        places = [w for w in self.blueprint.windows if w is not None]
+        known: dict[object, tuple[int, ...]] = {}
+        chosen = itemgetter(*places) if places else len
+
+        def windows(literals: Literals) -> tuple[int, ...]:
+            text = chosen(literals)
+            found = known.get(text)
+            if found is None:
+                found = known[text] = self.windows(literals)
+            return found
+
+        return windows
 
     def deliver(self, literals: Literals) -> Delivery:
         if not self._own_delivery:

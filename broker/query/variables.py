@@ -8,7 +8,8 @@ that: a query matches from its first document on, and is witnessed under the new
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from typing import cast
 
 from xscl.compact import Uses
 
@@ -43,11 +44,29 @@ class Variables(Mapping[str, int]):
             self.new.append((number, text))
         return number
 
+    def numbers(self, texts: Sequence[str]) -> list[int]:
+        """The ids of definitions."""
+        found = [*map(self._ids.get, texts)]
+        if None in found:
+            return [*map(self.number, texts)]
+        return cast(list[int], found)
+
+    def use_by(self, number: int, queries: int) -> None:
+        """Count so many queries as users of a variable."""
+        if queries:
+            self._uses.add(number, queries - (self._idle.pop(number, None) is not None))
+
     def use(self, numbers: Iterable[int]) -> None:
         """Count a query as a user of these variables."""
-        for number in {*numbers}:
-            if self._idle.pop(number, None) is None:
-                self._uses.add(number)
+        self.use_each([{*numbers}])
+
+    def use_each(self, queries: Iterable[Set[int]]) -> None:
+        """Count queries as users, each of its own variables."""
+        pop, add = self._idle.pop, self._uses.add
+        for numbers in queries:
+            for number in numbers:
+                if pop(number, None) is None:
+                    add(number)
 
     def release(self, texts: Iterable[str]) -> None:
         """Undo `use`, by the texts of the definitions."""
@@ -72,12 +91,11 @@ class Variables(Mapping[str, int]):
         self._idle |= gone
         self._ids.update((text, number) for number, text in gone.items())
 
-    def load(self, rows: Iterable[tuple[str, int]]) -> None:
+    def load(self, rows: Collection[tuple[str, int]]) -> None:
         """Definitions and ids from the store, before the queries that use them."""
-        for text, number in rows:
-            self._ids[text] = number
-            self._idle[number] = text
-            self._last = max(self._last, number)
+        self._ids.update(rows)
+        self._idle.update((number, text) for text, number in rows)
+        self._last = max([self._last, *[number for _, number in rows]])
 
     def loaded(self) -> None:
         """To be called after all queries were loaded: drops definitions that none of them uses."""

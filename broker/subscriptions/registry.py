@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,7 @@ import pyarrow as pa
 from broker.documents.witnessing import compile_changes, compile_spec
 from broker.model import Status, Subscribed, Suspension
 from broker.query.canonical import Subscription
-from broker.query.catalog import Catalog
+from broker.query.catalog import Catalog, Query
 from broker.query.prepared import Compiled
 from broker.state.store import Store
 from broker.subscriptions.forms import Forms
@@ -116,6 +116,7 @@ class Registry:
                 " FROM subscriptions ORDER BY number",
                 _CHUNK,
             ):
+                active: list[Query] = []
                 for *row, first_doc in chunk:
                     compiled, number = self.forms.compiled(row), row[0]
                     own = gaps.get(number)
@@ -123,10 +124,11 @@ class Registry:
                     if counts_from is None:
                         self._hold(Halted(number, compiled))
                     else:
-                        self.catalog.add(compiled, number, counts_from)
+                        active.append((number, compiled, counts_from))
                     self._last = number
-                self.catalog.variables.loaded()
+                self.catalog.add_all(active)
                 self._synchronize()
+            self.catalog.variables.loaded()
         with self.store.transaction():
             self._write_variables()
             self.forms.loaded()
@@ -172,7 +174,7 @@ class Registry:
         with growing(len(fresh)), self._changing():
             self._withdraw([*replaced])
             first, self._last = self._last + 1, self._last + len(fresh)
-            self._enter(enumerate(fresh, first), first_doc)
+            self._enter([(n, query, first_doc) for n, query in enumerate(fresh, first)])
             self._synchronize()
             self._write([self.catalog.subscriptions[query.id] for query in fresh], now)
         self._freeze()
@@ -249,7 +251,7 @@ class Registry:
         with growing(len(halted)), self._changing():
             for each in halted:
                 self._let_go(each)
-            self._enter([(each.number, each.compiled) for each in halted], first_doc)
+            self._enter([(each.number, each.compiled, first_doc) for each in halted])
             self.gaps.close([each.number for each in halted], first_doc, now)
             self._synchronize()
         return [each.id for each in halted]
@@ -289,12 +291,10 @@ class Registry:
             self._write_variables()
             self._forget_variables()
 
-    def _enter(self, queries: Iterable[tuple[int, Compiled]], first_doc: int) -> None:
+    def _enter(self, queries: Sequence[Query]) -> None:
         entered: list[str] = []
         self.store.on_rollback(partial(self._drop, entered))
-        for number, compiled in queries:
-            self.catalog.add(compiled, number, first_doc)
-            entered.append(compiled.id)
+        self.catalog.add_all(queries, entered)
 
     def _drop(self, ids: list[str]) -> None:
         for id in reversed(ids):
@@ -394,9 +394,13 @@ class Registry:
 
     def _synchronize(self) -> None:
         """Apply the catalog's changes of edges to stage 1."""
-        changed = self.catalog.edges.changes()
+        edges = self.catalog.edges
+        alike = edges.alike() if self._spec is None else []
+        for each in alike:
+            self.matcher.add_alike(each)
+        changed = edges.changes()
         self.matcher.change(changed.items())
-        if changed:
+        if changed or alike:
             self._states = None
         if self._spec is not None:
             self._unsent |= changed

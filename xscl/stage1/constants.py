@@ -21,6 +21,7 @@ from typing import Any
 from xscl.compact import Uses
 from xscl.functions.table import FUNCTIONS, to_number
 from xscl.normal import ir
+from xscl.normal.bind import Literals
 from xscl.stage1.document import string_value
 from xscl.stage1.filters import Value, as_text, bounded, compile_value, element_tag, text_of
 from xscl.stage1.runs import Bounds, Keywords
@@ -136,6 +137,28 @@ def constant_of(part: ir.Expr, numeric: bool) -> str | float | None:
         case ir.Path(steps=(*_, last)):
             return constant_of(last.filters[0], numeric)
     return None
+
+
+def constants_of(
+    part: ir.Expr, numeric: bool, literals: Sequence[Literals]
+) -> Sequence[str | float | None]:
+    """The constants of very many filters that differ in their literals only, with a parameter for
+    it, as `constant_of` has them."""
+    match part:
+        case ir.Comparison(left=ir.Parameter() as found) | ir.Comparison(right=found):
+            if not isinstance(found, ir.Parameter):
+                return [constant_of(part, numeric)] * len(literals)
+            index = found.index
+            if not numeric and not found.numeric:
+                return [own[index][1:-1] for own in literals]
+            values = [own[index] if found.numeric else own[index][1:-1] for own in literals]
+            numbers = [to_number(float(each) if found.numeric else each) for each in values]
+            return [each if each == each else None for each in numbers]
+        case ir.Call(args=(_, ir.Parameter(index=index))):
+            return [own[index][1:-1] or None for own in literals]
+        case ir.Path(steps=(*_, last)):
+            return constants_of(last.filters[0], numeric, literals)
+    return [constant_of(part, numeric)] * len(literals)
 
 
 def _is_subject(expr: ir.Expr) -> bool:

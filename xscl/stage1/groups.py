@@ -51,11 +51,17 @@ class Entry:
     __slots__ = ("atom", "group", "id", "tests", "var1", "var2")
 
     def __init__(
-        self, edge: Edge, group: Group, tests: Tests, atom: tuple[Test, str | float] | None
+        self,
+        id: int,
+        var1: int,
+        var2: int,
+        group: Group,
+        tests: Tests,
+        atom: tuple[Test, str | float] | None,
     ) -> None:
-        self.id = edge.id
-        self.var1 = edge.var1
-        self.var2 = edge.var2
+        self.id = id
+        self.var1 = var1
+        self.var2 = var2
         self.group = group
         self.tests = tests
         self.atom = atom

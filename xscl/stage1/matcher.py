@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from lxml import etree
 
 from xscl.normal import ir
+from xscl.normal.bind import Literals
 from xscl.stage1.constants import (
     Atom,
     Check,
@@ -26,15 +27,16 @@ from xscl.stage1.constants import (
     Test,
     atom_of,
     constant_of,
+    constants_of,
     is_unvarying,
     selectivity,
 )
-from xscl.stage1.groups import ENTRIES, Entry, Group, Tests, Tried
+from xscl.stage1.groups import ENTRIES, Entry, Group, Tried
 from xscl.stage1.nfa import Automaton
 from xscl.stage1.outlines import Outlines
 from xscl.stage1.tree import forget_tree
 from xscl.stage1.walk import Standing, Walk
-from xscl.stage1.witness import Edge, Witness
+from xscl.stage1.witness import AlikeEdges, Edge, Witness
 
 _KNOWN_FORMS = 10_000
 
@@ -59,6 +61,29 @@ class _Alike:
                 return None
             found.append(constant)
         return found
+
+    def columns(
+        self, steps: Sequence[ir.Step], literals: Sequence[Literals]
+    ) -> list[Sequence[str | float | None]]:
+        """By filter the constants of these literals, which the steps have parameters for."""
+        return [
+            constants_of(steps[i].filters[place], index.subject.numeric, literals)
+            for (i, place), (index, _) in zip(self.places, self.atoms, strict=True)
+        ]
+
+    def always(self) -> int | None:
+        """The filter that finds an edge whatever its constants are, None if it depends on them."""
+        ranks = [selectivity(test, "")[0] for _, test in self.atoms]
+        return ranks.index(min(ranks)) if ranks.count(min(ranks)) == 1 else None
+
+    def others(self, trigger: int) -> list[tuple[int, int, ConstantIndex, Test]]:
+        """The filters that are asked of what the trigger finds: their numbers and steps, indexes
+        and tests."""
+        return [
+            (n, step, *atom)
+            for n, ((step, _), atom) in enumerate(zip(self.places, self.atoms, strict=True))
+            if not (self.fixed and n == trigger)
+        ]
 
     def trigger(self, constants: Sequence[str | float]) -> int:
         """The filter that finds an edge with these constants."""
@@ -114,7 +139,10 @@ class Matcher:
             group = Group(edge, key, state, fixed, bool(filters), trigger)
             self.automaton.accept(state, key, group)
         if atom is not None and index is not None:
-            self._enter(edge, group, tests, index, (atom.test, atom.constant))
+            entry = Entry(
+                *(edge.id, edge.var1, edge.var2, group, tests, (atom.test, atom.constant))
+            )
+            self._enter(entry, index)
             whole = len(atoms) == len(filters) and all(
                 is_unvarying(a.subject.expr) for _, a in atoms
             )
@@ -123,7 +151,7 @@ class Matcher:
                     alike = self._known_form(form, steps, fixed, [a for _, a in atoms])
                 alike.groups[next(n for n, (_, a) in enumerate(atoms) if a is atom)] = group
             return
-        entry = self.edges[edge.id] = Entry(edge, group, tests, None)
+        entry = self.edges[edge.id] = Entry(edge.id, edge.var1, edge.var2, group, tests, None)
         group.entries[edge.id] = entry
         if group.simple:
             row = group.row(entry)
@@ -151,27 +179,58 @@ class Matcher:
             return False
         tests = tuple(
             [
-                (place[0], Check(*atom, constants[n]))
-                for n, (place, atom) in enumerate(zip(alike.places, alike.atoms, strict=True))
-                if not (alike.fixed and n == trigger)
+                (step, Check(index, test, constants[n]))
+                for n, step, index, test in alike.others(trigger)
             ]
         )
         index, test = alike.atoms[trigger]
-        self._enter(edge, group, tests, index, (test, constants[trigger]))
+        atom = (test, constants[trigger])
+        self._enter(Entry(edge.id, edge.var1, edge.var2, group, tests, atom), index)
         return True
 
-    def _enter(
-        self,
-        edge: Edge,
-        group: Group,
-        tests: Tests,
-        index: ConstantIndex,
-        atom: tuple[Test, str | float],
-    ) -> None:
+    def _enter(self, entry: Entry, index: ConstantIndex) -> None:
         """Add an edge that is found by its constant."""
-        entry = self.edges[edge.id] = Entry(edge, group, tests, atom)
-        number = index.add(*atom)
-        group.by_constant[number] = ENTRIES.add(group.by_constant.get(number), entry)
+        assert entry.atom is not None
+        self.edges[entry.id] = entry
+        number = index.add(*entry.atom)
+        found = entry.group.by_constant
+        found[number] = ENTRIES.add(found[number], entry) if number in found else entry
+
+    def add_alike(self, edges: AlikeEdges) -> None:
+        """Add edges of one form, as `add` does: what they have in common is looked up once."""
+        ids, at = edges.ids, 0
+        while at < len(ids) and edges.kind not in self._alike:
+            self.change([(ids[at], edges.edge(at))])
+            at += 1
+        if at == len(ids):
+            return
+        alike = self._alike[edges.kind]
+        columns = alike.columns(edges.definition.steps, edges.literals[at:])
+        always = alike.always()
+        ready: dict[int, Group] = {}
+        for place, constants in enumerate(zip(*columns, strict=True), at):
+            id = ids[place]
+            if id in self.edges or None in constants:
+                self.change([(id, edges.edge(place))])
+                ready.clear()
+                continue
+            trigger = alike.trigger(constants) if always is None else always
+            group = ready.get(trigger)
+            if group is None:
+                group = alike.groups.get(trigger)
+                if group is None or not group.stands():
+                    self.change([(id, edges.edge(place))])
+                    continue
+                ready[trigger] = group
+            tests = tuple(
+                [
+                    (step, Check(index, test, constants[n]))
+                    for n, step, index, test in alike.others(trigger)
+                ]
+            )
+            index, test = alike.atoms[trigger]
+            atom = (test, constants[trigger])
+            self._enter(Entry(id, id >> 32, id & 0xFFFF_FFFF, group, tests, atom), index)
 
     def change(self, edges: Iterable[tuple[int, Edge | None]]) -> None:
         """Add or replace these edges from the next document on; those that are None are removed."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from xscl.normal.bind import Literals, binder
 from xscl.normal.treepattern import Definition
 from xscl.stage1.outlines import Outline
 
@@ -36,6 +37,36 @@ class Edge:
     @property
     def evaluated(self) -> bool:
         return self.valued or self.read
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeEdges:
+    """Edges of one form, given by their ids and the literals of their queries: the first `depth`
+    steps and the definition of all, with parameters for the literals."""
+
+    definition: Definition
+    depth: int
+    valued: bool
+    read: bool
+    form: object
+    ids: Sequence[int]
+    literals: Sequence[Literals]
+
+    @property
+    def kind(self) -> object:
+        """What `Matcher` knows them by."""
+        return (self.form, self.depth, self.valued, self.read)
+
+    def edge(self, place: int) -> Edge:
+        """One of them by itself."""
+        definition, id = self.definition, self.ids[place]
+        bind = binder((definition.steps, definition.value))
+        if bind is not None:
+            definition = Definition(definition.stream, *bind(self.literals[place]))
+        return Edge(
+            *(id, id >> 32, id & 0xFFFF_FFFF, definition, self.depth, self.valued, self.read),
+            self.form,
+        )
 
 
 WIDTH = 5
