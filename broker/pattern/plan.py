@@ -254,3 +254,11 @@ def leaves(tree: Tree) -> list[Item]:
 def slots_of(item: Single | Group) -> tuple[int, ...]:
     """The slots of an item, which are empty where it is absent."""
     return (item.slot,) if isinstance(item, Leaf | Group) else item.slots
+
+
+def only_block(unit: Unit) -> Leaf | None:
+    """The block that a unit is, and asks nothing more of."""
+    if len(unit.variants) != 1 or unit.conjuncts or unit.within is not None or unit.absences:
+        return None
+    tree = unit.variants[0].tree
+    return tree if isinstance(tree, Leaf) else None

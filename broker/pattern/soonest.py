@@ -198,7 +198,11 @@ class _Soonest:
                 yield from seeker.own.waiting()
         for due, left in self._left.waiting():
             if self._right is None or any(self._pool.find(Wanted(left.end))):
-                yield due, left
+                yield from self._would_be(due, left)
+
+    def _would_be(self, due: int, left: Instance) -> Iterator[tuple[int, Instance]]:
+        """What something that the left operand waits for would be, when it is decided."""
+        yield due, left
 
 
 class NextRunner(_Soonest):
@@ -241,6 +245,19 @@ class NextRunner(_Soonest):
     def _made(self, seeker: Seeker, successor: Successor) -> tuple[Instance, Seeker | None]:
         instances = [seeker.left, successor.instance]
         return together(instances, successor.tuples, successor.due(seeker)), None
+
+    def _would_be(self, due: int, left: Instance) -> Iterator[tuple[int, Instance]]:
+        if self._right is None:
+            yield due, left
+            return
+        seeker = self._begin(left)
+        known = sorted(self._pool.find(Wanted(left.end)), key=_end)
+        for _, same in groupby(known, key=_end):
+            passing = self._passing(seeker, [*same])
+            for each in passing:
+                yield max(due, each.due(seeker)), self._made(seeker, each)[0]
+            if passing:
+                return
 
 
 class FoldRunner(_Soonest):
@@ -305,6 +322,10 @@ class FoldRunner(_Soonest):
             left, steps, successor.instance.end, instance.keys, successor.tuples, values
         )
         return instance, following
+
+
+def _end(instance: Instance) -> int:
+    return instance.end
 
 
 def _all(conjuncts: Sequence[Conjunct], scope: Scope) -> bool:

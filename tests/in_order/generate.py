@@ -1,5 +1,6 @@
 """Random patterns that are matched in the order of time, and random rows for them: dense ties,
-documents with intervals, several nodes, and texts that are no numbers."""
+documents with intervals, several nodes, documents that several blocks take, and texts that are no
+numbers."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ Arrived = dict[int, list[Row]]
 
 _WINDOWS = ("", "", ", 2 s", ", 4 s", ", 3 s AFTER")
 _PAIRS = ("{1} > {0}", "{1} <= {0}", "{0} + 1 < {1} * 2", "{0} != {1}", "t = s", "{1} = {0}")
+_SYMBOLS, _NUMBERS = "stuw", "prek"
+"""Variables of the first block, of the second, and so on."""
 _WITHIN = ("", "", " WITHIN 3 s", " WITHIN 6 s")
 
 
@@ -27,6 +30,25 @@ def _next(random: Random) -> str:
     window = random.choice(_WINDOWS)
     where = random.choice(("", "", " WHERE r > p", " WHERE p != 2 AND duration() > 1"))
     return f"S/a[./s->s][./p->p] NEXT {{{braces}{window}}} S/b[./s->t][./p->r]{where}"
+
+
+def _chain(random: Random) -> str:
+    """Two links or three; what one asks may name any document before."""
+    text = "S/a[./s->s][./p->p]"
+    for count in range(1, random.choice((3, 3, 4))):
+        symbol, number = _SYMBOLS[count], _NUMBERS[count]
+        before = [random.randrange(count) for _ in range(3)]
+        pairs = (
+            *_PAIRS[:4],
+            *(f"{symbol} = {_SYMBOLS[place]}" for place in before[:2]),
+            f"{number} > {_NUMBERS[before[2]]}",
+            *("duration() < 4", "{1} > 1", "{0} + {1} > p"),
+        )
+        braces = " AND ".join(_asked(random, pairs, _NUMBERS[before[0]], number))
+        window = random.choice(_WINDOWS)
+        text = f"({text})" if random.random() < 0.3 else text
+        text += f" NEXT {{{braces}{window}}} S/{'abcd'[count]}[./s->{symbol}][./p->{number}]"
+    return text + random.choice(("", "", " WHERE r > p", " WHERE p != 2 AND duration() > 1"))
 
 
 def _fold(random: Random) -> str:
@@ -60,7 +82,7 @@ def _lacking(random: Random) -> str:
 def pattern(random: Random) -> tuple[str, PatternQuery]:
     """The text of a pattern that is matched in the order of time, and the pattern."""
     while True:
-        text = random.choice((_next, _fold, _lacking))(random) + random.choice(_WITHIN)
+        text = random.choice((_next, _chain, _fold, _lacking))(random) + random.choice(_WITHIN)
         if text.count("WITHIN") > 1:
             continue
         select = random.choice(("", "", "SELECT p FROM "))
@@ -78,14 +100,15 @@ def rows(random: Random, plan: Plan, count: int) -> Iterator[tuple[int, Row]]:
     for number in range(count):
         end = (number // 3 - random.choice((0, 0, 1, 2)) + 10) * second
         start = end if points else end - random.choice((0, 0, 1, 2)) * second
-        place = random.randrange(len(plan.taps))
+        places = random.sample(range(len(plan.taps)), random.choice((1, 1, 1, 2)))
         id = random.choice("abc") + str(number)
         again = number >= 12 and random.random() < 0.1
         key = number - 12 if again else number  # another version of an earlier document
-        for node in range(random.choice((1, 1, 1, 2))):
-            texts = {
-                path: [random.choice("pq") if path in "stu" else random.choice("0123-4x")]
-                for path in plan.taps[place].paths
-            }
-            nodes = dict.fromkeys(texts, node + 2)
-            yield place, Row(number, key, number, start, end, id, 1, nodes, texts)
+        for place in places:
+            for node in range(random.choice((1, 1, 1, 2))):
+                texts = {
+                    path: [random.choice("pq") if path in _SYMBOLS else random.choice("0123-4x")]
+                    for path in plan.taps[place].paths
+                }
+                nodes = dict.fromkeys(texts, node + 2)
+                yield place, Row(number, key, number, start, end, id, 1, nodes, texts)

@@ -113,4 +113,4 @@ def test_the_order_of_time_changes_no_match(start: int) -> None:
         if found:
             forms.add(query.ordered.form.name)
     assert matches > CASES, "cases without matches say nothing"
-    assert forms == {"NEXT", "FOLD", "NOT"}
+    assert forms >= {"NEXT", "a chain of 2 NEXT", "FOLD", "NOT"}

@@ -1,11 +1,12 @@
 """Patterns that are decided in the order of time, for many queries of one shape.
 
     forms.py       which patterns these are, and what a plan becomes
+    chain_forms.py the same of NEXT, and of chains of it
     asking.py      conjuncts, split into equalities, bounds and what else is asked of a pair
     events.py      rows as the matchers take them, and the candidates that they find
     held.py        what waits: found by the value of an equality and by a bound, not scanned
     owned.py       what waits for all queries of a form
-    following.py   NEXT
+    following.py   NEXT, and chains of it
     iterating.py   FOLD
     common.py      iterations that take the same documents, kept once
     lacking.py     NOT between two blocks, and at the end

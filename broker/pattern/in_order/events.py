@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from broker.pattern.in_order.asking import Asked, Number, Test, Tie, test_of
+from broker.pattern.in_order.chain_forms import Following
 from broker.pattern.in_order.forms import Form, Iterated, Lacking
 from broker.pattern.instances import Row
 from broker.pattern.plan import Leaf
 
 Key = Any
-"""A query's number, where a form has a tie with the value of the tie."""
+"""A query's number, where a form has a tie with the value of the tie; see `key_of`."""
 
 Event = tuple[int, int, int, int, Key, float, Row]
 """When a row is decided, its place in the order of arrival, the place of its block in the form, the
@@ -28,11 +29,12 @@ SECOND = 2
 class Reader:
     """Reads what a form asks of the rows of one of its blocks: once, for all queries."""
 
-    __slots__ = ("_number", "_path", "_starts", "_tests", "place")
+    __slots__ = ("_number", "_path", "_stage", "_starts", "_tests", "place")
 
     def __init__(self, form: Form, place: int, leaf: Leaf) -> None:
         self.place = place
-        self._starts = place == SECOND
+        self._starts = place == SECOND and isinstance(form, Lacking)
+        self._stage = place - 1 if place > 1 and isinstance(form, Following) else 0
         self._tests: Sequence[Test] = [test_of(each, leaf.variables) for each in leaf.conjuncts]
         asked = _asked(form, place)
         tie = tie_of(form, asked)
@@ -50,7 +52,7 @@ class Reader:
             arrival,
             self.place,
             owner,
-            owner if path is None else (owner, row.values[path][0]),
+            key_of(owner, None if path is None else row.values[path][0], self._stage),
             0.0 if self._number is None else self._number(row),
             row,
         )
@@ -58,11 +60,21 @@ class Reader:
     def for_owner(self, event: Event, owner: int, arrival: int) -> Event:
         """The same row for another query."""
         time, _, place, _, key, number, row = event
-        own = owner if self._path is None else (owner, key[1])
+        own = (owner, *key[1:]) if isinstance(key, tuple) else owner
         return (time, arrival, place, owner, own, number, row)
 
 
+def key_of(owner: int, value: str | None, stage: int) -> Key:
+    """The key of what waits for a query: by the value of its tie, None for no tie, and at which
+    link of a chain."""
+    if stage:
+        return (owner, value, stage)
+    return owner if value is None else (owner, value)
+
+
 def _asked(form: Form, place: int) -> Asked:
+    if isinstance(form, Following):
+        return form.links[place - 1 if place else 0].asked
     return form.paired if isinstance(form, Lacking) and place == SECOND else form.asked
 
 
@@ -83,6 +95,6 @@ def _first(form: Form, asked: Asked, place: int) -> Number | None:
     if isinstance(form, Iterated):
         common = form.common
         return None if common is None else common.comes if place else common.begins
-    if place == SECOND or not asked.bounds:
+    if not asked.bounds or (place == SECOND and isinstance(form, Lacking)):
         return None
     return asked.bounds[0].comes if place else asked.held[0]

@@ -1,13 +1,18 @@
-"""NEXT in the order of time: what comes is what those seek that were there before."""
+"""NEXT in the order of time: what comes is what those seek that were there before.
+
+Of a chain what one link finds waits for the next: in a part of its own, by the tie and the bounds
+of that one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
+from typing import Any
 
 from broker.pattern.in_order.asking import all_hold, beyond
-from broker.pattern.in_order.events import Candidate, Event
-from broker.pattern.in_order.forms import Following
+from broker.pattern.in_order.chain_forms import Following, Link
+from broker.pattern.in_order.events import Candidate, Event, Key, key_of
 from broker.pattern.in_order.held import Entry, Waiting
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.spending import Spending
@@ -21,7 +26,7 @@ _ALL = (inf,)
 
 
 class _Part:
-    """What waits by one key: the first bound, a number, the document, the latest end of what may
+    """What waits by one key: the first bound, a number, the documents, the latest end of what may
     follow, and all bounds where there are several. `fed` are those that found what they seek at
     the time `at`."""
 
@@ -42,114 +47,114 @@ class Follows(Owned[_Part]):
     def __init__(self, form: Following, spending: Spending) -> None:
         super().__init__(spending)
         self._form = form
-        bounds = form.asked.bounds
-        self._several = len(bounds) > 1
-        self._plain = not form.asked.rest and form.window is None
-        self._behind = inf if bounds and bounds[0].inclusive else -1
-        """What stands behind a number to find the place of those that it is beyond."""
+        self._number = 0
+        """That of the last one that waits behind the first link."""
+        self._behind = [
+            inf if link.asked.bounds and link.asked.bounds[0].inclusive else -1
+            for link in form.links
+        ]
+        """What stands, at each link, behind a number to find the place of those that it is
+        beyond."""
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
-        parts, over, spending = self.parts, self.over, self._spending
-        several, behind, last = self._several, self._behind, self._form.last
-        held, bounds = self._form.asked.held, self._form.asked.bounds
+        parts, over, spending, links = self.parts, self.over, self._spending, self._form.links
         for time, arrival, place, owner, key, number, row in events:
             if PENDING:
                 check()
-            part = parts.get(key)
             if not place:
-                if number != number:
-                    continue  # nothing is beyond what is no number
-                if part is None:
-                    part = self.open(owner, key, _Part())
-                rest = [bound(row) for bound in held] if several else None
-                part.waiting.add((number, arrival, row, last(row), rest))
+                if number == number:  # nothing is beyond what is no number
+                    self._wait(links[0], owner, key, (number, arrival, (row,)))
                 continue
+            part = parts.get(key)
             if part is None:
                 continue
             if part.fed and part.at < time:
                 part.fed = []
-            most = (number, behind) if bounds else _ALL
+            link = links[place - 1]
+            most = (number, self._behind[place - 1]) if link.asked.bounds else _ALL
             hungry = part.waiting.take_below(most)
             if (hungry or part.fed) and owner not in over:
                 spending.renew()
                 try:
-                    self._follow(part, hungry, most, owner, row, found)
+                    fed = self._feed(link, part, hungry, most, row)
                 except TooMuch:
                     over.add(owner)
+                    continue
+                if place == len(links):
+                    found += [(owner, entry[1], (*entry[2], row)) for entry in fed]
+                else:
+                    for entry in fed:
+                        self._go_on(place, owner, (*entry[2], row))
 
-    def _follow(
-        self,
-        part: _Part,
-        hungry: list[Entry],
-        most: tuple[float, ...],
-        owner: int,
-        row: Row,
-        found: list[Candidate],
+    def _go_on(self, stage: int, owner: int, rows: Sequence[Row]) -> None:
+        """Have what a link has found wait for the next one."""
+        link = self._form.links[stage]
+        asked = link.asked
+        number = asked.held[0](rows[link.places[0]]) if asked.held else 0.0
+        if number != number:
+            return
+        value = None if asked.tie is None else rows[link.tied].values[asked.tie.waits][0]
+        self._number += 1
+        self._wait(link, owner, key_of(owner, value, stage), (number, self._number, rows))
+
+    def _wait(
+        self, link: Link, owner: int, key: Key, begun: tuple[float, int, Sequence[Row]]
     ) -> None:
+        """Have documents wait for a link, with the number that its first bound compares, and one
+        that no other entry has."""
+        part = self.parts.get(key)
+        if part is None:
+            part = self.open(owner, key, _Part())
+        rows, held, rest = begun[2], link.asked.held, None
+        if len(held) > 1:
+            rest = [of(rows[place]) for of, place in zip(held, link.places, strict=True)]
+        part.waiting.add((*begun, link.last(rows), rest))
+
+    def _feed(
+        self, link: Link, part: _Part, hungry: list[Entry], most: tuple[float, ...], row: Row
+    ) -> list[Entry]:
         """Feed a document to those that are hungry, and to those below `most` that were fed at the
-        same time."""
+        same time. Returns those that take it."""
         end, start, spending = row.end, row.start, self._spending
-        bounds = self._form.asked.bounds if self._several else ()
+        bounds = link.asked.bounds if len(link.asked.bounds) > 1 else ()
         numbers = [bound.comes(row) for bound in bounds]
-        fed = []
+        found = []
         for entry in part.fed:
-            left = entry[2]
-            if not entry < most or left.end >= start or entry[3] < end:
+            if not entry < most or entry[2][-1].end >= start or entry[3] < end:
                 continue
-            if self._agree(entry, row, numbers):
+            if _agree(link, entry, row, numbers):
                 spending.spend()
-                found.append((owner, entry[1], left, row))
+                found.append(entry)
+        fed = []
         for entry in hungry:
-            left, last = entry[2], entry[3]
-            if last < end:
+            if entry[3] < end:
                 continue  # nothing that comes is in its window
-            if left.end >= start:
+            if entry[2][-1].end >= start:
                 part.waiting.add(entry)
                 continue
             spending.spend()
-            if not self._agree(entry, row, numbers):
+            if _agree(link, entry, row, numbers):
+                fed.append(entry)
+            else:
                 part.waiting.add(entry)
-                continue
-            fed.append(entry)
-            found.append((owner, entry[1], left, row))
         if fed:
             part.at = end
             part.fed += fed
-
-    def _agree(self, entry: Entry, row: Row, numbers: list[float]) -> bool:
-        """Whether the braces hold for two documents, beside the first bound."""
-        left = entry[2]
-        if left.key == row.key:
-            return False
-        if numbers and not beyond(self._form.asked.bounds, numbers, entry[4]):
-            return False
-        if self._plain:
-            return True
-        form = self._form
-        if form.window is not None:
-            length = row.end - left.end if form.after else row.end - left.start
-            # What begins before the first one makes the match longer, but is never behind it.
-            if length > form.window:
-                return False
-        if form.asked.rest:
-            scope = Scope(_single(left, row), length=row.end - left.start)
-            return all_hold(form.asked.rest, scope)
-        return True
+        return found + fed
 
     def made(self, candidate: Candidate) -> Instance | None:
         """The match that a candidate is, if it is one."""
         form = self._form
-        _, _, left, row = candidate
-        single, length = _single(left, row), row.end - left.start
-        if form.within is not None and length > form.within:
-            return None
-        if form.where and not all_hold(form.where, Scope(single, length=length)):
+        rows: Sequence[Row] = candidate[2]
+        start, end = rows[0].start, rows[-1].end
+        single = _single(rows)
+        if form.where and not all_hold(form.where, Scope(single, length=end - start)):
             return None
         return Instance(
-            *(left.start, row.end, left.start, row.end, due_from(row.end)),
-            {form.left.slot: left, form.right.slot: row},
-            frozenset((left.key, row.key)),
+            *(start, end, start, end, due_from(end)),
+            {leaf.slot: row for leaf, row in zip(form.leaves, rows, strict=True)},
+            frozenset([row.key for row in rows]),
             None,
             single,
         )
@@ -164,6 +169,11 @@ class Follows(Owned[_Part]):
                     part.waiting.remove(entry)
         self.sweep()
 
+    def borrow(self, other: Owned[Any], owner: int) -> None:
+        assert isinstance(other, Follows)
+        super().borrow(other, owner)
+        self._number = other._number
+
     def copied(self, part: _Part) -> _Part:
         found = _Part()
         found.at, found.fed = part.at, [*part.fed]
@@ -172,5 +182,20 @@ class Follows(Owned[_Part]):
         return found
 
 
-def _single(left: Row, row: Row) -> Mapping[str, Row]:
-    return {**dict.fromkeys(left.nodes, left), **dict.fromkeys(row.nodes, row)}
+def _agree(link: Link, entry: Entry, row: Row, numbers: list[float]) -> bool:
+    """Whether the braces hold for what waits and a document, beside the first bound and the
+    window."""
+    rows, key = entry[2], row.key
+    for each in rows:
+        if each.key == key:
+            return False
+    if numbers and not beyond(link.asked.bounds, numbers, entry[4]):
+        return False
+    if link.asked.rest:
+        scope = Scope(_single((*rows, row)), length=row.end - rows[0].start)
+        return all_hold(link.asked.rest, scope)
+    return True
+
+
+def _single(rows: Iterable[Row]) -> Mapping[str, Row]:
+    return {name: row for row in rows for name in row.nodes}

@@ -1,7 +1,8 @@
 """Which patterns are matched in the order of time, and what their plans become.
 
-They are, without PARTITION BY, strategy and OVER: one block NEXT another; one FOLD another; two in
-a list with a NOT of a block between them; one with such a NOT at its end.
+They are, without PARTITION BY, strategy and OVER: chains of NEXT whose operands are blocks; one
+block FOLD another; two in a list with a NOT of a block between them; one with such a NOT at its
+end.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil, floor, inf, nan
 
 from broker.pattern.in_order.asking import Asked, Number, negated, number, relational, split
+from broker.pattern.in_order.chain_forms import Following, following_of
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.instances import Instance, Row, of_row
 from broker.pattern.plan import (
@@ -25,40 +27,13 @@ from broker.pattern.plan import (
     Step,
     Unit,
     Window,
+    only_block,
 )
 from broker.pattern.timing import Timing
 from broker.pattern.values import NotAsked, Scope, compile_value
 from xscl import ast
 from xscl.functions.elements import ELEMENT_FUNCTIONS
 from xscl.functions.table import to_number
-
-
-@dataclass(frozen=True, slots=True)
-class Following:
-    """`left NEXT {asked, window} right`."""
-
-    left: Leaf
-    right: Leaf
-    asked: Asked
-    window: Window
-    after: bool
-    within: Window
-    where: Sequence[Conjunct]
-
-    @property
-    def name(self) -> str:
-        return "NEXT"
-
-    @property
-    def leaves(self) -> tuple[Leaf, ...]:
-        return (self.left, self.right)
-
-    def last(self, row: Row) -> int:
-        """The latest end of what may follow a document."""
-        found = [FOR_EVER] if self.within is None else [row.start + self.within]
-        if self.window is not None:
-            found.append((row.end if self.after else row.start) + self.window)
-        return min(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +153,7 @@ def form_of(plan: Plan) -> Form | None:
         return None
     match unit.variants[0].tree:
         case Next() as item:
-            return _following(unit, item)
+            return following_of(unit, item)
         case Fold() as item:
             return _iterated(unit, item)
         case Ordered() as tree:
@@ -186,24 +161,8 @@ def form_of(plan: Plan) -> Form | None:
     return None
 
 
-def _only_block(unit: Unit) -> Leaf | None:
-    """The block that a unit is, and asks nothing more of."""
-    if len(unit.variants) != 1 or unit.conjuncts or unit.within is not None or unit.absences:
-        return None
-    tree = unit.variants[0].tree
-    return tree if isinstance(tree, Leaf) else None
-
-
-def _following(unit: Unit, item: Next) -> Following | None:
-    left, right = _only_block(item.left), _only_block(item.right)
-    if left is None or right is None:
-        return None
-    asked = split(item.conjuncts, left.variables, right.variables)
-    return Following(left, right, asked, item.window, item.after, unit.within, unit.conjuncts)
-
-
 def _iterated(unit: Unit, item: Fold) -> Iterated | None:
-    left, right = _only_block(item.left), _only_block(item.right)
+    left, right = only_block(item.left), only_block(item.right)
     if left is None or right is None:
         return None
     asked = split(item.filter, left.variables, right.variables)
@@ -333,7 +292,7 @@ def _lacking(unit: Unit, tree: Ordered) -> Lacking | None:
     right = items[2] if len(items) == 3 else None
     if not isinstance(left, Leaf) or not isinstance(absence, Absence) or absence.count != 1:
         return None
-    absent = _only_block(absence.unit)
+    absent = only_block(absence.unit)
     if absent is None or absence.composite:
         return None
     if right is not None and (not isinstance(right, Leaf) or _is_after(tree.windows[2])):

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from operator import itemgetter
 
+from broker.pattern.in_order.chain_forms import Following
 from broker.pattern.in_order.events import Candidate, Event, Reader
 from broker.pattern.in_order.following import Follows
-from broker.pattern.in_order.forms import Following, Form, Iterated, Lacking
+from broker.pattern.in_order.forms import Form, Iterated, Lacking
 from broker.pattern.in_order.iterating import Iterates
 from broker.pattern.in_order.lacking import Lacks
 from broker.pattern.in_order.spending import Spending
