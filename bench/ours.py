@@ -32,7 +32,7 @@ class Ours:
         self._queries: dict[int, Query] = {}
         for number, query in enumerate(workload.distinct, 1):
             self._queries[number] = query
-            self.signatures.add(_plan(workload, query, number))
+            self.signatures.add([_plan(workload, query, number)])
         self._same = all(query.window >= UNBOUNDED for query in workload.distinct)
         # No Counter: in a loop as short as that of `_count` it costs twice what a dictionary does.
         self._verdicts: dict[Verdict, int] = {}

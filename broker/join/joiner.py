@@ -31,6 +31,7 @@ from broker.query.canonical import Canonical
 from broker.query.catalog import Catalog
 from xscl.growth import growing
 from xscl.interruption import PENDING, check
+from xscl.normal.template import Template
 
 MEMORY = 1_000_000
 """Default number of documents in the posting lists; about a kilobyte each."""
@@ -77,17 +78,22 @@ class Joiner:
         for shape in islice(self.catalog.templates, len(self.templates.shapes), None):
             self.templates.add(shape)
         dirty, self.catalog.dirty = self.catalog.dirty, set()
+        fresh: dict[int, list[Canonical]] = {}
         with growing(len(dirty)):
             for number in dirty:
                 canonical = self._held(number)
+                if canonical is not None and not self.templates.knows(number):
+                    fresh.setdefault(canonical.template, []).append(canonical)
+                    continue
                 self.templates.changed(number, canonical)
                 if canonical is None:
                     self._forget(number)
                 elif number in self._plans:
                     self._plans[number].renew()
                     self.signatures.forget()
-                elif number not in self._chained:
-                    self._add(canonical)
+            for template, canonicals in fresh.items():
+                self.templates.added(template, canonicals)
+                self._add(self.templates.shapes[template], canonicals)
         if self._postings is None:
             self._postings = self._load()
 
@@ -96,26 +102,30 @@ class Joiner:
         canonical = self.catalog.canonical.get(number)
         return canonical if canonical is not None and self.ownership.holds(canonical) else None
 
-    def _add(self, canonical: Canonical) -> None:
-        shape = self.templates.shapes[canonical.template]
+    def _add(self, shape: Template, canonicals: Sequence[Canonical]) -> None:
+        """Add canonical queries of one template."""
         who = decider(shape)
         if who == "memory":
-            plan = self._plans[canonical.number] = Plan(canonical, shape)
+            plans = [Plan(canonical, shape) for canonical in canonicals]
+            self._plans.update((plan.canonical.number, plan) for plan in plans)
             if shape.blocks == 2:
-                self.signatures.add(plan)
-            else:
+                self.signatures.add(plans)
+                return
+            for plan in plans:
+                canonical = plan.canonical
                 self._alone.setdefault(canonical.variables[-1], {})[canonical.number] = plan
-                self._alone_in.clear()
+            self._alone_in.clear()
         elif who == "slice":
-            pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-            for a, b in shape.joins:
-                blocks = (shape.nodes[a][0], shape.nodes[b][0])
-                if blocks[0] != blocks[1]:
-                    variables = (canonical.variables[a], canonical.variables[b])
-                    pairs.setdefault(blocks, []).append(variables)
-            self._chained[canonical.number] = (canonical.template, list(pairs.values()))
-            for joined in pairs.values():
-                self.signatures.add_candidates(canonical.template, joined)
+            for canonical in canonicals:
+                pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+                for a, b in shape.joins:
+                    blocks = (shape.nodes[a][0], shape.nodes[b][0])
+                    if blocks[0] != blocks[1]:
+                        variables = (canonical.variables[a], canonical.variables[b])
+                        pairs.setdefault(blocks, []).append(variables)
+                self._chained[canonical.number] = (canonical.template, list(pairs.values()))
+                for joined in pairs.values():
+                    self.signatures.add_candidates(canonical.template, joined)
 
     def _forget(self, number: int) -> None:
         plan = self._plans.pop(number, None)

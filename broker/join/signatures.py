@@ -11,7 +11,7 @@ Queries with different templates, windows or selected nodes may share it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -34,9 +34,9 @@ class Need:
 
     __slots__ = ("_plans", "links", "templates")
 
-    def __init__(self, links: Links) -> None:
+    def __init__(self, links: Links, plan: Plan | None = None) -> None:
         self.links = links
-        self._plans: Plan | dict[int, Plan] | None = None
+        self._plans: Plan | dict[int, Plan] | None = plan
         """As `_PLANS` holds them."""
         self.templates: Counter[int] | None = None
 
@@ -122,10 +122,26 @@ class Signatures:
 
     # -- queries come and go -----------------------------------------------------------------
 
-    def add(self, plan: Plan) -> None:
-        """Let the signature decide a query of two blocks."""
-        self._need(plan.pairs()).add(plan)
-        self.both_orders += not plan.ordered
+    def add(self, plans: Sequence[Plan]) -> None:
+        """Let the signature decide queries of two blocks."""
+        by_link, right, left = self._by_link, self.right, self.left
+        for plan in plans:
+            pairs = plan.pairs()
+            self.both_orders += not plan.ordered
+            if len(pairs) == 1:
+                ((one, other),) = pairs
+                link = one << 32 | other
+                if link not in by_link and one not in left:
+                    # Most are new, and need no more than this.
+                    by_link[link] = Need((link,), plan)
+                    left[one] = _One(other, link)
+                    there = right.get(other)
+                    if isinstance(there, dict):
+                        there[one] = link
+                    else:
+                        _put(right, other, one, link)
+                    continue
+            self._need(pairs).add(plan)
         self.forget()
 
     def remove(self, plan: Plan) -> None:

@@ -78,6 +78,22 @@ class Templates:
         if decider(shape) == "scan":
             self._scanning[number] = [set() for _ in range(shape.blocks)]
 
+    def knows(self, number: int) -> bool:
+        """Whether a canonical query was added."""
+        return number in self._template_of
+
+    def added(self, template: int, canonicals: Sequence[Canonical]) -> None:
+        """Note that canonical queries of a template are new."""
+        if template in self._scanning:
+            for canonical in canonicals:
+                self.changed(canonical.number, canonical)
+            return
+        numbers = [canonical.number for canonical in canonicals]
+        widest = max([canonical.windows()[-1] for canonical in canonicals])
+        self.widest[template] = max(self.widest[template], widest)
+        self._template_of.update(dict.fromkeys(numbers, template))
+        self._stale.setdefault(template, set()).update(numbers)
+
     def changed(self, number: int, canonical: Canonical | None) -> None:
         """Note that a canonical query is new or has changed, or with None that it was removed."""
         if canonical is None:
@@ -86,17 +102,11 @@ class Templates:
             template = self._template_of.pop(number)
         else:
             template = self._template_of[number] = canonical.template
-            window = canonical.windows()[-1]
-            if window > self.widest[template]:
-                self.widest[template] = window
-            if template in self._scanning:
-                for block, variables in enumerate(self._scanning[template]):
-                    position = self.shapes[template].block_positions(block)[-1]
-                    variables.add(canonical.variables[position])
-        stale = self._stale.get(template)
-        if stale is None:
-            stale = self._stale[template] = set()
-        stale.add(number)
+            self.widest[template] = max(self.widest[template], canonical.windows()[-1])
+            for block, variables in enumerate(self._scanning.get(template, ())):
+                position = self.shapes[template].block_positions(block)[-1]
+                variables.add(canonical.variables[position])
+        self._stale.setdefault(template, set()).add(number)
 
     def reset(self) -> None:
         """Rebuild all parameter relations, after a transaction failed and undid its changes."""

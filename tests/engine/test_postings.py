@@ -96,7 +96,7 @@ def test_a_probe_tells_what_comparing_all_pairs_would(seed: int, repeats: bool, 
         if r.random() < 0.25:
             number = len(plans) + doc * 100
             plans[number] = plan(r, number, variables)
-            signatures.add(plans[number])
+            signatures.add([plans[number]])
         if plans and r.random() < 0.08:
             signatures.remove(plans.pop(r.choice(list(plans))))
         if live and r.random() < 0.15:
@@ -133,7 +133,7 @@ def test_the_same_values_meet_the_same_lists_as_lists_come_and_go(seed: int) -> 
     plans = [plan(r, number, 3) for number in range(1, r.choice((2, 2, 6)))]
     for each in plans:
         each.window = 2**62
-        signatures.add(each)
+        signatures.add([each])
     live: dict[int, Record] = {}
     rows = layout(tuple((TOP, variable, 0, variable) for variable in (1, 2, 3)))
     for doc in range(1, 160):
@@ -158,10 +158,10 @@ def test_the_same_values_meet_the_same_lists_as_lists_come_and_go(seed: int) -> 
 
 def test_what_values_in_common_satisfy_is_worked_out_once() -> None:
     signatures = Signatures()
-    signatures.add(plan(Random(1), 1, 3))
+    signatures.add([plan(Random(1), 1, 3)])
     links = frozenset(signatures._by_link)
     found = signatures.needs(links)
     assert found
     assert signatures.needs(links) is found
-    signatures.add(plan(Random(2), 2, 3))
+    signatures.add([plan(Random(2), 2, 3)])
     assert signatures.needs(links) is not found

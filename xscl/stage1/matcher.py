@@ -207,7 +207,7 @@ class Matcher:
         alike = self._alike[edges.kind]
         columns = alike.columns(edges.definition.steps, edges.literals[at:])
         always = alike.always()
-        ready: dict[int, Group] = {}
+        ready: dict[int, tuple[Group, list[tuple[int, int, ConstantIndex, Test]]]] = {}
         for place, constants in enumerate(zip(*columns, strict=True), at):
             id = ids[place]
             if id in self.edges or None in constants:
@@ -215,18 +215,15 @@ class Matcher:
                 ready.clear()
                 continue
             trigger = alike.trigger(constants) if always is None else always
-            group = ready.get(trigger)
-            if group is None:
-                group = alike.groups.get(trigger)
-                if group is None or not group.stands():
+            if trigger not in ready:
+                known = alike.groups.get(trigger)
+                if known is None or not known.stands():
                     self.change([(id, edges.edge(place))])
                     continue
-                ready[trigger] = group
+                ready[trigger] = (known, alike.others(trigger))
+            group, others = ready[trigger]
             tests = tuple(
-                [
-                    (step, Check(index, test, constants[n]))
-                    for n, step, index, test in alike.others(trigger)
-                ]
+                [(step, Check(index, test, constants[n])) for n, step, index, test in others]
             )
             index, test = alike.atoms[trigger]
             atom = (test, constants[trigger])
