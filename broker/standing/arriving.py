@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from broker.join.candidates import Candidate, Found
+from broker.pattern.in_order.events import ALL
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
 from broker.standing.live import Block, Group, Tap
 from broker.standing.memory import Memory
-from broker.standing.taps import row_of
 from broker.state.pattern_tables import TapRow
 from broker.state.relations import StoredDocument
 from xscl.interruption import PENDING, check
@@ -69,20 +69,24 @@ class Arriving:
     def _come(self, tap: Tap, row: TapRow, seen: int | None) -> None:
         """A row of a document has come, when the highest time was `seen`; see `Memory.offer`."""
         memory = self._memory
+        late = seen if row.base == row.doc else None
+        for every, blocks in tap.groups.values():
+            if every.takes(row.end, late):
+                for block in blocks:
+                    memory.share(every, block, row, (ALL,))
         together: dict[tuple[int, int], tuple[Group, Block, list[int]]] = {}
         for number, pattern in tap.patterns.items():
             group = pattern.group
             if group is None:
                 if memory.offer(pattern, row, seen, pattern.pending):
                     memory.touched[number] = pattern
-            elif pattern.takes(row.base, row.end, seen if row.base == row.doc else None):
+            elif pattern.takes(row.base, row.end, late):
                 pattern.newest = max(pattern.newest, row.end)
                 if pattern.standing is None:
                     memory.standing(pattern)
-                for block in pattern.blocks[row.tap]:
+                for block in pattern.own[row.tap]:
                     key = group.number, block[0]
                     _, _, owners = together.setdefault(key, (group, block, []))
                     owners.append(number)
-        for group, (place, query), owners in together.values():
-            memory.touched[group.number] = group
-            group.standing.offer(owners, place, row_of(query, row, memory.budget))
+        for group, block, owners in together.values():
+            memory.share(group, block, row, owners)

@@ -94,10 +94,8 @@ class Entries:
         for pattern in self._members.live.values():
             lateness = self._lateness(pattern.subscription)
             if pattern.entry.lateness != lateness:
-                self._members.groups.leave(pattern)
-                pattern.entry = _decides_by(pattern.entry, lateness, settled)
+                self._members.move(pattern, _decides_by(pattern.entry, lateness, settled))
                 entered += [pattern.entry._replace(number=n) for n in pattern.subscriptions]
-                self._members.group(pattern)
                 changed.append(pattern)
         for number, entry in self.elsewhere.items():
             lateness = self._lateness(self._catalog.patterns[number])

@@ -27,6 +27,7 @@ class Groups:
             group = self._known[key] = Group(number, key, entry, Together(shared, self._budget))
             self.numbered[number] = group
         group.patterns[pattern.number] = pattern
+        group.standing.join(pattern.number, entry.first_doc)
         pattern.group = group
 
     def leave(self, pattern: Live) -> None:
@@ -36,7 +37,7 @@ class Groups:
             return
         del group.patterns[pattern.number]
         if group.patterns:
-            group.standing.drop((pattern.number,))
+            group.standing.leave(pattern.number)
             return
         del self._known[group.key], self.numbered[group.number]
 

@@ -75,6 +75,20 @@ class Live:
             found.setdefault(name, []).append((place, query))
         return found
 
+    @cached_property
+    def _own(self) -> Mapping[str, Sequence[Block]]:
+        shared = self.pattern.ordered
+        assert shared is not None
+        return {
+            name: [block for block in blocks if block[0] not in shared.common]
+            for name, blocks in self.blocks.items()
+        }
+
+    @property
+    def own(self) -> Mapping[str, Sequence[Block]]:
+        """The blocks that each of its taps is for, without what concerns all of its group."""
+        return self.blocks if self.group is None else self._own
+
     def watermark(self, highest: int) -> int | None:
         """Its watermark where this is the highest time."""
         return watermark_of(self.entry, highest)
@@ -124,6 +138,10 @@ class Group:
         """The highest time at which twice its watermark is at `due`; UNBOUNDED for never."""
         return time_of(due, self.entry.lateness)
 
+    def takes(self, end: int, seen: int | None) -> bool:
+        """Whether those of its patterns that know a document take it, as `takes` says."""
+        return takes(self.entry, self.entry.first_doc, end, seen)
+
 
 def time_of(due: int, lateness: int) -> int:
     """The highest time at which the watermark is that far; `due` is twice the watermark. UNBOUNDED
@@ -167,12 +185,18 @@ def kind(subscription: Subscription, entry: Entry) -> object:
 
 @dataclass(slots=True, eq=False)
 class Tap:
-    """What reads the documents of a tap, and the patterns that take them, by their own numbers.
-    `stored`: there are rows of it, or may be."""
+    """What reads the documents of a tap, and the patterns that take them, by their own numbers, and
+    the groups of which they concern all, each with the places of the tap. `stored`: there are rows
+    of it, or may be."""
 
     reader: TapReader
     patterns: dict[int, Live] = field(default_factory=dict)
+    groups: dict[int, tuple[Group, Sequence[Block]]] = field(default_factory=dict)
     stored: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether anybody takes its documents."""
+        return bool(self.patterns or self.groups)
 
 
 class TapIndex:
@@ -194,15 +218,27 @@ class TapIndex:
             if tap is None:
                 reader = TapReader(name, query, self._catalog.subscriptions[name])
                 tap = self._taps[name] = Tap(reader)
+            self._enter(tap, name, pattern)
+
+    def _enter(self, tap: Tap, name: str, pattern: Live) -> None:
+        group = pattern.group
+        if pattern.own[name]:
             tap.patterns[pattern.number] = pattern
+        if group is not None and group.number not in tap.groups:
+            common = [block for block in pattern.blocks[name] if block not in pattern.own[name]]
+            if common:
+                tap.groups[group.number] = (group, common)
 
     def remove(self, pattern: Live) -> list[str]:
-        """Remove a pattern. Returns the taps that no other one has and that may have rows."""
-        gone = []
+        """Remove a pattern, which is still in its group. Returns the taps that no other one has and
+        that may have rows."""
+        gone, group = [], pattern.group
         for name in dict.fromkeys(pattern.taps):
             tap = self._taps[name]
-            del tap.patterns[pattern.number]
-            if not tap.patterns:
+            tap.patterns.pop(pattern.number, None)
+            if group is not None and len(group.patterns) == 1:
+                tap.groups.pop(group.number, None)
+            if not tap:
                 del self._taps[name]
                 if tap.stored:
                     gone.append(name)
@@ -210,5 +246,9 @@ class TapIndex:
 
     def patterns_of(self, names: set[str]) -> Iterator[Live]:
         """The patterns of any of these taps, each once."""
-        found = {n: p for name in names & self._taps.keys() for n, p in self[name].patterns.items()}
+        found: dict[int, Live] = {}
+        for name in names & self._taps.keys():
+            found.update(self[name].patterns)
+            for group, _ in self[name].groups.values():
+                found.update(group.patterns)
         yield from (found[number] for number in sorted(found))

@@ -49,6 +49,16 @@ class Members:
         if shared is not None and self.in_order:
             self.groups.join(pattern, shared, self._number)
 
+    def move(self, pattern: Live, entry: Entry) -> None:
+        """Register a pattern as another entry."""
+        gone = self.taps.remove(pattern)
+        self.groups.leave(pattern)
+        pattern.entry = entry
+        self.group(pattern)
+        self.taps.add(pattern)
+        for name in gone:
+            self.taps[name].stored = True
+
     def find(self, number: int) -> Live | Group | None:
         """A pattern or a group."""
         return self.live.get(number) or self.groups.numbered.get(number)
@@ -61,8 +71,9 @@ class Members:
         if pattern.subscriptions:
             return []
         del self._kinds[of], self.live[pattern.number]
+        gone = self.taps.remove(pattern)
         self.groups.leave(pattern)
-        return self.taps.remove(pattern)
+        return gone
 
     def renew_kinds(self) -> None:
         """Sort the patterns anew, after entries have changed."""

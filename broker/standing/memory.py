@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.model import UNBOUNDED
+from broker.pattern.in_order.events import ALL
 from broker.pattern.in_order.standing import Member
 from broker.pattern.instances import Row
 from broker.pattern.standing import Marks, Standing
@@ -10,7 +13,7 @@ from broker.pattern.trying import TooMuch
 from broker.planner import PLANNING, Planning
 from broker.query.catalog import Catalog
 from broker.standing.agenda import Agenda
-from broker.standing.live import Group, Live
+from broker.standing.live import Block, Group, Live
 from broker.standing.members import Members
 from broker.standing.taps import row_of
 from broker.state.pattern_tables import PatternTables, TapRow
@@ -76,11 +79,20 @@ class Memory:
             return False
         pattern.newest = max(pattern.newest, row.end)
         try:
-            for place, query in pattern.blocks[row.tap]:
+            for place, query in pattern.own[row.tap]:
                 pending.setdefault(place, []).append(row_of(query, row, self.budget))
         except TooMuch:
             pattern.too_much = True
         return True
+
+    def share(self, group: Group, block: Block, row: TapRow, owners: Sequence[int]) -> None:
+        """Hand a row to patterns of a group, or ALL of them."""
+        self.touched[group.number] = group
+        place, query = block
+        try:
+            group.standing.offer(owners, place, row_of(query, row, self.budget))
+        except TooMuch:
+            group.standing.give_up(group.patterns if ALL in owners else owners)
 
     def withdraw(self) -> None:
         """Take back the rows that patterns have not seen."""

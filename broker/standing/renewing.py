@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from broker.join.work import Work
 from broker.pattern.standing import Standing
 from broker.pattern.trying import TooMuch
-from broker.standing.live import Group, Live
+from broker.standing.live import Block, Group, Live
 from broker.standing.memory import Arrivals, Memory
+from broker.standing.taps import row_of
+from broker.state.pattern_tables import TapRow
 
 
 class Renewing:
@@ -25,7 +27,7 @@ class Renewing:
         if not patterns:
             return
         chosen = {each.number: each for each in patterns}
-        arrived = self._stored_rows(chosen)
+        arrived, common = self._stored_rows(chosen)
         care = self._work.care
         stopped = {} if care is None else care.without()
         together: dict[int, dict[int, Arrivals]] = {}
@@ -43,19 +45,28 @@ class Renewing:
                 self._enter_work(pattern)
             self._remake(pattern, arrived.get(number))
         for number, own in together.items():
-            self._renew_group(self._memory.members.groups.numbered[number], own, moved)
+            group = self._memory.members.groups.numbered[number]
+            self._renew_group(group, own, common.get(number, {}), moved)
         if care is not None:
             self._work.leave()
 
-    def _stored_rows(self, chosen: Mapping[int, Live]) -> dict[int, Arrivals]:
-        """The stored rows that patterns take."""
+    def _stored_rows(
+        self, chosen: Mapping[int, Live]
+    ) -> tuple[dict[int, Arrivals], dict[int, Arrivals]]:
+        """The stored rows that patterns take, and by group those that concern all of them."""
         memory = self._memory
         memory.write()
         own = None
         if len(chosen) < len(memory.members.live):
             own = {tap for each in chosen.values() for tap in each.taps}
-        first_doc = min([each.entry.first_doc for each in chosen.values()])
+        groups = {each.group.number: each.group for each in chosen.values() if each.group}
+        known = [*chosen.values()]
+        for group in groups.values():
+            if group.standing.shared.common:
+                known += group.patterns.values()
+        first_doc = min([each.entry.first_doc for each in known])
         arrived: dict[int, Arrivals] = {}
+        common: dict[int, Arrivals] = {}
         for row, seen in memory.tables.rows(own, first_doc):
             if row.tap not in memory.members.taps:
                 continue
@@ -64,22 +75,41 @@ class Renewing:
             for number, pattern in tap.patterns.items():
                 if number in chosen:
                     memory.offer(pattern, row, seen, arrived.setdefault(number, {}))
-        return arrived
+            for number, (group, blocks) in tap.groups.items():
+                late = seen if row.base == row.doc else None
+                if number in groups and group.takes(row.end, late):
+                    self._share(group, blocks, row, common.setdefault(number, {}))
+        return arrived, common
+
+    def _share(self, group: Group, blocks: Sequence[Block], row: TapRow, common: Arrivals) -> None:
+        """Note a row that concerns all patterns of a group."""
+        try:
+            for place, query in blocks:
+                common.setdefault(place, []).append(row_of(query, row, self._memory.budget))
+        except TooMuch:
+            for pattern in group.patterns.values():
+                pattern.too_much = True
 
     def _enter_work(self, pattern: Live) -> None:
         """What is done from now on is for a pattern."""
         id = pattern.subscription.id
         self._work.enter((id, id))
 
-    def _renew_group(self, group: Group, rows: Mapping[int, Arrivals], moved: bool) -> None:
+    def _renew_group(
+        self, group: Group, rows: Mapping[int, Arrivals], common: Arrivals, moved: bool
+    ) -> None:
         known = group.entry.floor if moved else group.watermark(self._memory.settled)
         group.standing.advance_to(known)
         if self._work.care is None:
-            group.standing.again(rows)
+            group.standing.again(rows, common)
         else:
             for number, own in rows.items():
                 self._enter_work(self._memory.members.live[number])
-                group.standing.again({number: own})
+                group.standing.again({number: own}, common)
+        over = [number for number in rows if group.patterns[number].too_much]
+        if over:
+            group.standing.give_up(over)
+            self._memory.touched[group.number] = group
         self._memory.agenda.plan(group)
 
     def _remake(self, pattern: Live, rows: Arrivals | None) -> None:

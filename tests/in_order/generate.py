@@ -79,14 +79,57 @@ def _lacking(random: Random) -> str:
     return text
 
 
+def _runs(random: Random) -> str:
+    """A list of blocks and groups that runs take, with conjuncts about what they took."""
+    items, single, several = [], [], []
+    for n in range(random.choice((1, 2, 2, 3, 3, 4))):
+        block = f"S/{'abc'[n % 3]}[./s->s{n}][./p->p{n}]"
+        if random.random() < 0.45:
+            block = f"({block}){random.choice(('+', '+', '*', '{2}', '{1,2}', '{2,}'))}"
+            several.append(n)
+        else:
+            single.append(n)
+        items.append(block)
+    asked = []
+    for n in random.sample(several, min(len(several), random.choice((0, 1, 1)))):
+        other = random.choice(single) if single else n
+        asked += random.sample(
+            (
+                *(f"p{n} > avg(p{n})", f"p{n} >= prev(p{n})", f"p{n} < 2 + first(p{n})"),
+                *(f"p{n} != prev(p{n})", f"sum(p{n}) + p{n} < 7", f"count(p{n}) < 3"),
+                *(f"p{n} > p{other}", f"s{n} = s{other}", f"p{n} <= max(p{n})", f"p{n} > 1"),
+                *(f"first(p{n}) > p{other}", f"sum(p{n}) > p{other}", f"p{n} > last(p{n})"),
+                *(f"p{n} + p{other} > min(p{n})", f"(p{n} = 1 OR p{n} > p{other})"),
+            ),
+            random.choice((1, 1, 2)),
+        )
+    if len(single) > 1:
+        one, other = random.sample(single, 2)
+        pairs = (f"p{one} < p{other}", f"s{one} = s{other}", f"p{one} != p{other}", f"p{one} > 1")
+        asked += random.sample(pairs, random.choice((0, 1, 1)))
+    braces = [random.choice(("", "", "", " {3 s}", " {5 s}")) for _ in items[1:]]
+    text = items[0] + "".join(
+        f" FOLLOWED BY{window} {item}" for window, item in zip(braces, items[1:], strict=True)
+    )
+    partition = random.choice(("", " PARTITION BY ./s", " PARTITION BY ./s, ./p"))
+    kinds = ["SKIP TILL NEXT MATCH", "STRICT CONTIGUITY", *["PARTITION CONTIGUITY"] * 2]
+    using = random.choice(kinds if partition else kinds[:2])
+    where = f" WHERE {' AND '.join(asked)}" if asked else ""
+    return f"{text}{partition} USING {using}{where}"
+
+
 def pattern(random: Random) -> tuple[str, PatternQuery]:
     """The text of a pattern that is matched in the order of time, and the pattern."""
     while True:
-        text = random.choice((_next, _chain, _fold, _lacking))(random) + random.choice(_WITHIN)
+        make = random.choice((_next, _chain, _fold, _lacking, _runs, _runs))
+        text = make(random) + random.choice(_WITHIN)
         if text.count("WITHIN") > 1:
             continue
-        select = random.choice(("", "", "SELECT p FROM "))
-        (query,) = xscl.check([xscl.parse(select + text)]).queries
+        select = random.choice(("", "", "SELECT p FROM ")) if "->p]" in text else ""
+        try:
+            (query,) = xscl.check([xscl.parse(select + text)]).queries
+        except xscl.XsclError:
+            continue
         found = pattern_query(query)
         if found.ordered is not None:
             return text, found
@@ -100,15 +143,23 @@ def rows(random: Random, plan: Plan, count: int) -> Iterator[tuple[int, Row]]:
     for number in range(count):
         end = (number // 3 - random.choice((0, 0, 1, 2)) + 10) * second
         start = end if points else end - random.choice((0, 0, 1, 2)) * second
-        places = random.sample(range(len(plan.taps)), random.choice((1, 1, 1, 2)))
+        blocks = [n for n in range(len(plan.taps)) if n not in plan.contiguous]
+        places = random.sample(blocks, min(len(blocks), random.choice((1, 1, 1, 2))))
+        ones = [(random.choice("pq"), *"0"[1 : len(plan.query.partition)])]
+        if random.random() < 0.15:
+            ones.append((random.choice("pq"), *"1"[1 : len(plan.query.partition)]))
+        tuples = frozenset(ones) if plan.query.partition else None
         id = random.choice("abc") + str(number)
         again = number >= 12 and random.random() < 0.1
         key = number - 12 if again else number  # another version of an earlier document
         for place in places:
             for node in range(random.choice((1, 1, 1, 2))):
                 texts = {
-                    path: [random.choice("pq") if path in _SYMBOLS else random.choice("0123-4x")]
+                    path: [random.choice("pq") if path[0] in _SYMBOLS else random.choice("0123-4x")]
                     for path in plan.taps[place].paths
                 }
                 nodes = dict.fromkeys(texts, node + 2)
-                yield place, Row(number, key, number, start, end, id, 1, nodes, texts)
+                yield place, Row(number, key, number, start, end, id, 1, nodes, texts, tuples)
+        for common in plan.contiguous:
+            if random.random() < 0.9:
+                yield common, Row(number, key, number, start, end, id, 1, {}, {}, tuples)

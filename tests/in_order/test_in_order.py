@@ -10,12 +10,14 @@ from random import Random
 
 import pytest
 
+from broker.pattern.in_order.events import ALL
 from broker.pattern.in_order.standing import Member, Together
 from broker.pattern.instances import Instance, Row
 from broker.pattern.standing import Published, Standing
 from broker.query.patterns import PatternQuery
 from tests.in_order.generate import pattern, rows
 from tests.seeds import seeds
+from xscl import ast
 
 CASES = 60
 QUERIES = 3
@@ -50,6 +52,10 @@ def compare(random: Random, text: str, query: PatternQuery, count: int) -> int:
     """Feed both ways alike; the number of matches."""
     assert query.ordered is not None
     together = Together(query.ordered, 10**9)
+    since = [random.choice((0, 0, 4)) for _ in range(QUERIES)]
+    for n in range(QUERIES):
+        together.join(n, since[n])
+    common: Known = []
     general = [Standing(query.plan, None, 10**9) for _ in range(QUERIES)]
     known: list[Known] = [[] for _ in range(QUERIES)]
     pending: list[Known] = [[] for _ in range(QUERIES)]
@@ -69,12 +75,17 @@ def compare(random: Random, text: str, query: PatternQuery, count: int) -> int:
     highest, matches = -(2**40), 0
     everything = [*rows(random, query.plan, count)]
     takes: list[int] = []
+    knows: list[int] = []
     for number, (place, row) in enumerate(everything):
         if not number or everything[number - 1][1].doc != row.doc:
-            takes = [n for n in range(QUERIES) if random.random() < 0.7]
+            knows = [n for n in range(QUERIES) if row.base >= since[n]]
+            takes = [n for n in knows if random.random() < 0.7]
         if row.end >= highest - _LATENESS:
-            together.offer(takes, place, row)
-            for n in takes:
+            all_take = place in query.ordered.common
+            if all_take:
+                common.append((place, row))
+            together.offer((ALL,) if all_take else takes, place, row)
+            for n in knows if all_take else takes:
                 known[n].append((place, row))
                 pending[n].append((place, row))
         highest = max(highest, row.end)
@@ -85,7 +96,10 @@ def compare(random: Random, text: str, query: PatternQuery, count: int) -> int:
         if random.random() < 0.1:
             matches += advance(watermark)
             renewed = [n for n in range(QUERIES) if random.random() < 0.7]
-            together.again({n: by_tap(known[n]) for n in renewed})
+            own = {
+                n: [(p, r) for p, r in known[n] if p not in query.ordered.common] for n in renewed
+            }
+            together.again({n: by_tap(each) for n, each in own.items()}, by_tap(common))
             for n in renewed:
                 general[n].again(by_tap(known[n]))
         matches += advance(watermark)
@@ -96,6 +110,8 @@ def compare(random: Random, text: str, query: PatternQuery, count: int) -> int:
                 each.expire(watermark)
                 if kept is not None:
                     known[n] = [(p, r) for p, r in known[n] if r.end >= watermark - kept]
+            if kept is not None:
+                common = [(p, r) for p, r in common if r.end >= watermark - kept]
     matches += advance(2**50)
     assert not any(waits(Member(together, n)) for n in range(QUERIES)), text
     return matches
@@ -113,4 +129,4 @@ def test_the_order_of_time_changes_no_match(start: int) -> None:
         if found:
             forms.add(query.ordered.form.name)
     assert matches > CASES, "cases without matches say nothing"
-    assert forms >= {"NEXT", "a chain of 2 NEXT", "FOLD", "NOT"}
+    assert forms >= {"NEXT", "a chain of 2 NEXT", "FOLD", "NOT", *ast.RUNS}

@@ -7,9 +7,10 @@ from typing import Any
 
 from broker.pattern.in_order.asking import Asked, Number, Test, Tie, test_of
 from broker.pattern.in_order.chain_forms import Following
-from broker.pattern.in_order.forms import Form, Iterated, Lacking
+from broker.pattern.in_order.forms import Form, Iterated, Lacking, Paired
+from broker.pattern.in_order.run_forms import Running
 from broker.pattern.instances import Row
-from broker.pattern.plan import Leaf
+from broker.pattern.plan import Conjunct, Leaf
 
 Key = Any
 """A query's number, where a form has a tie with the value of the tie; see `key_of`."""
@@ -22,24 +23,37 @@ Candidate = tuple[Any, ...]
 """The query, the number of what waited, and the documents; of FOLD those that were taken, and the
 values that it computed."""
 
+ALL = -1
+"""Instead of a query: a document that concerns all of a form, whatever their constants."""
+
 SECOND = 2
 """The place of what must come behind a NOT: it is decided when it starts."""
 
 
 class Reader:
-    """Reads what a form asks of the rows of one of its blocks: once, for all queries."""
+    """Reads what a form asks of the rows of one of its blocks: once, for all queries. Without a
+    `leaf` it is no block, but what concerns runs of all of them."""
 
     __slots__ = ("_number", "_path", "_stage", "_starts", "_tests", "place")
 
-    def __init__(self, form: Form, place: int, leaf: Leaf) -> None:
+    def __init__(self, form: Form, place: int, leaf: Leaf | None) -> None:
         self.place = place
         self._starts = place == SECOND and isinstance(form, Lacking)
         self._stage = place - 1 if place > 1 and isinstance(form, Following) else 0
-        self._tests: Sequence[Test] = [test_of(each, leaf.variables) for each in leaf.conjuncts]
-        asked = _asked(form, place)
-        tie = tie_of(form, asked)
-        self._path = None if tie is None else tie.comes if place else tie.waits
-        self._number = _first(form, asked, place)
+        self._path: str | None = None
+        self._number: Number | None = None
+        self._tests: Sequence[Test] = []
+        if leaf is None:
+            return
+        alone: Sequence[Conjunct] = leaf.conjuncts
+        if isinstance(form, Running):
+            alone = form.places[place].alone
+        else:
+            asked = _asked(form, place)
+            tie = tie_of(form, asked)
+            self._path = None if tie is None else tie.comes if place else tie.waits
+            self._number = _first(form, asked, place)
+        self._tests = [test_of(each, leaf.variables) for each in alone]
 
     def read(self, owner: int, arrival: int, row: Row) -> Event | None:
         """The event that a row is for a query; None for what no match contains."""
@@ -72,13 +86,13 @@ def key_of(owner: int, value: str | None, stage: int) -> Key:
     return owner if value is None else (owner, value)
 
 
-def _asked(form: Form, place: int) -> Asked:
+def _asked(form: Paired, place: int) -> Asked:
     if isinstance(form, Following):
         return form.links[place - 1 if place else 0].asked
     return form.paired if isinstance(form, Lacking) and place == SECOND else form.asked
 
 
-def tie_of(form: Form, asked: Asked) -> Tie | None:
+def tie_of(form: Paired, asked: Asked) -> Tie | None:
     """The equality by whose value what waits is found: of a NOT one that ties all its documents."""
     if not isinstance(form, Lacking):
         return asked.tie
@@ -90,7 +104,7 @@ def tie_of(form: Form, asked: Asked) -> Tie | None:
     return asked.tie
 
 
-def _first(form: Form, asked: Asked, place: int) -> Number | None:
+def _first(form: Paired, asked: Asked, place: int) -> Number | None:
     """What is read of a document for the first of the bounds."""
     if isinstance(form, Iterated):
         common = form.common

@@ -2,7 +2,7 @@
 
 They are, without PARTITION BY, strategy and OVER: chains of NEXT whose operands are blocks; one
 block FOLD another; two in a list with a NOT of a block between them; one with such a NOT at its
-end.
+end. With a selection that makes runs they are those of `run_forms.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from math import ceil, floor, inf, nan
 from broker.pattern.in_order.asking import Asked, Number, negated, number, relational, split
 from broker.pattern.in_order.chain_forms import Following, following_of
 from broker.pattern.in_order.held import FOR_EVER
+from broker.pattern.in_order.run_forms import Running, running_of
 from broker.pattern.instances import Instance, Row, of_row
 from broker.pattern.plan import (
     Absence,
@@ -141,13 +142,23 @@ class Lacking:
         return min(found)
 
 
-Form = Following | Iterated | Lacking
+Paired = Following | Iterated | Lacking
+"""Forms of what waits and what comes."""
+
+Form = Paired | Running
 
 
 def form_of(plan: Plan) -> Form | None:
     """The form of a plan; None for a pattern that is matched in the general way."""
     query, unit = plan.query, plan.unit
-    if query.partition or query.strategy is not None or query.over is not None:
+    if query.over is not None:
+        return None
+    if query.strategy is not None:
+        selection = query.strategy.selection
+        if query.strategy.choosing is not None or selection not in ast.RUNS:
+            return None
+        return running_of(plan, selection)
+    if query.partition:
         return None
     if len(unit.variants) != 1 or unit.groups:
         return None

@@ -11,11 +11,13 @@ from heapq import heappop, heappush
 from operator import itemgetter
 
 from broker.pattern.in_order.chain_forms import Following
-from broker.pattern.in_order.events import Candidate, Event, Reader
+from broker.pattern.in_order.events import ALL, Candidate, Event, Reader
 from broker.pattern.in_order.following import Follows
 from broker.pattern.in_order.forms import Form, Iterated, Lacking
 from broker.pattern.in_order.iterating import Iterates
 from broker.pattern.in_order.lacking import Lacks
+from broker.pattern.in_order.run_forms import Running
+from broker.pattern.in_order.running import Runs
 from broker.pattern.in_order.spending import Spending
 from broker.pattern.instances import NEVER, Arrived, Instance, Row, due_from
 from broker.pattern.plan import Plan
@@ -25,7 +27,7 @@ from broker.pattern.standing import Published, identity_of, nodes_of, order_of
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 
-Matcher = Follows | Iterates | Lacks
+Matcher = Follows | Iterates | Lacks | Runs
 
 Decided = dict[int, list[Published] | None]
 """What queries publish, by their numbers; None for one that has more to try than it may."""
@@ -42,8 +44,15 @@ class Shared:
             leaf.tap: Reader(form, place, leaf) for place, leaf in enumerate(form.leaves)
         }
         """By tap."""
+        self.common: frozenset[int] = frozenset()
+        """The taps whose documents concern all queries, whatever their constants."""
+        if isinstance(form, Running):
+            self.common = frozenset(form.contiguous)
+            for place, tap in enumerate(form.contiguous, len(form.leaves)):
+                self.readers[tap] = Reader(form, place, None)
 
-    def matcher(self, spending: Spending, once: bool = False) -> Matcher:
+    def matcher(self, spending: Spending, since: Mapping[int, int], once: bool = False) -> Matcher:
+        """What matches queries, which know documents from these numbers on."""
         match self.form:
             case Following():
                 return Follows(self.form, spending)
@@ -51,6 +60,8 @@ class Shared:
                 return Iterates(self.form, spending, once)
             case Lacking():
                 return Lacks(self.form, spending)
+            case Running():
+                return Runs(self.form, spending, since)
 
 
 class Together:
@@ -62,7 +73,8 @@ class Together:
         self.watermark: int | None = None
         self._budget = budget
         self._spending = Spending(budget)
-        self._matcher = shared.matcher(self._spending)
+        self._since: dict[int, int] = {}
+        self._matcher = shared.matcher(self._spending, self._since)
         self._arrived: list[Event] = []
         """Rows that it has not looked at."""
         self._future: list[Event] = []
@@ -71,9 +83,18 @@ class Together:
         self._waits: dict[int, list[Event]] | None = None
         """The rows whose times are to come by query, where somebody has asked."""
 
+    def join(self, owner: int, first_doc: int) -> None:
+        """A query comes that knows documents from a number on."""
+        self._since[owner] = first_doc
+
+    def leave(self, owner: int) -> None:
+        """A query goes."""
+        self.drop((owner,))
+        del self._since[owner]
+
     def offer(self, owners: Collection[int], tap: int, row: Row) -> None:
-        """A row that queries take, of a tap by its place in the plan. Those of one document come in
-        the order of their nodes."""
+        """A row that queries take, or ALL of them, of a tap by its place in the plan. Those of one
+        document come in the order of their nodes."""
         reader, event = self.shared.readers[tap], None
         for owner in owners:
             self._arrival += 1
@@ -81,13 +102,17 @@ class Together:
                 try:
                     event = reader.read(owner, self._arrival, row)
                 except TooMuch:
-                    self._matcher.over.update(owners)
+                    self.give_up(owners)
                     return
                 if event is None:
                     return
                 self._arrived.append(event)
             else:
                 self._arrived.append(reader.for_owner(event, owner, self._arrival))
+
+    def give_up(self, owners: Iterable[int]) -> None:
+        """Queries have more to try than they may."""
+        self._matcher.over.update(owners)
 
     def extend(self, events: Iterable[Event]) -> None:
         """Rows that were read before."""
@@ -125,12 +150,22 @@ class Together:
             own: dict[int, list[Event]] = {}
             for event in ready:
                 own.setdefault(event[3], []).append(event)
-            for owner in sorted(own):
+            common = own.pop(ALL, [])
+            owners = {*own, *self._matcher.owners()} if common else own.keys()
+            for owner in sorted(owners):
                 if begins(owner):
-                    self._matcher.take(own[owner], found)
+                    self._matcher.take(self._with(own.get(owner, []), common, owner), found)
         if self.watermark is not None:
             self._matcher.settle(self.watermark, found)
         return found
+
+    def _with(self, own: list[Event], common: list[Event], owner: int) -> list[Event]:
+        """The events of a query, with those that concern all, in the order of time."""
+        if not common:
+            return own
+        since = self._since[owner]
+        theirs = [(*e[:3], owner, owner, *e[5:]) for e in common if e[-1].base >= since]
+        return sorted([*own, *theirs])
 
     def _ready(self) -> list[Event]:
         """What is decided now, in order of time."""
@@ -194,11 +229,17 @@ class Together:
         if watermark is not None and (self.watermark is None or self.watermark < watermark):
             self.watermark = watermark
 
-    def again(self, arrived: Mapping[int, Arrived]) -> None:
+    def again(self, arrived: Mapping[int, Arrived], common: Arrived) -> None:
         """Make the state of queries of the rows of all live documents, as it was when the watermark
-        was where it is. What was published is not published again."""
+        was where it is. What was published is not published again. Rows in `common` concern all
+        queries; what they did to others they do not do again."""
         self.drop(arrived.keys())
+        if common:
+            self._forget((ALL,))
         others, self._arrived = self._arrived, []
+        for tap, several in common.items():
+            for row in several:
+                self.offer((ALL,), tap, row)
         for owner, rows in arrived.items():
             for tap, several in rows.items():
                 for row in several:
@@ -212,6 +253,10 @@ class Together:
         """Forget what there is of queries."""
         for owner in owners:
             self._matcher.drop(owner)
+        self._forget(owners)
+
+    def _forget(self, owners: Collection[int]) -> None:
+        """Forget the rows that are not decided."""
         self._arrived = [event for event in self._arrived if event[3] not in owners]
         # What is sorted is a heap.
         self._future = sorted([event for event in self._future if event[3] not in owners])
@@ -233,14 +278,14 @@ class Together:
     def waiting(self, owner: int, spending: Spending) -> Iterator[tuple[int, Instance]]:
         """What is not decided of a query, with twice the watermark that decides it. Raises
         TooMuch."""
-        trial = self.shared.matcher(spending, once=True)
+        trial = self.shared.matcher(spending, self._since, once=True)
         trial.borrow(self._matcher, owner)
         if self._waits is None:
             self._waits = {}
             for event in sorted(self._future):
                 self._waits.setdefault(event[3], []).append(event)
         found: list[Candidate] = []
-        trial.take(self._waits.get(owner, ()), found)
+        trial.take(self._with(self._waits.get(owner, []), self._waits.get(ALL, []), owner), found)
         trial.settle(NEVER, found)
         if trial.over:
             raise TooMuch

@@ -1,0 +1,265 @@
+"""What runs ask, compiled: conjuncts about a document that is taken, beside what was taken before.
+
+Most compare a number of the document with one of an earlier document, or with one of the elements
+before it, of which sums are kept. Everything else is asked of a scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from math import inf, isinf, nan
+from typing import Any, NamedTuple
+
+from broker.pattern.in_order.asking import number_of, relational
+from broker.pattern.in_order.run_forms import Place, Running
+from broker.pattern.instances import Row
+from broker.pattern.plan import Conjunct
+from broker.pattern.values import Scope, path_text
+from xscl import ast
+from xscl.functions.table import arithmetic
+
+Rows = tuple[Row | None, ...]
+"""The documents of single items, by item as far as they are taken; None for a group."""
+
+Elements = Mapping[int, tuple[Row, ...]]
+"""The documents of groups by item."""
+
+
+class Sum(NamedTuple):
+    """The numbers of elements: how many, their exact sum, the least and the greatest one."""
+
+    size: int = 0
+    exact: int | Fraction | float = 0
+    least: float = inf
+    greatest: float = -inf
+
+    def plus(self, number: float) -> Sum:
+        """With another number; what is none is left out."""
+        if number != number:
+            return self
+        size, exact, least, greatest = self
+        if isinf(number):
+            exact = float(exact) + number if isinstance(exact, float) else number
+        elif number.is_integer():
+            exact += int(number)
+        elif not isinstance(exact, float):
+            exact += Fraction(number)
+        return Sum(
+            size + 1,
+            exact,
+            number if number < least else least,
+            number if number > greatest else greatest,
+        )
+
+    @property
+    def total(self) -> float:
+        """The sum, rounded once."""
+        try:
+            return float(self.exact)
+        except OverflowError:
+            return inf if self.exact > 0 else -inf
+
+
+NOTHING = Sum()
+
+Sums = Sequence[Sum]
+"""Of the elements of a group, for each path of which a number is asked."""
+
+Whole = Callable[[Rows, Elements], bool]
+"""Whether a conjunct about a run holds."""
+
+Check = Callable[[Rows, Elements, Sums, Any], bool]
+"""Whether a conjunct about an element holds, given with those before it."""
+
+_Side = Callable[[Rows, Elements, Sums, Any], float | None]
+"""A number; None: what has none is not asked. A document that is only taken now comes last."""
+
+
+class Checks:
+    """Compiles the conjuncts of a form. `texts` are the paths of which sums are kept, by item."""
+
+    def __init__(self, form: Running) -> None:
+        self._form = form
+        self._place: dict[str, int] = {
+            name: n for n, place in enumerate(form.places) for name in place.leaf.variables
+        }
+        self.texts: list[list[str]] = [[] for _ in form.places]
+
+    # -- about runs ------------------------------------------------------------------------------
+
+    def whole(self, each: Conjunct) -> Whole:
+        """A conjunct about a run, with its last document."""
+        equal = self._equal(each)
+        if equal is not None:
+            return equal
+        for op, one, other in relational(each.expr):
+            left, right = self._single(one), self._single(other)
+            if left is not None and right is not None:
+                compared = _compared(left, op, right)
+                return lambda rows, elements: compared(rows, elements, (), None)
+        holds = each.holds
+        return lambda rows, elements: holds(self._scope(rows, elements))
+
+    def _equal(self, each: Conjunct) -> Whole | None:
+        """An equality of two variables of single documents."""
+        if each.equal is None or any(path.steps for path in each.equal):
+            return None
+        (one, a), (other, b) = [
+            (self._place[path.variable or ""], path_text(path)) for path in each.equal
+        ]
+        if any(self._form.places[at].group is not None for at in (one, other)):
+            return None
+
+        def equal(rows: Rows, _: Elements) -> bool:
+            return bool(rows[one].values[a][0] == rows[other].values[b][0])  # type: ignore[union-attr]
+
+        return equal
+
+    def _single(self, expr: ast.Expr) -> _Side | None:
+        """A number of single documents that are taken."""
+        match expr:
+            case ast.Number(value=value):
+                return lambda rows, elements, sums, row: value
+            case ast.Path(variable=name, steps=()) if name in self._place:
+                at, text = self._place[name], path_text(expr)
+                if self._form.places[at].group is not None:
+                    return None
+                return lambda rows, elements, sums, row: number_of(rows[at].values[text][0])  # type: ignore[union-attr]
+            case ast.Arithmetic():
+                return _arithmetic(expr, self._single(expr.left), self._single(expr.right))
+        return None
+
+    def _scope(self, rows: Rows, elements: Elements) -> Scope:
+        single: dict[str, Row] = {}
+        several: dict[str, Sequence[Row | None]] = {}
+        for at, place in enumerate(self._form.places):
+            if place.group is not None:
+                several.update(dict.fromkeys(place.leaf.variables, elements.get(at, ())))
+            elif at < len(rows):
+                row = rows[at]
+                assert row is not None
+                single.update(dict.fromkeys(place.leaf.variables, row))
+        return Scope(single, several)
+
+    # -- about elements --------------------------------------------------------------------------
+
+    def element(self, at: int, each: Conjunct) -> Check:
+        """A conjunct about an element of the group at an item, when it is taken."""
+        place = self._form.places[at]
+        if each.equal is not None and not any(path.steps for path in each.equal):
+            found = self._equal_element(place, each.equal)
+            if found is not None:
+                return found
+        for op, one, other in relational(each.expr):
+            left, right = self._side(at, one), self._side(at, other)
+            if left is not None and right is not None:
+                return _compared(left, op, right)
+        return self.late(at, each)
+
+    def _equal_element(self, place: Place, equal: Sequence[ast.Path]) -> Check | None:
+        for one, other in (equal, equal[::-1]):
+            at = self._place[other.variable or ""]
+            if one.variable in place.leaf.variables and self._form.places[at].group is None:
+                return _tied(path_text(one), at, path_text(other))
+        return None
+
+    def late(self, at: int, each: Conjunct) -> Check:
+        """The same where sums are not known."""
+        own, holds = self._form.places[at].leaf.variables, each.holds
+
+        def check(rows: Rows, elements: Elements, _: Sums, row: Row) -> bool:
+            scope = self._scope(rows, elements)
+            scope.current = dict.fromkeys(own, row)
+            return holds(scope)
+
+        return check
+
+    def first(self, each: Conjunct) -> Check:
+        """A conjunct about the first element of a group, which is the only one there."""
+        holds = each.holds
+        return lambda rows, elements, sums, row: holds(self._scope(rows, elements))
+
+    def _side(self, at: int, expr: ast.Expr) -> _Side | None:
+        """A number of an element, of those before it, or of earlier single documents."""
+        own = self._form.places[at].leaf.variables
+        match expr:
+            case ast.Path(variable=name, steps=()) if name in own:
+                text = path_text(expr)
+                return lambda rows, elements, sums, row: number_of(row.values[text][0])
+            case ast.Arithmetic():
+                return _arithmetic(expr, self._side(at, expr.left), self._side(at, expr.right))
+            case ast.Call(args=(ast.Path(variable=name, steps=()) as path,)) if name in own:
+                return self._before(at, expr.name, path_text(path))
+        return self._single(expr)
+
+    def _before(self, at: int, function: str, text: str) -> _Side | None:
+        match function:
+            case "count":
+                return lambda rows, elements, sums, row: float(len(elements.get(at, ())))
+            case "prev" | "first":
+                place = 0 if function == "first" else -1
+
+                def node(_: Rows, elements: Elements, *__: object) -> float | None:
+                    before = elements.get(at)
+                    return number_of(before[place].values[text][0]) if before else None
+
+                return node
+            case "last":
+
+                def last(_: Rows, elements: Elements, *__: object) -> float:
+                    before = elements.get(at)
+                    return number_of(before[-1].values[text][0]) if before else nan
+
+                return last
+            case "sum" | "avg" | "min" | "max":
+                return self._summed(at, function, text)
+        return None
+
+    def _summed(self, at: int, function: str, text: str) -> _Side:
+        texts = self.texts[at]
+        if text not in texts:
+            texts.append(text)
+        own = texts.index(text)
+        if function == "sum":
+            return lambda rows, elements, sums, row: sums[own].total
+
+        def side(_: Rows, __: Elements, sums: Sums, ___: Row) -> float | None:
+            found = sums[own]
+            if not found.size:
+                return None
+            if function == "avg":
+                return found.total / found.size
+            return found.least if function == "min" else found.greatest
+
+        return side
+
+
+def _tied(text: str, at: int, other: str) -> Check:
+    def tied(rows: Rows, _: Elements, __: Sums, row: Row) -> bool:
+        return bool(row.values[text][0] == rows[at].values[other][0])  # type: ignore[union-attr]
+
+    return tied
+
+
+def _arithmetic(expr: ast.Arithmetic, left: _Side | None, right: _Side | None) -> _Side | None:
+    if left is None or right is None:
+        return None
+
+    def side(rows: Rows, elements: Elements, sums: Sums, row: Row) -> float | None:
+        a, b = left(rows, elements, sums, row), right(rows, elements, sums, row)
+        return None if a is None or b is None else arithmetic(expr.op, a, b)
+
+    return side
+
+
+def _compared(left: _Side, op: str, right: _Side) -> Check:
+    least, inclusive = op in (">", ">="), op in ("<=", ">=")
+
+    def check(rows: Rows, elements: Elements, sums: Sums, row: Row) -> bool:
+        a, b = left(rows, elements, sums, row), right(rows, elements, sums, row)
+        if a is None or b is None:
+            return True
+        return (a > b if least else a < b) or (inclusive and a == b)
+
+    return check

@@ -1,0 +1,190 @@
+"""Steps of runs: which items they may take documents for, and what is asked then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from broker.pattern.in_order.asking import number_of
+from broker.pattern.in_order.run_checks import (
+    NOTHING,
+    Check,
+    Checks,
+    Elements,
+    Rows,
+    Sum,
+    Whole,
+)
+from broker.pattern.in_order.run_forms import Running, Timed
+from broker.pattern.instances import Row
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """`at` is the item that it awaits, or the group that it is in; `level` is the last item for
+    which it took a document, so that what was asked then is not asked again. `rows` and `elements`
+    are its documents, `sums` those of its groups, by item. It started at `start`, its last document
+    ended at `end`, and it is `closed` for all that end after that time."""
+
+    at: int
+    level: int
+    rows: Rows
+    elements: Elements
+    sums: Mapping[int, tuple[Sum, ...]]
+    keys: frozenset[int]
+    start: int
+    end: int
+    closed: int | None = None
+
+
+NEW = Run(0, -1, (), {}, {}, frozenset(), 0, 0)
+"""What has taken nothing yet."""
+
+_Between = tuple[list[Whole], list[tuple[int, Check]], list[tuple[int, Check]]]
+"""What is asked of runs, of elements and of first elements of groups at these items."""
+
+
+class Steps:
+    """What a form asks of a run: which items it may take documents for, and its conjuncts."""
+
+    def __init__(self, form: Running) -> None:
+        self._places = form.places
+        count = len(form.places)
+        self.last = [place.limit for place in form.places]
+        """How long a run may last with a document for an item."""
+        self.begins = [all(not p.least for p in form.places[:at]) for at in range(count)]
+        """Whether a run may begin with an item."""
+        self._rest = [all(not p.least for p in form.places[at:]) for at in range(count + 1)]
+        """Whether nothing needs to come from an item on."""
+        checks = Checks(form)
+        self._whole = [(each.ready, checks.whole(each.conjunct)) for each in form.whole]
+        self._each = [_elements(at, own, checks) for at, own in enumerate(form.each)]
+        self._first = [
+            [(each.ready, checks.first(each.conjunct)) for each in own] for own in form.first
+        ]
+        self._texts = checks.texts
+        self._nothing = [(NOTHING,) * len(texts) for texts in checks.texts]
+        self._late = [
+            (at, each.ready, checks.late(at, each.conjunct))
+            for at, own in enumerate(form.each)
+            for each in own
+            if each.ready > at
+        ]
+        self._asked: dict[tuple[int, int], _Between] = {}
+
+    def reaches(self, run: Run, at: int) -> bool:
+        """Whether a run may take a document for an item now."""
+        now = run.at
+        if at < now:
+            return False
+        while now < at:
+            place = self._places[now]
+            if place.group is None or len(run.elements.get(now, ())) < place.least:
+                return False
+            now += 1
+        return self._places[at].group is None or self._has_room(run, at)
+
+    def _has_room(self, run: Run, at: int) -> bool:
+        return len(run.elements.get(at, ())) < self._places[at].most
+
+    def awaits(self, run: Run) -> Iterator[int]:
+        """The items for which a run may take a document."""
+        for at in range(run.at, len(self._places)):
+            place = self._places[at]
+            if place.group is None:
+                yield at
+                return
+            if self._has_room(run, at):
+                yield at
+            if len(run.elements.get(at, ())) < place.least:
+                return
+
+    def grows(self, run: Run) -> int | None:
+        """The first group that may begin or grow; None if there is none."""
+        for at in self.awaits(run):
+            if self._places[at].group is not None:
+                return at
+        return None
+
+    def ends(self, run: Run) -> bool:
+        """Whether a run is a match."""
+        at, places = run.at, self._places
+        if at < len(places):
+            place = places[at]
+            if len(run.elements.get(at, ())) < place.least or not self._rest[at + 1]:
+                return False
+        return self._holds_whole(run, run.level, len(places))
+
+    def taken(self, run: Run, at: int, row: Row) -> Run | None:
+        """The run with one more document for an item; None where that is not allowed."""
+        place = self._places[at]
+        new = run.level < 0
+        start = row.start if new else run.start
+        if row.end - start > place.limit:
+            return None
+        rows, elements, sums = run.rows, run.elements, run.sums
+        if place.group is None:
+            rows = (*rows, *(None,) * (at - len(rows)), row)
+        else:
+            before = elements.get(at, ())
+            own = sums.get(at) or self._nothing[at]
+            for holds in self._each[at]:
+                if not holds(rows, elements, own, row):
+                    return None
+            elements = {**elements, at: (*before, row)}
+            if not before and not self._first_holds(at, rows, elements, row):
+                return None
+            texts = self._texts[at]
+            if texts:
+                added = [number_of(row.values[text][0]) for text in texts]
+                sums = {**sums, at: tuple(map(Sum.plus, own, added))}
+        found = Run(
+            *(at + 1 if place.group is None else at, at, rows, elements, sums),
+            *(run.keys | {row.key}, start, row.end),
+        )
+        return found if self._holds_whole(found, run.level, at) else None
+
+    def _first_holds(self, at: int, rows: Rows, elements: Elements, row: Row) -> bool:
+        return all(
+            holds(rows, elements, (), row) for ready, holds in self._first[at] if ready <= at
+        )
+
+    def _holds_whole(self, run: Run, before: int, to: int) -> bool:
+        """Whether all holds that can be asked with the item `to`, and not with the one `before`."""
+        if before >= to:
+            return True
+        checks = self._asked.get((before, to))
+        if checks is None:
+            checks = self._asked[before, to] = self._between(before, to)
+        whole, late, first = checks
+        rows, elements = run.rows, run.elements
+        for holds_whole in whole:
+            if not holds_whole(rows, elements):
+                return False
+        for at, holds in late:
+            own = elements.get(at, ())
+            for number, row in enumerate(own):
+                if not holds(rows, {**elements, at: own[:number]}, (), row):
+                    return False
+        for at, holds in first:
+            own = elements.get(at, ())
+            if own and not holds(rows, {**elements, at: own[:1]}, (), own[0]):
+                return False
+        return True
+
+    def _between(self, before: int, to: int) -> _Between:
+        return (
+            [holds for ready, holds in self._whole if before < ready <= to],
+            [(at, holds) for at, ready, holds in self._late if before < ready <= to],
+            [
+                (at, holds)
+                for at, own in enumerate(self._first)
+                for ready, holds in own
+                if ready > at and before < ready <= to
+            ],
+        )
+
+
+def _elements(at: int, own: Sequence[Timed], checks: Checks) -> list[Check]:
+    """The conjuncts that are asked of each element when it is taken."""
+    return [checks.element(at, each.conjunct) for each in own if each.ready <= at]
