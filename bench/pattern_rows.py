@@ -12,14 +12,14 @@ import gc
 import gzip
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
 import xscl
-from broker.pattern.in_order.events import Event
+from broker.pattern.in_order.events import ALL, Event
 from broker.pattern.in_order.standing import Shared, Together
 from broker.pattern.instances import Row
 from broker.pattern.plan import Plan
@@ -152,8 +152,15 @@ Batch = tuple[list[tuple[int, int, Row]], int, bool]
 has gone is dropped then."""
 
 
-def batches(plan: Plan, every: Sequence[Quote], asked: Sequence[Asked], size: int) -> list[Batch]:
-    """What comes to queries of one plan: what stage 1 and the join give the patterns."""
+def batches(
+    plan: Plan,
+    every: Sequence[Quote],
+    asked: Sequence[Asked],
+    size: int,
+    common: Collection[int] = (),
+) -> list[Batch]:
+    """What comes to queries of one plan: what stage 1 and the join give the patterns. Documents of
+    taps in `common` come once for ALL of them."""
     rows = Rows(plan)
     of: dict[str, list[int]] = {}
     for number, each in enumerate(asked):
@@ -165,7 +172,9 @@ def batches(plan: Plan, every: Sequence[Quote], asked: Sequence[Asked], size: in
         for number, quote in enumerate(chunk, first):
             for owner in (*of.get("", ()), *of.get(quote[1], ())):
                 for tap in rows.taps(quote, asked[owner].blocks):
-                    own.append((owner, tap, rows.row(tap, number, quote)))
+                    if not common or tap < len(asked[owner].blocks):
+                        own.append((owner, tap, rows.row(tap, number, quote)))
+            own += [(ALL, tap, rows.row(tap, number, quote)) for tap in common]
         expires = first // EXPIRES != (first + size) // EXPIRES
         found.append((own, chunk[-1][0] * _US, expires))
     return found
@@ -175,14 +184,17 @@ def step(
     pattern: PatternQuery, every: Sequence[Quote], asked: Sequence[Asked], size: int
 ) -> tuple[float, list[Match]]:
     """CPU seconds from rows to matches, and these."""
-    given = batches(pattern.plan, every, asked, size)
-    if pattern.ordered is not None:
-        return _together(pattern.ordered, given)
-    return _each(pattern.plan, given)
+    shared = pattern.ordered
+    if shared is not None:
+        given = batches(pattern.plan, every, asked, size, sorted(shared.common)[:1])
+        return _together(shared, given, len(asked))
+    return _each(pattern.plan, batches(pattern.plan, every, asked, size))
 
 
-def _together(shared: Shared, given: Iterable[Batch]) -> tuple[float, list[Match]]:
+def _together(shared: Shared, given: Iterable[Batch], queries: int) -> tuple[float, list[Match]]:
     together = Together(shared, _BUDGET)
+    for owner in range(queries):
+        together.join(owner, 0)
     read: list[tuple[list[Event], int, bool]] = []
     arrival = 0
     for rows, watermark, expires in given:

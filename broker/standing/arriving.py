@@ -70,10 +70,9 @@ class Arriving:
         """A row of a document has come, when the highest time was `seen`; see `Memory.offer`."""
         memory = self._memory
         late = seen if row.base == row.doc else None
-        for every, blocks in tap.groups.values():
+        for every, block in tap.groups.values():
             if every.takes(row.end, late):
-                for block in blocks:
-                    memory.share(every, block, row, (ALL,))
+                memory.share(every, block, row, (ALL,))
         together: dict[tuple[int, int], tuple[Group, Block, list[int]]] = {}
         for number, pattern in tap.patterns.items():
             group = pattern.group

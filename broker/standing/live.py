@@ -186,12 +186,12 @@ def kind(subscription: Subscription, entry: Entry) -> object:
 @dataclass(slots=True, eq=False)
 class Tap:
     """What reads the documents of a tap, and the patterns that take them, by their own numbers, and
-    the groups of which they concern all, each with the places of the tap. `stored`: there are rows
+    the groups of which they concern all, each with a place of the tap. `stored`: there are rows
     of it, or may be."""
 
     reader: TapReader
     patterns: dict[int, Live] = field(default_factory=dict)
-    groups: dict[int, tuple[Group, Sequence[Block]]] = field(default_factory=dict)
+    groups: dict[int, tuple[Group, Block]] = field(default_factory=dict)
     stored: bool = False
 
     def __bool__(self) -> bool:
@@ -227,7 +227,8 @@ class TapIndex:
         if group is not None and group.number not in tap.groups:
             common = [block for block in pattern.blocks[name] if block not in pattern.own[name]]
             if common:
-                tap.groups[group.number] = (group, common)
+                # Of blocks with the same path one says it for all.
+                tap.groups[group.number] = (group, common[0])
 
     def remove(self, pattern: Live) -> list[str]:
         """Remove a pattern, which is still in its group. Returns the taps that no other one has and

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from broker.join.work import Work
 from broker.pattern.standing import Standing
@@ -75,17 +75,17 @@ class Renewing:
             for number, pattern in tap.patterns.items():
                 if number in chosen:
                     memory.offer(pattern, row, seen, arrived.setdefault(number, {}))
-            for number, (group, blocks) in tap.groups.items():
+            for number, (group, block) in tap.groups.items():
                 late = seen if row.base == row.doc else None
                 if number in groups and group.takes(row.end, late):
-                    self._share(group, blocks, row, common.setdefault(number, {}))
+                    self._share(group, block, row, common.setdefault(number, {}))
         return arrived, common
 
-    def _share(self, group: Group, blocks: Sequence[Block], row: TapRow, common: Arrivals) -> None:
+    def _share(self, group: Group, block: Block, row: TapRow, common: Arrivals) -> None:
         """Note a row that concerns all patterns of a group."""
         try:
-            for place, query in blocks:
-                common.setdefault(place, []).append(row_of(query, row, self._memory.budget))
+            place, query = block
+            common.setdefault(place, []).append(row_of(query, row, self._memory.budget))
         except TooMuch:
             for pattern in group.patterns.values():
                 pattern.too_much = True

@@ -23,6 +23,9 @@ TEXTS = {
     "fold": "SELECT x, count(y) AS n FROM S/a[./k = '{0}'][./k->x] FOLD {{,}} S/b[./k = '{0}'][./k->y]"
     " WHERE count(y) < 3 WITHIN 8 s",
     "runs": "S/a[./k = '{0}'] FOLLOWED BY S/b[./k = '{0}'] USING SKIP TILL NEXT MATCH WITHIN 6 s",
+    "strict": "S/a[./k = '{0}'] FOLLOWED BY S/b USING STRICT CONTIGUITY",
+    "contiguous": "SELECT x, count(y) AS n FROM S/a->x[./k = '{0}'] FOLLOWED BY (S/b->y)+"
+    " PARTITION BY ./k USING PARTITION CONTIGUITY WITHIN 6 s",
     "apart": "S/a[./k = '{0}'] FOLLOWED BY S/b USING NON OVERLAPPING WITHIN 6 s",
 }
 
@@ -56,7 +59,7 @@ def asked(texts: dict[str, str], documents: list[Document], lateness: float = 3.
     ("name", "in_order"),
     [
         *((name, True) for name in TEXTS),
-        *((name, False) for name in ("absence", "next", "chain", "fold")),
+        *((name, False) for name in ("absence", "next", "chain", "fold", "runs", "contiguous")),
     ],
 )
 def test_many_of_one_shape_find_what_each_finds_alone(

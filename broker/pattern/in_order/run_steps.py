@@ -70,7 +70,21 @@ class Steps:
             for each in own
             if each.ready > at
         ]
-        self._asked: dict[tuple[int, int], _Between] = {}
+        self._asked = [
+            [self._between(before, to) if before < to else None for to in range(count + 1)]
+            for before in range(-1, count)
+        ]
+        """By the item before, none first, and the item that is reached."""
+        self._of = [
+            (
+                place.limit,
+                place.group is not None,
+                self._each[at],
+                [holds for ready, holds in self._first[at] if ready <= at],
+                self._texts[at],
+            )
+            for at, place in enumerate(form.places)
+        ]
 
     def reaches(self, run: Run, at: int) -> bool:
         """Whether a run may take a document for an item now."""
@@ -113,67 +127,40 @@ class Steps:
             place = places[at]
             if len(run.elements.get(at, ())) < place.least or not self._rest[at + 1]:
                 return False
-        return self._holds_whole(run, run.level, len(places))
+        checks = self._asked[run.level + 1][len(places)]
+        return checks is None or _holds(run, checks)
 
     def taken(self, run: Run, at: int, row: Row) -> Run | None:
         """The run with one more document for an item; None where that is not allowed."""
-        place = self._places[at]
-        new = run.level < 0
-        start = row.start if new else run.start
-        if row.end - start > place.limit:
+        limit, group, each, first, texts = self._of[at]
+        level, end, rows, elements, sums = run.level, row.end, run.rows, run.elements, run.sums
+        start = row.start if level < 0 else run.start
+        if end - start > limit:
             return None
-        rows, elements, sums = run.rows, run.elements, run.sums
-        if place.group is None:
-            rows = (*rows, *(None,) * (at - len(rows)), row)
+        if not group:
+            rows = (*rows, row) if at == len(rows) else (*rows, *(None,) * (at - len(rows)), row)
+            found = Run(at + 1, at, rows, elements, sums, run.keys | {row.key}, start, end)
         else:
             before = elements.get(at, ())
             own = sums.get(at) or self._nothing[at]
-            for holds in self._each[at]:
+            for holds in each:
                 if not holds(rows, elements, own, row):
                     return None
             elements = {**elements, at: (*before, row)}
-            if not before and not self._first_holds(at, rows, elements, row):
-                return None
-            texts = self._texts[at]
+            if first and not before:
+                for holds in first:
+                    if not holds(rows, elements, (), row):
+                        return None
             if texts:
                 added = [number_of(row.values[text][0]) for text in texts]
                 sums = {**sums, at: tuple(map(Sum.plus, own, added))}
-        found = Run(
-            *(at + 1 if place.group is None else at, at, rows, elements, sums),
-            *(run.keys | {row.key}, start, row.end),
-        )
-        return found if self._holds_whole(found, run.level, at) else None
+            found = Run(at, at, rows, elements, sums, run.keys | {row.key}, start, end)
+        checks = self._asked[level + 1][at]
+        return found if checks is None or _holds(found, checks) else None
 
-    def _first_holds(self, at: int, rows: Rows, elements: Elements, row: Row) -> bool:
-        return all(
-            holds(rows, elements, (), row) for ready, holds in self._first[at] if ready <= at
-        )
-
-    def _holds_whole(self, run: Run, before: int, to: int) -> bool:
-        """Whether all holds that can be asked with the item `to`, and not with the one `before`."""
-        if before >= to:
-            return True
-        checks = self._asked.get((before, to))
-        if checks is None:
-            checks = self._asked[before, to] = self._between(before, to)
-        whole, late, first = checks
-        rows, elements = run.rows, run.elements
-        for holds_whole in whole:
-            if not holds_whole(rows, elements):
-                return False
-        for at, holds in late:
-            own = elements.get(at, ())
-            for number, row in enumerate(own):
-                if not holds(rows, {**elements, at: own[:number]}, (), row):
-                    return False
-        for at, holds in first:
-            own = elements.get(at, ())
-            if own and not holds(rows, {**elements, at: own[:1]}, (), own[0]):
-                return False
-        return True
-
-    def _between(self, before: int, to: int) -> _Between:
-        return (
+    def _between(self, before: int, to: int) -> _Between | None:
+        """What can be asked with the item `to`, and not with the one `before`."""
+        found = (
             [holds for ready, holds in self._whole if before < ready <= to],
             [(at, holds) for at, ready, holds in self._late if before < ready <= to],
             [
@@ -183,6 +170,25 @@ class Steps:
                 if ready > at and before < ready <= to
             ],
         )
+        return found if any(found) else None
+
+
+def _holds(run: Run, checks: _Between) -> bool:
+    whole, late, first = checks
+    rows, elements = run.rows, run.elements
+    for holds_whole in whole:
+        if not holds_whole(rows, elements):
+            return False
+    for at, holds in late:
+        own = elements.get(at, ())
+        for number, row in enumerate(own):
+            if not holds(rows, {**elements, at: own[:number]}, (), row):
+                return False
+    for at, holds in first:
+        own = elements.get(at, ())
+        if own and not holds(rows, {**elements, at: own[:1]}, (), own[0]):
+            return False
+    return True
 
 
 def _elements(at: int, own: Sequence[Timed], checks: Checks) -> list[Check]:
