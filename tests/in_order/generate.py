@@ -4,7 +4,7 @@ numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import xscl
@@ -118,10 +118,12 @@ def _runs(random: Random) -> str:
     return f"{text}{partition} USING {using}{where}"
 
 
-def pattern(random: Random) -> tuple[str, PatternQuery]:
+MAKERS = {"next": _next, "chain": _chain, "fold": _fold, "lacking": _lacking, "runs": _runs}
+
+
+def pattern(random: Random, make: Callable[[Random], str]) -> tuple[str, PatternQuery]:
     """The text of a pattern that is matched in the order of time, and the pattern."""
     while True:
-        make = random.choice((_next, _chain, _fold, _lacking, _runs, _runs))
         text = make(random) + random.choice(_WITHIN)
         if text.count("WITHIN") > 1:
             continue
