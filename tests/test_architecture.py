@@ -136,7 +136,8 @@ MAY_IMPORT = {
     "broker.cluster": (
         *("broker.engine", "broker.results", "broker.subscriptions", "broker.join"),
         *("broker.query", "broker.documents", "broker.state", "broker.shared_match"),
-        *("broker.standing", "broker.text", "broker.errors", "broker.model", "xscl"),
+        *("broker.standing", "broker.pattern", "broker.text", "broker.errors", "broker.model"),
+        "xscl",
     ),
     "broker.sources": ("feeds", "xscl"),
     "broker.spark": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Iterable
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -33,8 +33,8 @@ MATCHES = pa.schema(
 the document that completes them and the oldest that they are made of; the columns of the outbox;
 and the text of the match of each subscriber, if it is wanted.
 
-Of a query that it has as a variant (`broker.cluster.variants`) a shard knows no subscribers: then
-`queries` is null, `number` is the variant's, `ids` what ids are made of (`id_suffix`), and the text
+A shard knows no subscribers, but variants of queries (`broker.cluster.variants`): what it answers
+has no `queries`, `number` is the variant's, `ids` what ids are made of (`id_suffix`), and the text
 is for its `StandIn`."""
 
 
@@ -97,14 +97,12 @@ class Suffixes:
 
 def columns_of(
     found: Iterable[Result],
-    variants: Container[int],
     revised: Collection[int],
     form: Callable[[Match], str] | None,
     stand_in: StandIn,
 ) -> bytes:
     """Matches as a stream of Arrow, of schema MATCHES, with their text if there is a `form`.
-    `variants` are the canonical queries of those, `revised` the documents whose bytes are others at
-    the end of the batch."""
+    `revised` are the documents whose bytes are others at the end of the batch."""
     columns: list[list[object]] = [[] for _ in MATCHES]
     standing_in = bytes.fromhex(stand_in.id)
     for match, docs, base, numbers, pair in found:
@@ -115,16 +113,14 @@ def columns_of(
             head, result = match.dumps()
         else:
             head = shared.dumps(match)
-        ids, queries = match.ids, match.queries
-        anybodys = pair[0] in variants
-        if anybodys:
-            match.ids, match.queries = standing_in, (stand_in.query,)
+        ids = match.ids
+        match.ids, match.queries = standing_in, (stand_in.query,)
         lines: list[bytes] = []
         if form is not None:
             lines = [f"{form(each)}\n".encode("utf-8", "backslashreplace") for each in match]
         row = (
             *(match.start_us, match.end_us, min(docs), numbers[0], pair[1], base),
-            *(ids, None if anybodys else queries, head, result),
+            *(ids, None, head, result),
             *(None if result is not None else shared.docs, lines),
         )
         for column, value in zip(columns, row, strict=True):

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from broker.cluster.keys import Keys
 from broker.cluster.log import Content
 from broker.cluster.patterns import Told
 from broker.cluster.router import Router
 from broker.cluster.segments import Step, document_columns
 from broker.documents.admitted import WITNESS_ROWS, Admitted, stored_documents, witness_rows
 from broker.documents.arrow import Arrivals
+from broker.documents.witnessing import witness
 from broker.model import UNBOUNDED
+from broker.state.relations import StoredDocument
 
 if TYPE_CHECKING:
     from broker.engine import Engine
@@ -50,16 +53,40 @@ def content_of(runs: Sequence[Run], router: Router) -> Content:
     return steps, rows, documents
 
 
-def contents_of(engine: Engine, router: Router) -> Iterator[Content]:
-    """All documents of a state, in order."""
+class Untied(Exception):
+    """A document has several of the values that event patterns are divided by."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        super().__init__(numbers)
+        self.numbers = numbers
+        """Their canonical queries."""
+
+
+def contents_of(engine: Engine, router: Router, keys: Keys) -> Iterator[Content]:
+    """All documents of a state, in order. Raises Untied."""
     relations = engine.relations
     late = engine.standings.tables.late(0) if engine.catalog.patterns else {}
     for documents in relations.history(0, _CHUNK):
-        rows = relations.witnessed_by(documents[0].doc, documents[-1].doc)
+        if keys.of:
+            # When they came, stage 1 may not have been asked for these values.
+            rows = _witnessed_again(engine, documents)
+            broken = keys.broken_by(rows, "doc")
+            if broken:
+                raise Untied(broken)
+        else:
+            rows = relations.witnessed_by(documents[0].doc, documents[-1].doc).cast(WITNESS_ROWS)
         step = Step(
             documents[0].doc,
             max([each.end for each in documents]),
             any(each.version for each in documents),
             late=tuple([(d.doc, *late[d.doc]) for d in documents if d.doc in late]),
         )
-        yield [step], router.divide(rows.cast(WITNESS_ROWS)), [document_columns(documents)]
+        yield [step], router.divide(rows), [document_columns(documents)]
+
+
+def _witnessed_again(engine: Engine, documents: Sequence[StoredDocument]) -> pa.Table:
+    """The witness rows of stored documents, by the queries of now."""
+    bodies = [(each.xml, each.streams, None) for each in documents]
+    rows = witness(engine.matcher, bodies).table()
+    run = [Admitted(place, each) for place, each in enumerate(documents)]
+    return witness_rows(run, rows)

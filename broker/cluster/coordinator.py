@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from broker.cluster.answers import MATCHES, Answer, StandIn, Waits
-from broker.cluster.contents import Run, content_of, contents_of
+from broker.cluster.contents import Run, Untied, content_of, contents_of
 from broker.cluster.files import ClusterError, files_at
 from broker.cluster.load import Load
 from broker.cluster.log import Log
@@ -102,7 +102,9 @@ class Coordinator:
         same = recorded.get("shards") == self.count
         routes = recorded.get("routes", {}) if same else {}
         self._hot: Mapping[int, int] = dict(recorded.get("hot", ()) if routes else ())
-        self.queries = Queries(engine.catalog, self.home, self.count, routes)
+        entries = partial(getattr, engine.standings, "elsewhere")
+        self.queries = Queries(engine.catalog, self.home, self.count, routes, entries)
+        engine.registry.synchronize()
         self._rarity = engine.relations.shared_values()
         self._divide()
         self._patterns.enter(engine)
@@ -147,8 +149,14 @@ class Coordinator:
 
     # -- queries -----------------------------------------------------------------------------
 
-    def prepare(self) -> None:
+    def prepare(self, arrivals: Arrivals | None = None) -> None:
         engine = self._engine
+        if arrivals is not None:
+            broken = self.queries.keys.broken_by(arrivals.rows, "position")
+            if broken:
+                self.queries.untie(broken)
+                self._log.clear()
+                self._told = False
         again = not self._told
         if again or (engine.registry.changes, bool(engine.limits)) != self._changes:
             self._told = False
@@ -157,12 +165,13 @@ class Coordinator:
                 engine.standings.reload()
             self._patterns.enter(engine)
             if not self._log.routed:
-                self._renew()
+                again = self._renew() or again
             self._write_queries(whole=again)
             self._told = True
         if self._fresh >= max(self.hot_from, self._stored // 2) and self._look():
             self._told = False
-            self._renew()
+            if self._renew():
+                self._write_queries(whole=True)
             self._publish()
             self.shards.reset()
             self._told = True
@@ -195,13 +204,15 @@ class Coordinator:
         next_doc = self._engine.admission.next_doc
         whole = whole or len(self._names) >= _FILES
         changes, behind = self.queries.changes(next_doc, whole=whole)
+        if behind and self._renew():  # it counts from documents on that were not sent for it
+            whole = True
+            changes, _ = self.queries.changes(next_doc, whole=True)
+        self._patterns.know(self._engine, self.queries.variants)
         if not (whole or changes):
             return
         if whole:
             self._names = ()
-        if behind:
-            self._renew()  # it counts from documents on that were not sent for it
-        else:
+        if not behind:
             self._record()
         self._attempt += 1
         self._names += (self.shared.write_queries(self._log.number, self._attempt, changes),)
@@ -213,12 +224,22 @@ class Coordinator:
         said = {"state": self._log.state, "shards": self.count, "hot": [*self._hot.items()]}
         self.shared.write_routing({**said, "routes": self.queries.record()})
 
-    def _renew(self) -> None:
-        """Make all segments again from the documents of the state."""
-        self.queries.divided()
-        self._log.clear()
-        self._record()
-        self._log.renew(contents_of(self._engine, self._router))
+    def _renew(self) -> bool:
+        """Make all segments again from the documents of the state; returns whether event patterns
+        have lost their ties by these."""
+        untied = False
+        while True:
+            self.queries.divided()
+            self._log.clear()
+            self._record()
+            try:
+                self._log.renew(contents_of(self._engine, self._router, self.queries.keys))
+            except Untied as found:
+                self.queries.untie(found.numbers)
+                self._divide()
+                untied = True
+            else:
+                return untied
 
     # -- a batch -----------------------------------------------------------------------------
 
@@ -255,7 +276,8 @@ class Coordinator:
         self.shards.send(Ask())
         answers: list[Waits] = self.shards.receive()
         times = [each.latest for each in answers if each.latest is not None]
-        return [of for each in answers for of in each.waiting], max(times, default=None)
+        told = [of for each in answers for of in each.waiting]
+        return self.queries.variants.waiting(told), max(times, default=None)
 
     def add(self, run: Sequence[Admitted], arrivals: Arrivals) -> None:
         if not self._read.isdisjoint(stream for each in run for stream in each.document.streams):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from broker.cluster.keys import Keys
+from broker.cluster.pattern_routes import pattern_route
 from broker.cluster.queries import NO_WAY
-from broker.cluster.routes import Part, Surroundings, pattern_route, reason_to_stay, route
+from broker.cluster.routes import Part, Surroundings, reason_to_stay, route
+from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
 from broker.query.prepared import Compiled
 
@@ -18,17 +21,33 @@ def shards_stage(query: Compiled, catalog: Catalog) -> str:
     why = reason_to_stay(canonical, catalog, Surroundings.of(catalog, limited=False))
     if why is None:
         if subscription.pattern is not None:
-            found = pattern_route(canonical, catalog)
-        else:
-            found = route(canonical, query.shape.template, lambda variable: 0.0, _SHARDS)
+            return _told_of_pattern(subscription, catalog)
+        found = route(canonical, query.shape.template, lambda variable: 0.0, _SHARDS)
         if found is not None:
             return "\n".join([_told(part) for part in found.parts])
         why = NO_WAY
     return f"matched by the coordinator: {why}"
 
 
+def _told_of_pattern(subscription: Subscription, catalog: Catalog) -> str:
+    keys = Keys(catalog)
+    keys.came(subscription)
+    number = subscription.canonical.number
+    found = pattern_route(subscription.canonical, catalog, keys.of.get(number))
+    if found is None:
+        return f"matched by the coordinator: {NO_WAY}"
+    lines = [_told(part) for part in found.parts]
+    if number in keys.why:
+        lines.append(f"all to one: {keys.why[number]}")
+    elif keys.of[number].alone:
+        lines.append("until a document has several of these values: then all go to one")
+    return "\n".join(lines)
+
+
 def _told(part: Part) -> str:
     match part.by:
+        case "key":
+            where = f"to the shard of its value of variable {part.trigger}"
         case "value":
             where = f"to the shards of its values of variable {part.trigger}"
         case "row" | "column":

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.cluster.answers import Answer
+from broker.cluster.variants import Variants
 from broker.documents.admitted import Admitted
 from broker.model import UNBOUNDED
 from broker.state.pattern_tables import Entry
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class Patterns(NamedTuple):
-    """How far event patterns are: those that are registered by number, the highest time by which
-    they have decided, and by number what they have kept of their matches."""
+    """How far event patterns are: those that are registered, by the numbers of their variants, the
+    highest time by which they have decided, and by number what they have kept of their matches."""
 
     entries: Mapping[int, Entry]
     settled: int
@@ -43,6 +44,7 @@ class PatternsElsewhere:
         self.now = self._before = Patterns({}, -UNBOUNDED, {})
         self._entered: dict[int, Entry] = {}
         """Those that shards were not told of."""
+        self._variants = Variants()
         self._settles = -UNBOUNDED
 
     def enter(self, engine: Engine) -> None:
@@ -50,16 +52,27 @@ class PatternsElsewhere:
         standings = engine.standings
         with engine.store.transaction():
             standings.begin(engine.newest())
-        entries, before = standings.elsewhere, self.now.entries
         self.now = self.now._replace(settled=standings.settled)
-        if entries is not before:
-            known = self.now.marks
-            marks = {
-                n: known[n] if n in known else dict(standings.tables.marks(n)) for n in entries
-            }
-            marks = {number: kept for number, kept in marks.items() if kept}
-            self._entered |= {n: e for n, e in entries.items() if before.get(n) != e}
-            self.now = self.now._replace(entries=entries, marks=marks)
+
+    def know(self, engine: Engine, variants: Variants) -> None:
+        """Take note of the variants that shards have of them."""
+        self._variants = variants
+        before, known = self.now.entries, self.now.marks
+        entries = {variant.number: entry for variant, entry in variants.patterns()}
+        self._entered |= {n: e for n, e in entries.items() if before.get(n) != e}
+        marks: dict[int, Mapping[str, int]] = {}
+        for number in entries:
+            if number in before:
+                kept = known.get(number, {})
+            else:
+                kept = dict(engine.standings.tables.marks(self._subscription(number)))
+            if kept:
+                marks[number] = kept
+        self.now = self.now._replace(entries=entries, marks=marks)
+
+    def _subscription(self, number: int) -> int:
+        """The number of a subscription that has a variant. What keeps marks has one only."""
+        return self._variants.numbered[number].any.number
 
     def begin(self) -> None:
         """Begin a batch."""
@@ -93,10 +106,11 @@ class PatternsElsewhere:
         marks = dict(self.now.marks)
         for answer in answers:
             for number, kept in answer.marked.items():
-                engine.standings.tables.mark(number, [*kept.items()])
+                engine.standings.tables.mark(self._subscription(number), [*kept.items()])
                 marks[number] = {**marks.get(number, {}), **kept}
             for id, doc, why in answer.stopped:
                 engine.budget.alone()
-                engine.limits.stop(engine.catalog.subscriptions[id], doc, why)
+                for subscription in self._variants.subscribers(id):
+                    engine.limits.stop(subscription, doc, why)
         settled = max(self.now.settled, self._settles)
         self.now = self.now._replace(settled=settled, marks=marks)

@@ -1,52 +1,56 @@
 """The queries of a coordinator: which stay with it, where those of the others go, what changed.
 
 In: the catalog of the engine, whenever it has changed. Out: the routes of the queries that shards
-match, and the changes that shards have to be told: of an event pattern each subscription, of all
-other queries their variants.
+match, and the changes that shards have to be told of their variants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from broker.cluster.keys import Keys
 from broker.cluster.owning import Home
+from broker.cluster.pattern_routes import home_of, pattern_route
 from broker.cluster.routes import (
     Part,
     Rarity,
     Route,
     Surroundings,
-    pattern_route,
     reason_to_stay,
     route,
-    shard_of_pattern,
 )
 from broker.cluster.segments import Change
-from broker.cluster.variants import Variants
+from broker.cluster.variants import Variants, is_pattern
 from broker.model import compact_json
 from broker.query.canonical import Canonical, Subscription
 from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
 from broker.standing.live import tap_names
+from broker.state.pattern_tables import Entry
 
 NO_WAY = "a block has no value, and no path, that its documents are known by"
 
 
-def is_pattern(canonical: Canonical) -> bool:
-    """Whether it is that of an event pattern."""
-    return any(each.pattern is not None for each in canonical.subscribers.values())
-
-
 class Queries:
     """The queries of a catalog, as they are divided. A query that has to stay with the coordinator
-    for a while stays there until the next start."""
+    for a while stays there until the next start. `entries` gives how event patterns are registered
+    that shards match."""
 
     def __init__(
-        self, catalog: Catalog, home: Home, shards: int, recorded: Mapping[str, Any]
+        self,
+        catalog: Catalog,
+        home: Home,
+        shards: int,
+        recorded: Mapping[str, Any],
+        entries: Callable[[], Mapping[int, Entry]],
     ) -> None:
         self._catalog = catalog
+        self._entries = entries
+        self.keys = Keys(catalog)
+        catalog.watch(self.keys)
         self._home = home
         self._shards = shards
         self._recorded = recorded
@@ -76,7 +80,7 @@ class Queries:
         for canonical in [s.canonical for s in catalog.patterns.values()]:
             # One without a way stays whatever else does.
             number = canonical.number
-            if number not in patterns and pattern_route(canonical, catalog) is None:
+            if number not in patterns and pattern_route(canonical, catalog, None) is None:
                 self._staying.setdefault(number, NO_WAY)
         surroundings = Surroundings.of(catalog, self._staying, limited=limited)
         came = False
@@ -102,7 +106,7 @@ class Queries:
         routes, patterns = self._home.routes, self._home.patterns
         number = canonical.number
         if is_pattern(canonical):
-            found = patterns.get(number) or pattern_route(canonical, self._catalog)
+            found = patterns.get(number) or self._route_of_pattern(canonical)
             if found is not None:
                 patterns[number] = found
         elif all(each.id.startswith(TAP) for each in canonical.subscribers.values()):
@@ -116,6 +120,18 @@ class Queries:
                 routes[number] = found
         return NO_WAY if found is None else None
 
+    def _route_of_pattern(self, canonical: Canonical) -> Route | None:
+        known = self._recorded.get(_key(next(iter(canonical.subscribers.values()))))
+        if known is not None and any(part.by == "home" for part in _parts(known["parts"])):
+            self.keys.untie([canonical.number])  # as it was before
+        return pattern_route(canonical, self._catalog, self.keys.of.get(canonical.number))
+
+    def untie(self, numbers: Iterable[int]) -> None:
+        """Event patterns cannot be divided by a value any more, and get a home."""
+        self.keys.untie([*numbers])
+        for number in numbers:
+            self._home.patterns.pop(number, None)
+
     def routes(self) -> list[Route]:
         """All routes."""
         return [*self._home.routes.values(), *self._home.patterns.values()]
@@ -123,13 +139,11 @@ class Queries:
     def _here(self) -> Iterator[_Here]:
         """What shards match."""
         canonical = self._catalog.canonical
-        self.variants.keep([canonical[number] for number in self._home.routes])
+        routes = {**self._home.routes, **self._home.patterns}
+        self.variants.keep([canonical[number] for number in routes], self._entries())
         for variant in self.variants.numbered.values():
-            route = self._home.routes[variant.canonical.number]
+            route = routes[variant.canonical.number]
             yield _Here(variant.id, variant.number, variant.first_doc, variant.any, route)
-        for number, route in self._home.patterns.items():
-            for each in canonical[number].subscribers.values():
-                yield _Here(each.id, each.number, each.first_doc, each, route)
 
     def _route(self, canonical: Canonical, rarity: Rarity) -> Route | None:
         found = route(canonical, self._templates[canonical.template], rarity, self._shards)
@@ -177,9 +191,12 @@ class Queries:
             texts = part.shape.texts(part.literals)
             own = part.canonical.variables + part.canonical.quantified
             found.update(zip(texts, own, strict=True))
-        home = shard_of_pattern(each.route, self._shards) if pattern else None
         said = (subscription.id, subscription.text, each.first_doc)
-        return Change(each.id, each.number, *said, found, each.route, home)
+        if not pattern:
+            return Change(each.id, each.number, *said, found, each.route)
+        home = home_of(each.route, self._shards)
+        keys = () if home is not None else self.keys.of[each.canonical.number].keys
+        return Change(each.id, each.number, *said, found, each.route, home, keys)
 
     def divided(self) -> None:
         """Note that all documents were divided by the routes of now."""
@@ -228,8 +245,7 @@ class Queries:
 
 
 class _Here(NamedTuple):
-    """What shards match: an event pattern, or a variant of another query, with one of those who
-    have subscribed to it."""
+    """What shards match: a variant, with one of those who have subscribed to it."""
 
     id: str
     number: int

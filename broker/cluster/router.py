@@ -115,7 +115,9 @@ class Router:
                 found.append(self._to(key, _bucket(mixed[row])[:, None]))
                 continue
             key, row = _where(codes[row] != 0, key, row)
-            if by == "row":
+            if by == "key":
+                found.append(self._to(key, bucket[row, None]))
+            elif by == "row":
                 found.append(self._to(key, self._in_row(bucket[row])))
             elif by == "column":
                 found.append(self._to(key, self._in_column(bucket[row])))

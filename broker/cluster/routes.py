@@ -32,7 +32,6 @@ from broker.query.catalog import Catalog
 from broker.query.patterns import TAP
 from broker.standing.live import tap_names
 from xscl.normal.template import Template
-from xscl.stage1.document import value_code
 
 BITS = 12
 BUCKETS = 1 << BITS
@@ -47,7 +46,7 @@ Rarity = Callable[[int], float]
 """Of a variable, how many documents share a value with a new one, about; unknown ones are 0."""
 
 
-Way = Literal["value", "row", "column", "cell", "document", "home", "every"]
+Way = Literal["value", "row", "column", "cell", "document", "key", "home", "every"]
 
 
 class Grid(NamedTuple):
@@ -105,9 +104,10 @@ class Part(NamedTuple):
 
     By `value` they go to the shards of the values of the trigger, if one is hot to a row of its
     square, a column, or every shard of it, as `hot` says. By `row` or `column` they go to those of
-    the trigger's values, by `cell` to the cells of these and of the values of `second`. Others go
-    by the `document` number, to the `home` of a pattern, which is the bucket `second`, or to
-    `every` shard.
+    the trigger's values, by `cell` to the cells of these and of the values of `second`. Those of
+    event patterns go by their `key`, to the shards of the trigger's values though one be hot, or to
+    the `home` of the pattern, which is the bucket `second`. Others go by the `document` number, or
+    to `every` shard.
     """
 
     block: int
@@ -140,8 +140,8 @@ def route(canonical: Canonical, shape: Template, rarity: Rarity, shards: int) ->
     pivots = [] if decider(shape) == "scan" else _pivots(canonical, shape, rarity, shards)
     parts: list[Part] = []
     for block in range(shape.blocks):
-        edges = _edges(canonical, shape, block)
-        trigger = _trigger(canonical, shape, block)
+        edges = edges_of_block(canonical, shape, block)
+        trigger = trigger_of(canonical, shape, block)
         if trigger is None:
             return None
         reached = [of_block.get(block) for of_block in pivots]
@@ -226,40 +226,17 @@ def _block(shape: Template, tie: tuple[int, int | None, bool, bool]) -> int | No
     return None if above is None or above >= size else shape.nodes[above][0]
 
 
-def _edges(canonical: Canonical, shape: Template, block: int) -> tuple[int, ...]:
+def edges_of_block(canonical: Canonical, shape: Template, block: int) -> tuple[int, ...]:
     pairs = zip(canonical.ties, canonical.edges, strict=True)
     return tuple([edge for tie, edge in pairs if _block(shape, tie) in (block, None)])
 
 
-def _trigger(canonical: Canonical, shape: Template, block: int) -> int | None:
+def trigger_of(canonical: Canonical, shape: Template, block: int) -> int | None:
     """A variable that each document of a block has a row of."""
     for position, *_ in canonical.ties:
         if position < len(shape.nodes) and shape.nodes[position][0] == block:
             return canonical.variables[position]
     return None
-
-
-def pattern_route(canonical: Canonical, catalog: Catalog) -> Route | None:
-    """The route of an event pattern, a part for each of its blocks: all their documents go to its
-    home, which its form and its constants name. None if a block has nothing that its documents are
-    known by."""
-    subscription = next(iter(canonical.subscribers.values()))
-    said = repr((subscription.shape.blueprint.form, canonical.constants))
-    home = bucket(value_code(said))
-    parts: list[Part] = []
-    for place, name in enumerate(tap_names(subscription)):
-        tap = catalog.subscriptions[name]
-        trigger = _trigger(tap.canonical, tap.shape.template, 0)
-        if trigger is None:
-            return None
-        edges = _edges(tap.canonical, tap.shape.template, 0)
-        parts.append(Part(place, "home", trigger, edges, home))
-    return Route(tuple(parts))
-
-
-def shard_of_pattern(found: Route, shards: int) -> int:
-    """The shard that is the home of a pattern."""
-    return found.parts[0].second % shards
 
 
 def reason_to_stay(

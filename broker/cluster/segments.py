@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from broker.cluster.files import ClusterError, Files
+from broker.cluster.keys import Key
 from broker.cluster.manifest import Segment
 from broker.cluster.routes import Route
 from broker.state.relations import StoredDocument
@@ -34,12 +35,13 @@ class Fenced(ClusterError):
 
 
 class Change(NamedTuple):
-    """A query that comes to the shards: an event pattern, or a variant of another query
-    (`broker.cluster.variants`), whose matches count from the document `first_doc` on. Without a
-    text it is one that they have, and counts from another document on, or goes if that is None.
+    """A query that comes to the shards: a variant (`broker.cluster.variants`), whose matches count
+    from the document `first_doc` on. Without a text it is one that they have, and counts from
+    another document on, or goes if that is None.
 
     `called` is what its text calls it, `variables` are the numbers of its definitions, and of an
-    event pattern those of its blocks; `home` is the shard that alone has it."""
+    event pattern those of its blocks. Of an event pattern `home` is the shard that alone has it, or
+    `keys` are what its rows are divided by."""
 
     id: str
     number: int = 0
@@ -49,6 +51,7 @@ class Change(NamedTuple):
     variables: dict[str, int] = {}  # noqa: RUF012  # never changed
     route: Route | None = None
     home: int | None = None
+    keys: tuple[Key, ...] = ()
 
 
 class Step(NamedTuple):

@@ -74,7 +74,8 @@ class Shard:
             self._relations, self.catalog, self._budget, settings.memory, ownership=self._owner
         )
         self._patterns = ShardPatterns(
-            self._store, self.catalog, self._contents, self._limits, self._budget
+            *(self._store, self.catalog, self._contents, self._limits, self._budget),
+            (shard, settings.shards),
         )
 
     def close(self) -> None:
@@ -129,6 +130,7 @@ class Shard:
     def _remove(self, id: str) -> None:
         if id in self.catalog.subscriptions:  # else it is a pattern with another home
             gone = self.catalog.remove(id)
+            self._patterns.keys.pop(gone.number, None)
             if not gone.canonical.subscribed:
                 self._routes.pop(gone.canonical.number, None)
 
@@ -151,6 +153,8 @@ class Shard:
         added = self.catalog.add(compiled, change.number, change.first_doc)
         if added.pattern is None:
             self._routes[added.canonical.number] = change.route
+        elif change.keys:
+            self._patterns.keys[added.number] = change.keys
 
     def apply(
         self,
@@ -195,7 +199,7 @@ class Shard:
             self._patterns.end()
             stopped, marked = self._limits.take_stopped(), self._patterns.marked
             form, stand_in = FORMATS.get(self._settings.form or ""), self._settings.stand_in
-            matches = columns_of(found, self._routes, revised, form, stand_in)
+            matches = columns_of(found, revised, form, stand_in)
         taken = time.process_time() - cpu, time.monotonic() - began
         held = len(self._joiner.postings.records)
         return Answer(matches, asides, stopped, marked, Use(*taken, held, len(found)))

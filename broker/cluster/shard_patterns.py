@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from broker.cluster.answers import Waits
+from broker.cluster.answers import Suffixes, Waits
+from broker.cluster.keys import Key, owns
 from broker.cluster.patterns import Patterns
 from broker.cluster.segments import Step
 from broker.documents.watermark import Watermark
@@ -14,25 +15,39 @@ from broker.join.budget import Budget
 from broker.join.candidates import Found
 from broker.join.joiner import Joiner
 from broker.model import UNBOUNDED
+from broker.pattern.instances import Row
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
 from broker.results.matches import Result
 from broker.standing.deciding import Deciding
+from broker.standing.live import Live
 from broker.standing.standings import Standings
 from broker.state.pattern_tables import Entry
 from broker.state.relations import StoredDocument
 from broker.state.store import Store
 from broker.subscriptions.limits import Limits
 
+Place = tuple[int, int]
+
 
 class ShardPatterns:
-    """The patterns whose home a shard is, over its parts. All but `reload` is used within
+    """The patterns whose home a shard is, and its share of those that are divided by values, over
+    its parts. `place` is which of how many shards it is. All but `reload` is used within
     transactions."""
 
     def __init__(
-        self, store: Store, catalog: Catalog, contents: Contents, limits: Limits, budget: Budget
+        self,
+        store: Store,
+        catalog: Catalog,
+        contents: Contents,
+        limits: Limits,
+        budget: Budget,
+        place: Place,
     ) -> None:
         self._catalog = catalog
+        self._place = place
+        self.keys: dict[int, tuple[Key, ...]] = {}
+        """By number, of those that all shards have, what their rows are divided by."""
         self._lateness: dict[int, int] = {}
         """By number, as the coordinator has them registered."""
         self._standings = Standings(
@@ -43,8 +58,11 @@ class ShardPatterns:
             budget.combinations,
             budget.work,
             lambda each: self._lateness[each.number],
+            owns=self._owns,
         )
-        self._deciding = Deciding(self._standings, catalog, limits, budget, contents)
+        self._deciding = Deciding(
+            self._standings, catalog, limits, budget, contents, ids=Suffixes()
+        )
 
     def __bool__(self) -> bool:
         return bool(self._standings)
@@ -53,6 +71,11 @@ class ShardPatterns:
     def marked(self) -> dict[int, dict[str, int]]:
         """What patterns have kept of their matches in this transaction, by number."""
         return dict(self._standings.marked)
+
+    def _owns(self, pattern: Live, place: int, row: Row) -> bool:
+        """Whether a row is for this shard; all are whose pattern has its home here."""
+        keys = self.keys.get(pattern.subscription.number)
+        return keys is None or owns(keys, place, row, *self._place)
 
     # -- making a shard anew -----------------------------------------------------------------
 

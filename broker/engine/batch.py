@@ -38,7 +38,7 @@ class Batches:
         again = False
         while True:
             if parts.elsewhere is not None:
-                parts.elsewhere.prepare()
+                parts.elsewhere.prepare(arrivals)
             parts.joiner.refresh()
             try:
                 matches = self._apply(arrivals, believed, now, position, again=again)

@@ -22,8 +22,8 @@ class Elsewhere(Protocol):
     def home(self) -> Ownership:
         """What is left to this engine."""
 
-    def prepare(self) -> None:
-        """Take note of changed subscriptions, before a batch."""
+    def prepare(self, arrivals: Arrivals | None = None) -> None:
+        """Take note of changed subscriptions, before a batch, and of the documents that come."""
 
     def begin(self, runs: Runs) -> list[Runs]:
         """Begin a batch; returns its runs in groups that have to be matched one after the other."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Protocol
 
 from broker.query.canonical import Canonical, Subscription
 from broker.query.edges import Edges
@@ -27,6 +28,16 @@ _FEW = 12
 
 Query = tuple[int, Compiled, int]
 """A query to register: its number, and the first document that it matches from on."""
+
+
+class Watcher(Protocol):
+    """Somebody who is told of the event patterns of a catalog, each once for all subscriptions."""
+
+    def came(self, subscription: Subscription) -> None:
+        """One has its first subscription."""
+
+    def went(self, number: int) -> None:
+        """That of this canonical query has no subscription any more."""
 
 
 class Catalog:
@@ -64,6 +75,14 @@ class Catalog:
         self._next_canonical = 1
         self.dirty: set[int] = set()
         """Canonical queries whose row in RT is not up to date."""
+        self._watcher: Watcher | None = None
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell somebody of the event patterns, those that are there and those to come."""
+        self._watcher = watcher
+        for subscription in self.patterns.values():
+            if _is_first(subscription):
+                watcher.came(subscription)
 
     def add(self, compiled: Compiled, number: int, first_doc: int) -> Subscription:
         """Register a query, and with it those in its FROM, which equal ones share."""
@@ -98,6 +117,8 @@ class Catalog:
         if pattern is not None:
             self.patterns[number] = subscription
             self.changed.add(number)
+            if self._watcher is not None and _is_first(subscription):
+                self._watcher.came(subscription)
         elif compiled.id.startswith(TAP):
             self.taps.setdefault(canonical.number, set()).add(compiled.id)
         if compiled.publish is not None:
@@ -237,6 +258,8 @@ class Catalog:
             self.changed.add(subscription.number)
             if not canonical.subscribed:
                 del self.canonical[canonical.number]
+                if self._watcher is not None:
+                    self._watcher.went(canonical.number)
                 form = subscription.shape.blueprint.form
                 del self._of_patterns[form, subscription.literals]
             return subscription
@@ -320,6 +343,10 @@ class Catalog:
     def widest_window(self) -> int:
         """The longest time that any match may span, in microseconds."""
         return max(self._spans, default=0)
+
+
+def _is_first(subscription: Subscription) -> bool:
+    return next(iter(subscription.canonical.subscribers.values())) is subscription
 
 
 def _rest(canonical: Canonical) -> object:

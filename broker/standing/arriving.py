@@ -80,10 +80,12 @@ class Arriving:
                 if memory.offer(pattern, row, seen, pattern.pending):
                     memory.touched[number] = pattern
             elif pattern.takes(row.base, row.end, late):
-                pattern.newest = max(pattern.newest, row.end)
-                if pattern.standing is None:
-                    memory.standing(pattern)
                 for block in pattern.own[row.tap]:
+                    if not memory.is_here(pattern, block, row):
+                        continue
+                    pattern.newest = max(pattern.newest, row.end)
+                    if pattern.standing is None:
+                        memory.standing(pattern)
                     key = group.number, block[0]
                     _, _, owners = together.setdefault(key, (group, block, []))
                     owners.append(number)

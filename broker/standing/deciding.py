@@ -10,6 +10,7 @@ from broker.pattern.standing import Published
 from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog
 from broker.results.contents import Contents
+from broker.results.match_ids import IdsOf, MatchIds
 from broker.results.matches import Result
 from broker.shared_match import MOST
 from broker.standing.live import Live
@@ -30,12 +31,14 @@ class Deciding:
         limits: Limits,
         budget: Budget,
         contents: Contents,
+        ids: IdsOf | None = None,
     ) -> None:
         self._standings = standings
         self._catalog = catalog
         self._limits = limits
         self._budget = budget
         self._contents = contents
+        self._ids = ids or MatchIds()
 
     def results(self, doc: int, highest: int, now: int | None) -> Iterator[list[Result]]:
         """The results that are decided at this highest time, which was reached after document
@@ -91,7 +94,7 @@ class Deciding:
             rows = each.instance.rows
             meter = self._budget.meter(pair, left[0].delivery)
             try:
-                matches = pattern.maker.matches(each, audiences, documents, meter)
+                matches = pattern.maker.matches(each, audiences, documents, meter, self._ids)
             except TextTooLong:
                 self._budget.alone()
                 most = self._budget.budgets.text

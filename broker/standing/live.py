@@ -6,7 +6,7 @@ made for its first row, as most of very many patterns wait for documents that ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,6 +23,9 @@ from broker.state.pattern_tables import Entry
 
 Block = tuple[int, TapQuery]
 """The place of a block's tap in the plan, and that tap."""
+
+Owns = Callable[["Live", int, Row], bool]
+"""Whether a row of the block at a place is for a pattern here, and not elsewhere."""
 
 
 @dataclass(eq=False)

@@ -13,7 +13,7 @@ from broker.pattern.trying import TooMuch
 from broker.planner import PLANNING, Planning
 from broker.query.catalog import Catalog
 from broker.standing.agenda import Agenda
-from broker.standing.live import Block, Group, Live
+from broker.standing.live import Block, Group, Live, Owns
 from broker.standing.members import Members
 from broker.standing.taps import row_of
 from broker.state.pattern_tables import PatternTables, TapRow
@@ -31,11 +31,17 @@ class Memory:
     `settled` is the highest time by which they have decided."""
 
     def __init__(
-        self, tables: PatternTables, catalog: Catalog, budget: int, planning: Planning = PLANNING
+        self,
+        tables: PatternTables,
+        catalog: Catalog,
+        budget: int,
+        planning: Planning = PLANNING,
+        owns: Owns | None = None,
     ) -> None:
         self.tables = tables
         self.budget = budget
         self.planning = planning
+        self.owns = owns
         self.members = Members(catalog, TRIES * budget)
         self.agenda = Agenda()
         self.awake: dict[int, Live] = {}
@@ -77,13 +83,28 @@ class Memory:
         document came, None if that was not older."""
         if not pattern.takes(row.base, row.end, seen if row.base == row.doc else None):
             return False
-        pattern.newest = max(pattern.newest, row.end)
+        taken = False
         try:
             for place, query in pattern.own[row.tap]:
-                pending.setdefault(place, []).append(row_of(query, row, self.budget))
+                own = row_of(query, row, self.budget)
+                if self.owns is None or self.owns(pattern, place, own):
+                    pending.setdefault(place, []).append(own)
+                    taken = True
         except TooMuch:
-            pattern.too_much = True
-        return True
+            pattern.too_much = taken = True
+        if taken:
+            pattern.newest = max(pattern.newest, row.end)
+        return taken
+
+    def is_here(self, pattern: Live, block: Block, row: TapRow) -> bool:
+        """Whether a row is for a pattern here, and not elsewhere."""
+        if self.owns is None:
+            return True
+        place, query = block
+        try:
+            return self.owns(pattern, place, row_of(query, row, self.budget))
+        except TooMuch:
+            return True
 
     def share(self, group: Group, block: Block, row: TapRow, owners: Sequence[int]) -> None:
         """Hand a row to patterns of a group, or ALL of them."""

@@ -16,7 +16,7 @@ from broker.query.patterns import PatternQuery, shown_id
 from broker.rendering.rendering import Piece, Rendering, Value, places
 from broker.results.construct import Evaluate, construct, item_texts, item_xml
 from broker.results.contents import Matched
-from broker.results.match_ids import id_suffix, match_ids
+from broker.results.match_ids import IdsOf, id_suffix
 from broker.shared_match import Shared, SharedMatch, Whole
 from broker.text.meter import Meter
 from xscl import ast
@@ -120,6 +120,7 @@ class Maker:
         audiences: Sequence[Sequence[Subscription]],
         documents: Mapping[int, Matched],
         meter: Meter,
+        ids: IdsOf,
     ) -> list[SharedMatch]:
         """A match for each audience, which publishes to one stream. Raises TextTooLong."""
         instance = published.instance
@@ -151,7 +152,7 @@ class Maker:
         suffix = id_suffix(identity, f"[{compact_json(blocks)},{found.nodes_json}]")
         return [
             SharedMatch(
-                match_ids(audience, suffix),
+                ids.of(audience, suffix),
                 [shown_id(each.id) for each in audience],
                 audience[0].publish,
                 instance.start,

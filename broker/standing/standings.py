@@ -26,7 +26,7 @@ from broker.query.patterns import TAP
 from broker.results.contents import Contents
 from broker.standing.arriving import Arriving
 from broker.standing.entries import Entries
-from broker.standing.live import Group, Live, tap_names
+from broker.standing.live import Group, Live, Owns, tap_names
 from broker.standing.memory import TRIES, Memory
 from broker.standing.renewing import Renewing
 from broker.standing.upstream import Upstream
@@ -56,6 +56,7 @@ class Standings:
         planning: Planning = PLANNING,
         ownership: Ownership = ALL,
         stored: Callable[[], Iterable[Taken]] = tuple,
+        owns: Owns | None = None,
     ) -> None:
         self._store = store
         self.tables = PatternTables(store)
@@ -66,7 +67,7 @@ class Standings:
         self._upstream = Upstream(catalog, watermark)
         self.lateness = lateness_of or self._upstream.lateness
         """By how much the watermark of a query is behind the highest time."""
-        self._memory = Memory(self.tables, catalog, budget, planning)
+        self._memory = Memory(self.tables, catalog, budget, planning, owns)
         self._entries = Entries(
             self.tables, catalog, self._memory.members, ownership, self.lateness
         )

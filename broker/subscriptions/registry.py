@@ -256,6 +256,13 @@ class Registry:
             self._synchronize()
         return [each.id for each in halted]
 
+    def synchronize(self) -> None:
+        """Have stage 1 witness what others than subscriptions need of it now."""
+        with self.store.transaction():
+            self.store.on_rollback(self._synchronize)
+            self._synchronize()
+            self._write_variables()
+
     def count(self) -> int:
         """How many subscriptions there are, active or not."""
         return len(self.halted) + self.catalog.registered()

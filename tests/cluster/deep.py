@@ -29,8 +29,8 @@ from xscl import XsclError
 
 
 def random_case(random: Random, level: str) -> Case:
-    if level == "patterns":
-        return pattern_case(random)
+    if level in ("patterns", "tied"):
+        return pattern_case(random, tied=level == "tied")
     return hard_case(random) if level == "hard" else case(random, cast(Level, level))
 
 
@@ -67,4 +67,4 @@ def _reduced(of: Case, seed: int, trials: int) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(long_run(__doc__, "level", ("core", "full", "hard", "patterns"), one))
+    raise SystemExit(long_run(__doc__, "level", ("core", "full", "hard", "patterns", "tied"), one))

@@ -262,6 +262,7 @@ def test_explain_says_where_documents_go(tmp_path: Path) -> None:
         PAIR
         + EVERY
         + "made: S//i->x PUBLISH out; reads: out/result->x; still: S//i->x FOLLOWED BY {1 h} NOT S//o->y;"
+        + "tied: S//i[./t->x] FOLLOWED BY {x = y, 1 h} NOT S//o[./t->y];"
         + "chain: S//i[./t->a] JOIN {a = b, 1 h} S//i[./t->b][./u->c] JOIN {c = d, 1 h} S//i[./u->d];",
         encoding="utf-8",
     )
@@ -277,6 +278,9 @@ def test_explain_says_where_documents_go(tmp_path: Path) -> None:
             f"a document of block {n} goes to one shard, the home of this event pattern"
             for n in (1, 2)
         ),
+        "all to one",
+        *(f"a document of block {n} goes to the shard of its value" for n in (1, 2)),
+        "until a document has several of these values",
         "a document of block 1 goes to a row of shards for each of its values",
         "a document of block 2 goes to the shards where its values",
         "a document of block 3 goes to a column of shards for each of its values",

@@ -18,6 +18,7 @@ from broker.state.store import Store
 from tests.cluster.brokers import sharded
 from tests.cluster.deep import failure, random_case
 from tests.cluster.test_here import told
+from tests.cluster.test_variants import held
 from tests.seeds import seeds
 
 LATENESS = 20.0
@@ -54,9 +55,10 @@ def batches(count: int, size: int, seed: int = 1) -> list[list[Document]]:
     return [documents[at : at + size] for at in range(0, len(documents), size)]
 
 
-@pytest.mark.parametrize("seed", seeds(4, 80))
-def test_random_patterns_in_shards_equal_the_oracle(seed: int) -> None:
-    assert not (found := failure(random_case(Random(8000 + seed), "patterns"), seed)), found
+@pytest.mark.parametrize("level", ["patterns", "tied"])
+@pytest.mark.parametrize("seed", seeds(3, 60))
+def test_random_patterns_in_shards_equal_the_oracle(level: str, seed: int) -> None:
+    assert not (found := failure(random_case(Random(8000 + seed), level), seed)), found
 
 
 def test_a_state_goes_on_with_and_without_shards(tmp_path: Path) -> None:
@@ -86,18 +88,93 @@ def test_a_state_goes_on_with_and_without_shards(tmp_path: Path) -> None:
     assert matched == {"next", "fold", "not", "group", "parts", "start", "made", "reads", "same"}
 
 
-def test_every_pattern_is_in_one_shard(tmp_path: Path) -> None:
+def ways(broker: Broker) -> dict[str, str]:
+    """Of each event pattern that shards match, which way its documents go."""
+    assert isinstance(broker.engine, ShardedEngine)
+    routes = broker.engine.cluster.home.patterns
+    found: dict[str, str] = {}
+    for each in broker.engine.catalog.patterns.values():
+        (found[each.id],) = {part.by for part in routes[each.canonical.number].parts}
+    return found
+
+
+def test_a_pattern_is_divided_by_what_ties_it_or_has_a_home(tmp_path: Path) -> None:
     with sharded(tmp_path, 3) as broker:
         broker.subscribe(QUERIES)
         broker.process(stream(30))
-        engine = broker.engine
-        assert isinstance(engine, ShardedEngine)
-        assert {each.canonical.number for each in engine.catalog.patterns.values()} == {
-            *engine.cluster.home.patterns
-        }
-        homes = {part.second for of in engine.cluster.home.patterns.values() for part in of.parts}
-        assert len(homes) == len(engine.cluster.home.patterns) == 7
-        assert not [*engine.standings.awake()]
+        found = ways(broker)
+        assert {id for id, way in found.items() if way == "key"} == {"next", "parts"}
+        assert len(found) == 7
+        assert not [*broker.engine.standings.awake()]
+
+
+TIED = (
+    "next: SELECT k FROM S/a[./k->k] NEXT {k = l, 1 min} S/a[./k->l];"
+    "parts: S/a FOLLOWED BY {1 min} S/b PARTITION BY ./k USING NON OVERLAPPING;"
+    "lacks: S/a[./k->k] FOLLOWED BY {k = l, 40} NOT S/b[./k->l];"
+)
+
+
+def keyed(begin: int, end: int) -> list[Document]:
+    """Documents of ten keys."""
+    return [
+        Document(str(n), "S", 10.0 * n, f"<{'aab'[n % 3]}><k>{n * n % 10}</k></{'aab'[n % 3]}>")
+        for n in range(begin, end)
+    ]
+
+
+def test_each_shard_matches_its_part_of_the_values(tmp_path: Path) -> None:
+    with Broker(lateness=0) as alone, sharded(tmp_path, 3, lateness=0) as many:
+        for broker in (alone, many):
+            broker.subscribe(TIED)
+        for begin in range(0, 60, 20):
+            documents = keyed(begin, begin + 20)
+            assert told(many.process(documents)) == told(alone.process(documents))
+        assert {*ways(many).values()} == {"key"}
+        assert isinstance(many.engine, ShardedEngine)
+        assert all(shard.matches for shard in many.engine.cluster.load.shards)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_document_with_several_values_ends_a_tie(lost: bool, tmp_path: Path) -> None:
+    """Where it matters: whose SELECT names the value finds a match for each. It stays so after a
+    restart, also where the shared files are lost."""
+    two = Document("two", "S", 205.0, "<a><k>1</k><k>5</k></a>")
+    with Broker(lateness=0) as alone:
+        alone.subscribe(TIED)
+        for number in range(2):
+            shared = tmp_path / (f"shared{number}" if lost else "shared")
+            with sharded(shared, 3, tmp_path / "state", lateness=0) as many:
+                many.subscribe(TIED)
+                for documents in (
+                    ([*keyed(0, 20)], [*keyed(20, 21), two, *keyed(21, 30)])
+                    if number == 0
+                    else ([*keyed(30, 50)],)
+                ):
+                    expected = {"key"} if documents[0].id == "0" else {"key", "home"}
+                    assert told(many.process(documents)) == told(alone.process(documents))
+                    assert {*ways(many).values()} == expected
+                assert ways(many) == {"next": "key", "parts": "home", "lacks": "home"}
+
+
+def test_shards_know_a_pattern_once(tmp_path: Path) -> None:
+    """However many subscribe to it, each of whom has its own matches."""
+    text = "SELECT k FROM S/a[./k->k] NEXT {k = l, 1 min} S/a[./k->l]"
+    with Broker(lateness=0) as alone, sharded(tmp_path, 2, lateness=0) as many:
+        for begin in range(0, 60, 20):
+            for broker in (alone, many):
+                broker.subscribe("".join(f"s{begin + n}: {text};" for n in range(20)))
+                if begin:
+                    broker.engine.unsubscribe(*[f"s{begin - n}" for n in range(20, 10, -1)])
+                    broker.pause(f"s{begin - 1}")
+            documents = keyed(begin, begin + 20)
+            found = [broker.process(documents) for broker in (many, alone)]
+            assert told(found[0]) == told(found[1])
+            assert {match.id for match in found[0]} == {match.id for match in found[1]}
+        assert len({match.query for match in found[0]}) == 20 + 2 * 9
+        assert many.waiting() == alone.waiting()
+        # Those of each round know other documents; and there is the block.
+        assert held(many) == [3 + 1, 3 + 1]
 
 
 def test_what_waits_is_told_and_decided_as_on_one_machine(tmp_path: Path) -> None:

@@ -195,10 +195,34 @@ class _Query:
         return f"SELECT {', '.join(items)} FROM " if items else ""
 
 
-def pattern_text(random: Random) -> str:
-    """A query of Part 2 that the checks take, without a label."""
+class _Tied(_Query):
+    """One in which mostly all blocks have one value."""
+
+    def block(self, into: list[str]) -> str:
+        text = super().block(into)
+        name = f"k{self.number}"
+        if f"->{name}]" not in text and self.random.random() < 0.9:
+            into.append(name)
+            text += f"[./k->{name}]"
+        return text
+
+    def condition(self, variables: list[str]) -> str:
+        known = sorted([v for v in variables if v[0] == "k"], key=lambda name: int(name[1:]))
+        if len(known) < 2 or self.random.random() < 0.15:
+            return super().condition(variables)
+        return f"{self.random.choice(known[:-1])} = {known[-1]}"
+
+    def braces(self, after: bool = True) -> str:
+        if self.random.random() < 0.2:
+            return super().braces(after)
+        return f" {{{self.condition(self.every() or ['k1'])}, {self.random.choice((2, 4, 6))}}}"
+
+
+def pattern_text(random: Random, *, tied: bool = False) -> str:
+    """A query of Part 2 that the checks take, without a label; if it is to be `tied`, most of its
+    blocks have one value."""
     while True:
-        text = _Query(random).text()
+        text = (_Tied if tied else _Query)(random).text()
         try:
             xscl.check([xscl.parse(text)])
         except xscl.XsclError:
@@ -209,24 +233,26 @@ def pattern_text(random: Random) -> str:
             return text
 
 
-def pattern_documents(random: Random, count: int) -> list[Arrival]:
+def pattern_documents(
+    random: Random, count: int, keys_each: tuple[int, ...] = (1, 1, 1, 1, 2)
+) -> list[Arrival]:
     found = []
     time = 0
     for number in range(count):
         time += random.choice((0, 0, 1, 1, 1, 2))
         tag = random.choice(TAGS)
-        keys = "".join(
-            f"<k>{random.randint(0, 1)}</k>" for _ in range(random.choice((1, 1, 1, 1, 2)))
-        )
+        keys = "".join(f"<k>{random.randint(0, 1)}</k>" for _ in range(random.choice(keys_each)))
         xml = f"<{tag}>{keys}<v>{random.randint(0, 2)}</v></{tag}>"
         streams = random.choice((("S",), ("S",), ("S",), ("T",), ("S", "T")))
         found.append(Arrival(f"d{number}", streams, time * SECOND, xml))
     return found
 
 
-def pattern_case(random: Random) -> Case:
-    """Queries and a short stream: cut anyhow, late, restarted, revised, with more time at the end."""
-    queries = [f"p{n}: {pattern_text(random)}" for n in range(random.choice((1, 2, 3)))]
+def pattern_case(random: Random, *, tied: bool = False) -> Case:
+    """Queries and a short stream: cut anyhow, late, restarted, revised, with more time at the end.
+    Where they are `tied`, documents seldom have several keys."""
+    texts = [pattern_text(random, tied=tied) for _ in range(random.choice((1, 2, 3)))]
+    queries = [f"p{n}: {text}" for n, text in enumerate(texts)]
     if random.random() < 0.25:
         # Of an OR two matches may have the same documents, and only the engine tells them apart.
         inner = pattern_text(random)
@@ -236,7 +262,8 @@ def pattern_case(random: Random) -> Case:
         queries.append(random.choice(_READING))
     text = ";\n".join(queries)
     ids = tuple(query.id for query in xscl.check([xscl.parse(text)]).queries)
-    documents = pattern_documents(random, random.randint(4, 8))
+    keys = random.choice(((1,), (1,), (*[1] * 9, 2))) if tied else (1, 1, 1, 1, 2)
+    documents = pattern_documents(random, random.randint(4, 8), keys)
     lateness = random.choice((0, 0, 1, 2, 3))
     order = [(d.timestamp + random.randint(0, lateness + 1) * SECOND, d) for d in documents]
     arrived = [d for _, d in sorted(order, key=lambda each: each[0])]
