@@ -33,6 +33,11 @@ COLLECTION = ["pytest", "-n", "0", "--collect-only", "-qq"]
 # for servers and for Java much of the time, so there are four processes more than there are cores.
 # A process that dies is replaced a few times only: the next one runs the test at which it died again.
 TESTS = ["pytest", "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "3"]
+# Thousands of small states are written, and a third of the time would be spent on waiting for the disk.
+# What is read after a kill is the kernel's copy on either; faults of a disk are made in tests/disk.
+MEMORY = Path("/dev/shm")
+NEEDED = 6 << 30
+"""Bytes that must be free, of the file system in memory and of the memory itself."""
 
 
 def main() -> int:
@@ -56,6 +61,8 @@ def check(arguments: list[str]) -> int:
     failed = [name for name, command in STYLE.items() if not _passes(name, command)]
     # Commands are started hundreds of times; without bytecode each compiles all that it imports.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if _in_memory():
+        os.environ.setdefault("TMPDIR", str(MEMORY))
     # Spark's tests come in the middle; meanwhile Java's cache for them is made.
     cache = None if arguments else subprocess.Popen([sys.executable, "-m", CACHE], cwd=ROOT)
     with tempfile.TemporaryFile("w+") as said:
@@ -73,6 +80,16 @@ def check(arguments: list[str]) -> int:
         cache.wait()
     print(f"== failed: {', '.join(failed)}" if failed else "== all checks passed", flush=True)
     return 1 if failed else 0
+
+
+def _in_memory() -> bool:
+    """Whether there is a file system in memory that is large enough, and that programs may be in."""
+    if not MEMORY.is_dir():
+        return False
+    found = os.statvfs(MEMORY)
+    available = int(Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]) << 10
+    space = min(found.f_bavail * found.f_frsize, available)
+    return space >= NEEDED and not found.f_flag & os.ST_NOEXEC
 
 
 def _passes(name: str, command: list[str], quiet: bool = False) -> bool:

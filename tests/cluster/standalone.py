@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from broker.spark.java_cache import cache_directory, find_cache
+from broker.spark.session import LOCAL_JAVA, local_cache_key
 from broker.spark.standalone import start_master, start_worker
 from tests.command import Command, run
 from tests.docs.markdown import ROOT
@@ -45,7 +47,11 @@ class Cluster:
     @property
     def words(self) -> list[str]:
         """What a command is told of it."""
-        conf = [word for setting in _SETTINGS for word in ("--conf", setting)]
+        java = (
+            f"spark.driver.extraJavaOptions={' '.join(_driver())}",
+            f"spark.executor.extraJavaOptions={' '.join(LOCAL_JAVA)}",
+        )
+        conf = [word for setting in (*_SETTINGS, *java) for word in ("--conf", setting)]
         return ["--master", self.url, "--shards", str(SHARDS), "--shared", "shared", *conf]
 
     def add_worker(self) -> None:
@@ -61,6 +67,13 @@ class Cluster:
     def kill_executor(self) -> None:
         """Kill an executor of the first worker."""
         os.kill(until(lambda: _children(self.workers[0].pid))[0], signal.SIGKILL)
+
+
+def _driver() -> list[str]:
+    """Options of a coordinator's Java as in a local session: it does not live for long."""
+    directory, key = cache_directory(), local_cache_key()
+    cache = find_cache(directory, key) if directory and key else None
+    return [*LOCAL_JAVA, *([f"-XX:AOTCache={cache}"] if cache else [])]
 
 
 @contextmanager
