@@ -151,14 +151,14 @@ def test_patterns_that_nothing_comes_to_keep_no_state() -> None:
 def test_explain_says_how_a_pattern_is_matched_and_how_many_share_its_shape() -> None:
     with Broker(lateness=0.0) as broker:
         broker.subscribe(";".join(f"k{n}: {TEXTS['next'].format(n)}" for n in range(3)))
-        broker.subscribe("group: " + TEXTS["group"].format(1))
+        broker.subscribe("apart: " + TEXTS["apart"].format(1))
         catalog = broker.engine.catalog
         told = {
-            id: pattern_stage(catalog.subscriptions[id].compiled, catalog) for id in ("k0", "group")
+            id: pattern_stage(catalog.subscriptions[id].compiled, catalog) for id in ("k0", "apart")
         }
     wanted = "matched in the order of time, as NEXT; 2 other queries have its shape"
     assert f"{wanted}, which are matched together with it" in told["k0"]
-    assert "matched by choosing documents; no other query has its shape" in told["group"]
+    assert "matched by choosing documents; no other query has its shape" in told["apart"]
 
 
 def test_blocks_that_differ_in_the_names_of_their_variables_are_found_and_stored_once() -> None:

@@ -118,7 +118,33 @@ def _runs(random: Random) -> str:
     return f"{text}{partition} USING {using}{where}"
 
 
-MAKERS = {"next": _next, "chain": _chain, "fold": _fold, "lacking": _lacking, "runs": _runs}
+def _group(random: Random) -> str:
+    """A longest group between two blocks."""
+    group = random.choice(("+", "+", "*", "{2,}"))
+    text = f"S/a[./s->s][./p->p] FOLLOWED BY{random.choice(('', '', ' {3 s}'))}"
+    text += f" (S/b[./s->t][./p->r]){group} FOLLOWED BY{random.choice(('', '', ' {5 s}'))}"
+    text += " S/c[./s->u][./p->e]"
+    ties = random.choice(("t = s AND u = s", "u = s", "t = u AND t = s", "t = u", "", "", "p = e"))
+    asked = random.sample(
+        (
+            *("r > avg(r)", "r >= prev(r)", "r > p", "r <= e", "sum(r) + r < 7", "count(r) < 3"),
+            *("first(r) > p", "first(r) < e", "r > 1", "e > p", "e != p", "last(r) < e"),
+            *("count(r) > 1", "avg(r) >= e", "duration() < 4", "(r = 1 OR r > p)", "r != 2"),
+        ),
+        random.choice((0, 1, 1, 2)),
+    )
+    every = [*([ties] if ties else []), *asked]
+    return text + (f" WHERE {' AND '.join(every)}" if every else "")
+
+
+MAKERS = {
+    "next": _next,
+    "chain": _chain,
+    "fold": _fold,
+    "lacking": _lacking,
+    "runs": _runs,
+    "group": _group,
+}
 
 
 def pattern(random: Random, make: Callable[[Random], str]) -> tuple[str, PatternQuery]:

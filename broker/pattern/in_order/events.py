@@ -8,6 +8,7 @@ from typing import Any
 from broker.pattern.in_order.asking import Asked, Number, Test, Tie, test_of
 from broker.pattern.in_order.chain_forms import Following
 from broker.pattern.in_order.forms import Form, Iterated, Lacking, Paired
+from broker.pattern.in_order.group_forms import Grouping
 from broker.pattern.in_order.run_forms import Running
 from broker.pattern.instances import Row
 from broker.pattern.plan import Conjunct, Leaf
@@ -27,7 +28,7 @@ ALL = -1
 """Instead of a query: a document that concerns all of a form, whatever their constants."""
 
 SECOND = 2
-"""The place of what must come behind a NOT: it is decided when it starts."""
+"""The place of what must come behind a NOT or a group: it is decided when it starts."""
 
 
 class Reader:
@@ -38,7 +39,7 @@ class Reader:
 
     def __init__(self, form: Form, place: int, leaf: Leaf | None) -> None:
         self.place = place
-        self._starts = place == SECOND and isinstance(form, Lacking)
+        self._starts = place == SECOND and isinstance(form, Lacking | Grouping)
         self._stage = place - 1 if place > 1 and isinstance(form, Following) else 0
         self._path: str | None = None
         self._number: Number | None = None
@@ -48,6 +49,8 @@ class Reader:
         alone: Sequence[Conjunct] = leaf.conjuncts
         if isinstance(form, Running):
             alone = form.places[place].alone
+        elif isinstance(form, Grouping):
+            self._path = None if form.keys is None else form.keys[place]
         else:
             asked = _asked(form, place)
             tie = tie_of(form, asked)

@@ -1,8 +1,8 @@
 """Which patterns are matched in the order of time, and what their plans become.
 
 They are, without PARTITION BY, strategy and OVER: chains of NEXT whose operands are blocks; one
-block FOLD another; two in a list with a NOT of a block between them; one with such a NOT at its
-end. With a selection that makes runs they are those of `run_forms.py`.
+block FOLD another; two in a list with a NOT of a block or a longest group between them; one with
+such a NOT at its end. With a selection that makes runs they are those of `run_forms.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from math import ceil, floor, inf, nan
 
 from broker.pattern.in_order.asking import Asked, Number, negated, number, relational, split
 from broker.pattern.in_order.chain_forms import Following, following_of
+from broker.pattern.in_order.group_forms import Grouping, grouping_of
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.run_forms import Running, running_of
 from broker.pattern.instances import Instance, Row, of_row
@@ -145,7 +146,7 @@ class Lacking:
 Paired = Following | Iterated | Lacking
 """Forms of what waits and what comes."""
 
-Form = Paired | Running
+Form = Paired | Running | Grouping
 
 
 def form_of(plan: Plan) -> Form | None:
@@ -160,14 +161,17 @@ def form_of(plan: Plan) -> Form | None:
         return running_of(plan, selection)
     if query.partition:
         return None
-    if len(unit.variants) != 1 or unit.groups:
+    if len(unit.variants) != 1:
         return None
-    match unit.variants[0].tree:
+    tree = unit.variants[0].tree
+    if unit.groups:
+        return grouping_of(unit, tree) if isinstance(tree, Ordered) else None
+    match tree:
         case Next() as item:
             return following_of(unit, item)
         case Fold() as item:
             return _iterated(unit, item)
-        case Ordered() as tree:
+        case Ordered():
             return _lacking(unit, tree)
     return None
 

@@ -12,7 +12,7 @@ from math import inf, isinf, nan
 from typing import Any, NamedTuple
 
 from broker.pattern.in_order.asking import number_of, relational
-from broker.pattern.in_order.run_forms import Place, Running
+from broker.pattern.in_order.run_forms import Place
 from broker.pattern.instances import Row
 from broker.pattern.plan import Conjunct
 from broker.pattern.values import Scope, path_text
@@ -77,14 +77,15 @@ _Side = Callable[[Rows, Elements, Sums, Any], float | None]
 
 
 class Checks:
-    """Compiles the conjuncts of a form. `texts` are the paths of which sums are kept, by item."""
+    """Compiles the conjuncts of a list of items. `texts` are the paths of which sums are kept, by
+    item."""
 
-    def __init__(self, form: Running) -> None:
-        self._form = form
+    def __init__(self, places: Sequence[Place]) -> None:
+        self._places = places
         self._place: dict[str, int] = {
-            name: n for n, place in enumerate(form.places) for name in place.leaf.variables
+            name: n for n, place in enumerate(places) for name in place.leaf.variables
         }
-        self.texts: list[list[str]] = [[] for _ in form.places]
+        self.texts: list[list[str]] = [[] for _ in places]
 
     # -- about runs ------------------------------------------------------------------------------
 
@@ -108,7 +109,7 @@ class Checks:
         (one, a), (other, b) = [
             (self._place[path.variable or ""], path_text(path)) for path in each.equal
         ]
-        if any(self._form.places[at].group is not None for at in (one, other)):
+        if any(self._places[at].group is not None for at in (one, other)):
             return None
 
         def equal(rows: Rows, _: Elements) -> bool:
@@ -123,7 +124,7 @@ class Checks:
                 return lambda rows, elements, sums, row: value
             case ast.Path(variable=name, steps=()) if name in self._place:
                 at, text = self._place[name], path_text(expr)
-                if self._form.places[at].group is not None:
+                if self._places[at].group is not None:
                     return None
                 return lambda rows, elements, sums, row: number_of(rows[at].values[text][0])  # type: ignore[union-attr]
             case ast.Arithmetic():
@@ -133,7 +134,7 @@ class Checks:
     def _scope(self, rows: Rows, elements: Elements) -> Scope:
         single: dict[str, Row] = {}
         several: dict[str, Sequence[Row | None]] = {}
-        for at, place in enumerate(self._form.places):
+        for at, place in enumerate(self._places):
             if place.group is not None:
                 several.update(dict.fromkeys(place.leaf.variables, elements.get(at, ())))
             elif at < len(rows):
@@ -146,7 +147,7 @@ class Checks:
 
     def element(self, at: int, each: Conjunct) -> Check:
         """A conjunct about an element of the group at an item, when it is taken."""
-        place = self._form.places[at]
+        place = self._places[at]
         if each.equal is not None and not any(path.steps for path in each.equal):
             found = self._equal_element(place, each.equal)
             if found is not None:
@@ -160,13 +161,13 @@ class Checks:
     def _equal_element(self, place: Place, equal: Sequence[ast.Path]) -> Check | None:
         for one, other in (equal, equal[::-1]):
             at = self._place[other.variable or ""]
-            if one.variable in place.leaf.variables and self._form.places[at].group is None:
+            if one.variable in place.leaf.variables and self._places[at].group is None:
                 return _tied(path_text(one), at, path_text(other))
         return None
 
     def late(self, at: int, each: Conjunct) -> Check:
         """The same where sums are not known."""
-        own, holds = self._form.places[at].leaf.variables, each.holds
+        own, holds = self._places[at].leaf.variables, each.holds
 
         def check(rows: Rows, elements: Elements, _: Sums, row: Row) -> bool:
             scope = self._scope(rows, elements)
@@ -182,7 +183,7 @@ class Checks:
 
     def _side(self, at: int, expr: ast.Expr) -> _Side | None:
         """A number of an element, of those before it, or of earlier single documents."""
-        own = self._form.places[at].leaf.variables
+        own = self._places[at].leaf.variables
         match expr:
             case ast.Path(variable=name, steps=()) if name in own:
                 text = path_text(expr)

@@ -105,12 +105,16 @@ def _leaf(item: Item | Tree) -> Leaf | None:
     """The one block of an item; None for anything else."""
     if isinstance(item, Leaf):
         return item
-    if not isinstance(item, Group) or not item.simple:
+    found = block_of(item) if isinstance(item, Group) else None
+    return None if found is None or found.conjuncts else found
+
+
+def block_of(group: Group) -> Leaf | None:
+    """The block whose documents are the elements of a group; None for anything else."""
+    unit = group.unit
+    if not group.simple or unit.conjuncts or unit.within is not None:
         return None
-    unit = item.unit
-    if unit.conjuncts or unit.within is not None or not isinstance(unit.tree, Leaf):
-        return None
-    return None if unit.tree.conjuncts else unit.tree
+    return unit.tree if isinstance(unit.tree, Leaf) else None
 
 
 def _behind(unit: Unit, windows: Sequence[tuple[Window, bool]], number: int) -> list[Window]:

@@ -56,7 +56,7 @@ class Steps:
         """Whether a run may begin with an item."""
         self._rest = [all(not p.least for p in form.places[at:]) for at in range(count + 1)]
         """Whether nothing needs to come from an item on."""
-        checks = Checks(form)
+        checks = Checks(form.places)
         self._whole = [(each.ready, checks.whole(each.conjunct)) for each in form.whole]
         self._each = [_elements(at, own, checks) for at, own in enumerate(form.each)]
         self._first = [

@@ -14,6 +14,8 @@ from broker.pattern.in_order.chain_forms import Following
 from broker.pattern.in_order.events import ALL, Candidate, Event, Reader
 from broker.pattern.in_order.following import Follows
 from broker.pattern.in_order.forms import Form, Iterated, Lacking
+from broker.pattern.in_order.group_forms import Grouping
+from broker.pattern.in_order.grouping import Groups
 from broker.pattern.in_order.iterating import Iterates
 from broker.pattern.in_order.lacking import Lacks
 from broker.pattern.in_order.run_forms import Running
@@ -27,7 +29,7 @@ from broker.pattern.standing import Published, identity_of, nodes_of, order_of
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 
-Matcher = Follows | Iterates | Lacks | Runs
+Matcher = Follows | Groups | Iterates | Lacks | Runs
 
 Decided = dict[int, list[Published] | None]
 """What queries publish, by their numbers; None for one that has more to try than it may."""
@@ -60,6 +62,8 @@ class Shared:
                 return Iterates(self.form, spending, once)
             case Lacking():
                 return Lacks(self.form, spending)
+            case Grouping():
+                return Groups(self.form, spending)
             case Running():
                 return Runs(self.form, spending, since)
 

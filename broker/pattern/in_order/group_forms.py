@@ -1,0 +1,124 @@
+"""Patterns with a longest group between two blocks, as they are matched for many queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker.pattern.in_order.asking import Asked, split
+from broker.pattern.in_order.held import FOR_EVER
+from broker.pattern.in_order.run_forms import Place, block_of
+from broker.pattern.instances import Row
+from broker.pattern.plan import Conjunct, Group, Leaf, Ordered, Unit, Window
+from broker.pattern.values import path_text
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """`left FOLLOWED BY (element)+ FOLLOWED BY right`, or with another least number of elements.
+    `keys` are the variables whose values all of them have in common, None if there are none;
+    `paired` are the conjuncts about the two around the group, `elements` those about an element,
+    `first` those about the first one, and `whole` those about what the group is filled with. An
+    element ends at most `window` after the start of the first document, and the last one `until`
+    after it. `dependent`: some conjunct about elements names what comes behind them."""
+
+    left: Leaf
+    group: Group
+    element: Leaf
+    right: Leaf
+    places: tuple[Place, ...]
+    keys: tuple[str, str, str] | None
+    paired: Asked
+    elements: tuple[Conjunct, ...]
+    first: tuple[Conjunct, ...]
+    whole: tuple[Conjunct, ...]
+    window: int
+    until: int
+    dependent: bool
+
+    @property
+    def name(self) -> str:
+        return "a longest group"
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return (self.left, self.element, self.right)
+
+    def last(self, row: Row) -> int:
+        """The latest end of what may come behind a group that stands after a document."""
+        return FOR_EVER if self.until == FOR_EVER else row.start + self.until
+
+
+def grouping_of(unit: Unit, tree: Ordered) -> Grouping | None:
+    """The form of a list; None for a pattern that is matched in the general way."""
+    if len(tree.items) != 3 or unit.absences:
+        return None
+    left, group, right = tree.items
+    if not isinstance(left, Leaf) or not isinstance(right, Leaf) or not isinstance(group, Group):
+        return None
+    element = block_of(group)
+    if element is None or group.most is not None:
+        return None
+    if any(after for window, after in tree.windows if window is not None):
+        return None
+    if any(each.lasts for each in (*group.conjuncts, *group.first)):
+        return None
+    keys = _keys((left, element, right), unit, group)
+    agreed = frozenset(keys or ())
+    around = left.variables | right.variables
+    pairs = [c for c in unit.conjuncts if c.names <= around and not _is_agreed(c, agreed)]
+    window, last = [window for window, _ in tree.windows[1:]]
+    elements = tuple([c for c in group.conjuncts if not _is_agreed(c, agreed)])
+    behind = right.variables
+    return Grouping(
+        *(left, group, element, right),
+        (_place(left), _place(element, group), _place(right)),
+        keys,
+        split(pairs, left.variables, right.variables),
+        elements,
+        tuple(group.first),
+        tuple([c for c in unit.conjuncts if not c.names <= around]),
+        _least(window),
+        _least(last, unit.within),
+        any(c.names & behind for c in (*elements, *group.first)),
+    )
+
+
+def _place(leaf: Leaf, group: Group | None = None) -> Place:
+    return Place(leaf, group, 1, 1.0, FOR_EVER, ())
+
+
+def _least(*windows: Window) -> int:
+    return min([FOR_EVER, *[window for window in windows if window is not None]])
+
+
+def _keys(leaves: Sequence[Leaf], unit: Unit, group: Group) -> tuple[str, str, str] | None:
+    """A variable of each block, all of which equalities make equal, whether the group has elements
+    or not."""
+    around = _alike(unit.conjuncts)
+    for names in _alike([*unit.conjuncts, *group.conjuncts]):
+        own = [sorted(names & leaf.variables) for leaf in leaves]
+        if all(own):
+            first, second, third = (each[0] for each in own)
+            if group.least or any({first, third} <= each for each in around):
+                return first, second, third
+    return None
+
+
+def _alike(conjuncts: Sequence[Conjunct]) -> list[set[str]]:
+    """The variables that equalities make equal."""
+    alike: list[set[str]] = []
+    for each in conjuncts:
+        if each.equal is not None and not any(path.steps for path in each.equal):
+            found = {path_text(path) for path in each.equal}
+            joined = [names for names in alike if names & found]
+            alike = [names for names in alike if not names & found]
+            alike.append(found.union(*joined))
+    return alike
+
+
+def _is_agreed(each: Conjunct, keys: frozenset[str]) -> bool:
+    """Whether a conjunct says nothing beyond that values by which all are found are equal."""
+    if each.equal is None or any(path.steps for path in each.equal):
+        return False
+    return {path_text(path) for path in each.equal} <= keys

@@ -1,0 +1,228 @@
+"""Longest groups in the order of time: what stands between two documents, as much as can be taken.
+
+Which elements follow a document does not depend on what ends the group, so they are taken once for
+all that does: as far as it stands behind them, and not before anything comes that needs them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import Any
+
+from broker.pattern.in_order.asking import all_hold, beyond, number_of
+from broker.pattern.in_order.events import SECOND, Candidate, Event
+from broker.pattern.in_order.group_forms import Grouping
+from broker.pattern.in_order.owned import Owned
+from broker.pattern.in_order.run_checks import NOTHING, Checks, Sum
+from broker.pattern.in_order.spending import Spending
+from broker.pattern.instances import Instance, Part, Row, due_from, of_row
+from broker.pattern.trying import TooMuch
+from broker.pattern.values import Scope
+from xscl.interruption import PENDING, check
+
+_ELEMENT = 1
+"""The place of elements in the form, and their item."""
+
+
+class _Begun:
+    """A document and the elements that it has taken, of those before the place `at`; `keys` are
+    those of its documents, `last` is the latest end of what may come behind the group."""
+
+    __slots__ = ("at", "keys", "last", "number", "row", "sums", "taken")
+
+    def __init__(self, row: Row, number: int, last: int, sums: tuple[Sum, ...]) -> None:
+        self.row = row
+        self.number = number
+        self.last = last
+        self.at = 0
+        self.taken: tuple[Row, ...] = ()
+        self.sums = sums
+        self.keys = {row.key}
+
+
+class _Between:
+    """What began, in order of its end, and what may be elements, in the order of documents."""
+
+    __slots__ = ("begun", "rows")
+
+    def __init__(self) -> None:
+        self.begun: list[_Begun] = []
+        self.rows: list[Row] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.begun)
+
+    def add(self, row: Row) -> None:
+        rows = self.rows
+        if not rows or rows[-1].end < row.end:
+            rows.append(row)
+        else:
+            rows.insert(bisect_right(rows, _rank(row), key=_rank), row)
+
+    def shrink(self, watermark: int) -> None:
+        """Drop what nothing can stand behind any more, and elements that are before the rest."""
+        self.begun = [each for each in self.begun if each.last >= watermark]
+        if not self.begun:
+            self.rows = []
+            return
+        first = self.begun[0].row.end
+        gone = bisect_right(self.rows, first, key=_end)
+        if gone:
+            del self.rows[:gone]
+            for each in self.begun:
+                each.at = max(0, each.at - gone)
+
+
+def _end(row: Row) -> int:
+    return row.end
+
+
+def _rank(row: Row) -> tuple[Any, ...]:
+    """The order of documents, and of the rows of one."""
+    nodes = [row.nodes[name] for name in sorted(row.nodes)]
+    return (row.end, row.start, row.id, row.node, *nodes)
+
+
+class Groups(Owned[_Between]):
+    """Longest groups for all queries of a form. Rows of what comes behind come in the order of
+    their starts, all others in that of their ends."""
+
+    def __init__(self, form: Grouping, spending: Spending) -> None:
+        super().__init__(spending)
+        self._form = form
+        checks = Checks(form.places)
+        self._each = [checks.element(_ELEMENT, each) for each in form.elements]
+        self._first = [checks.first(each) for each in form.first]
+        self._texts = checks.texts[_ELEMENT]
+        self._nothing = (NOTHING,) * len(self._texts)
+
+    def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
+        """Rows in the order of time. Adds the matches that they complete."""
+        parts, over, form, spending = self.parts, self.over, self._form, self._spending
+        for _, arrival, place, owner, key, _, row in events:
+            if PENDING:
+                check()
+            part = parts.get(key)
+            if not place:
+                if row.end - row.start > form.window:
+                    continue
+                if part is None:
+                    part = self.open(owner, key, _Between())
+                part.begun.append(_Begun(row, arrival, form.last(row), self._nothing))
+            elif part is None:
+                continue
+            elif place == SECOND:
+                if owner in over:
+                    continue
+                spending.renew()
+                try:
+                    self._complete(part, owner, row, found)
+                except TooMuch:
+                    over.add(owner)
+            elif part.begun:
+                part.add(row)
+
+    def _complete(self, part: _Between, owner: int, row: Row, found: list[Candidate]) -> None:
+        """A document comes that ends groups."""
+        form, spending = self._form, self._spending
+        paired, least = form.paired, form.group.least
+        numbers = [bound.comes(row) for bound in paired.bounds]
+        start, end = row.start, row.end
+        tie = paired.tie
+        for begun in part.begun:
+            left = begun.row
+            if left.end >= start:
+                break
+            if begun.last < end or left.key == row.key:
+                continue
+            spending.spend()
+            if tie is not None and left.values[tie.waits][0] != row.values[tie.comes][0]:
+                continue
+            if numbers:
+                held = [bound(left) for bound in paired.held]
+                if not beyond(paired.bounds, numbers, held):
+                    continue
+            if not form.dependent:
+                self._extend(part.rows, begun, row)
+            own = begun
+            if form.dependent or row.key in begun.keys:
+                # What it would take is not what others do.
+                own = _Begun(left, begun.number, begun.last, self._nothing)
+                own.keys.add(row.key)
+                own.at = bisect_right(part.rows, left.end, key=_end)
+                self._extend(part.rows, own, row)
+            taken = own.taken
+            if taken and taken[-1].end >= start:
+                taken = taken[: bisect_left(taken, start, key=_end)]
+            if len(taken) >= least:
+                found.append((owner, begun.number, left, taken, row))
+
+    def _extend(self, rows: list[Row], begun: _Begun, behind: Row) -> None:
+        """Take the elements that end before a document starts."""
+        form, each, texts = self._form, self._each, self._texts
+        left, start, at = begun.row, behind.start, begun.at
+        around = (left, None, behind)
+        spend = self._spending.spend
+        while at < len(rows):
+            row = rows[at]
+            if row.end >= start:
+                break
+            at += 1
+            spend()
+            if row.start <= left.end or row.key in begun.keys:
+                continue
+            if row.end - left.start > form.window:
+                continue
+            taken, sums = begun.taken, begun.sums
+            before = {_ELEMENT: taken}
+            if not all(holds(around, before, sums, row) for holds in each):
+                continue
+            if not taken and self._first:
+                first = {_ELEMENT: (row,)}
+                if not all(holds(around, first, sums, row) for holds in self._first):
+                    continue
+            begun.taken = (*taken, row)
+            begun.keys.add(row.key)
+            if texts:
+                added = [number_of(row.values[text][0]) for text in texts]
+                begun.sums = tuple(map(Sum.plus, sums, added))
+        begun.at = at
+
+    def made(self, candidate: Candidate) -> Instance | None:
+        """The match that a candidate is, if it is one."""
+        form = self._form
+        left: Row = candidate[2]
+        taken: tuple[Row, ...] = candidate[3]
+        right: Row = candidate[4]
+        single = {**dict.fromkeys(left.nodes, left), **dict.fromkeys(right.nodes, right)}
+        several = dict.fromkeys(form.element.variables, taken)
+        length = right.end - left.start
+        if form.paired.rest or form.whole:
+            scope = Scope(single, several, length=length)
+            if not all_hold((*form.paired.rest, *form.whole), scope):
+                return None
+        elements = tuple([of_row(form.element.slot, row) for row in taken])
+        parts: dict[int, Part] = {
+            form.left.slot: left,
+            form.group.slot: elements,
+            form.right.slot: right,
+        }
+        keys = frozenset([left.key, right.key, *[row.key for row in taken]])
+        times = (left.start, right.end, left.start, right.end, due_from(right.start))
+        return Instance(*times, parts, keys, None, single, several)
+
+    def expire(self, watermark: int) -> None:
+        """Drop what nothing can stand behind any more."""
+        for part in self.parts.values():
+            part.shrink(watermark)
+        self.sweep()
+
+    def copied(self, part: _Between) -> _Between:
+        found = _Between()
+        found.rows = [*part.rows]
+        for each in part.begun:
+            own = _Begun(each.row, each.number, each.last, each.sums)
+            own.at, own.taken, own.keys = each.at, each.taken, {*each.keys}
+            found.begun.append(own)
+        return found
