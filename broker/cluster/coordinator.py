@@ -316,7 +316,11 @@ class Coordinator:
         if not self._asked:
             pending, self._pending = self._pending, []
             self._ask(pending)
-        answers: list[Answer] = self.shards.receive()
+        try:
+            answers: list[Answer] = self.shards.receive()
+        except ClusterError:
+            self.shared.check()  # a successor tidies up
+            raise
         self.load.answered([each.use for each in answers])
         self.load.bytes_written = self.shared.bytes_written
         self._asked = False

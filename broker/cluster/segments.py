@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -27,7 +28,10 @@ from broker.cluster.routes import Route
 from broker.state.relations import StoredDocument
 
 _META = b"steps"
+_T = TypeVar("_T")
 _KINDS = ("rows", "documents")
+_LATE = 20.0
+"""Seconds in which a directory shows what another machine has written; for NFS three are usual."""
 
 
 class Fenced(ClusterError):
@@ -182,24 +186,40 @@ class Shared:
 
 
 class Reader:
-    """The same files for a shard."""
+    """The same files for a shard. It is told of files that are there, so those that a directory
+    shows late are waited for."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
     def changes(self, name: str) -> list[Change]:
-        pickled = self._files.read(f"queries/{name}")
+        pickled = _awaited(lambda: self._files.read(f"queries/{name}"))
         return [Change(*each) for each in pickle.loads(pickled)]
 
     def batch(self, segment: Segment) -> tuple[list[Step], pa.ipc.RecordBatchFileReader]:
         """The steps of a batch, and its witness rows by step and shard."""
-        file = pa.ipc.open_file(self._files.open(_batch(segment, "rows")))
+        opened = _awaited(lambda: self._files.open(_batch(segment, "rows")))
+        file = pa.ipc.open_file(opened)
         return [Step(*each) for each in pickle.loads(file.schema.metadata[_META])], file
 
     def documents(self, segment: Segment, step: int) -> pa.RecordBatch:
-        file = self._files.open(_batch(segment, "documents"))
+        file = _awaited(lambda: self._files.open(_batch(segment, "documents")))
         found: pa.RecordBatch = pa.ipc.open_file(file).get_batch(step)
         return found
+
+
+def _awaited(look: Callable[[], _T]) -> _T:
+    """What a look into a directory finds, as soon as it does. Raises FileNotFoundError after
+    `_LATE` seconds."""
+    latest, pause = time.monotonic() + _LATE, 0.01
+    while True:
+        try:
+            return look()
+        except FileNotFoundError:
+            if time.monotonic() > latest:
+                raise
+            time.sleep(pause)
+            pause *= 2
 
 
 def _epoch(number: int) -> str:

@@ -24,7 +24,11 @@ HOST = "127.0.0.1"
 SHARDS = 2
 IN_ORDER = ("--lateness", "30")
 """Half a minute: documents come in order, and event patterns are to be decided."""
-_SETTINGS = (f"spark.driver.host={HOST}", "spark.executor.memory=512m")
+_SETTINGS = (
+    f"spark.driver.host={HOST}",
+    "spark.executor.memory=512m",
+    "spark.speculation=true",
+)
 _LINKS, _SITES, _ROUND = 90, 4, 360
 """Links and sites come again every so often; the links of each round are its own."""
 PATTERNS = """

@@ -1,4 +1,5 @@
-"""What goes wrong beside the broker: files that cannot be written, processes that come back."""
+"""What goes wrong beside the broker: files that cannot be written or come late, answers that are
+lost, processes that come back."""
 
 from __future__ import annotations
 
@@ -8,15 +9,20 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from io import RawIOBase
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 from broker import Broker
-from broker.cluster.files import ClusterError
+from broker.cluster.files import ClusterError, Directory
 from broker.cluster.remote import RemoteShards
 from broker.cluster.serving import Place
 from broker.cluster.sharded import ShardedEngine
@@ -132,6 +138,85 @@ def test_a_process_that_comes_back_is_refused(tmp_path: Path) -> None:
             found.append(process(broker, batch))
         assert each.running[1].poll() is None
         assert shards.rebuilt == 2
+    assert found == found_alone(4)
+
+
+class Late(Directory):
+    """A directory that shows each file late to those who read it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.looks: Counter[str] = Counter()
+
+    def _look(self, name: str) -> None:
+        self.looks[name] += 1
+        if self.looks[name] <= 2:
+            raise FileNotFoundError(name)
+
+    def read(self, name: str) -> pa.Buffer:
+        self._look(name)
+        return super().read(name)
+
+    def open(self, name: str) -> pa.NativeFile:
+        self._look(name)
+        return super().open(name)
+
+
+def test_files_that_are_seen_late_are_waited_for(tmp_path: Path) -> None:
+    late = Late(tmp_path)
+    with (
+        patch("broker.cluster.shards.files_at", lambda where: late),
+        sharded(tmp_path, 2) as broker,
+    ):
+        broker.subscribe(PAIR)
+        found = [process(broker, batch) for batch in batches(3)]
+    assert found == found_alone(3)
+    assert {name.partition("/")[0] for name in late.looks} == {"queries", "batches"}
+
+
+def test_a_shard_that_answers_late_is_waited_for(tmp_path: Path) -> None:
+    """As where it reads a slow directory: it is neither replaced, nor asked twice."""
+    each = Each()
+    shards = RemoteShards(each)
+    first, second = batches(2)
+    with sharded(tmp_path, 2, None, lambda: shards) as broker, ThreadPoolExecutor(1) as beside:
+        broker.subscribe(PAIR)
+        process(broker, first)
+        assert isinstance(broker.engine, ShardedEngine)
+        load = broker.engine.cluster.load
+        os.kill(each.running[0].pid, signal.SIGSTOP)
+        found = beside.submit(process, broker, second)
+        until(lambda: load.lag > 0.1)
+        assert not found.done()
+        os.kill(each.running[0].pid, signal.SIGCONT)
+        assert found.result(PATIENCE) == found_alone(2)[1]
+        assert shards.rebuilt == 2
+
+
+class Lossy(RemoteShards):
+    """Shards of which the first one's answer is lost on its way, once it is asked for that."""
+
+    loses = False
+
+    def receive(self) -> list[Any]:
+        connection = self._connection(0)
+        if self.loses and connection is not None:
+            self.loses = False
+            until(connection.poll)
+            self._lose(0, connection)
+        return super().receive()
+
+
+def test_an_answer_that_is_lost_is_given_again(tmp_path: Path) -> None:
+    shards = Lossy(Each())
+    found = []
+    with sharded(tmp_path, 2, None, lambda: shards) as broker:
+        broker.subscribe(PAIR)
+        for number, batch in enumerate(batches(4)):
+            shards.loses = number in (1, 2)
+            found.append(process(broker, batch))
+            assert not shards.loses
+        assert shards.rebuilt == 2 + 2
     assert found == found_alone(4)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 from broker import Broker, Match
@@ -83,6 +84,38 @@ def test_an_earlier_coordinator_is_fenced(tmp_path: Path) -> None:
             assert [process(later, each) for each in (second, third)] == found_alone(3)[1:]
     with sharded(tmp_path / "shared", 2, tmp_path / "one") as again:
         assert [process(again, each) for each in (second, third)] == found_alone(3)[1:]
+
+
+def test_what_an_earlier_coordinator_writes_late_is_never_read(tmp_path: Path) -> None:
+    """It hangs while it writes a batch, and goes on when another one has committed that batch."""
+    first, second, third = batches(3)
+    with (
+        sharded(tmp_path / "shared", 2, tmp_path / "one") as earlier,
+        sharded(tmp_path / "other", 2, tmp_path / "two") as later,
+    ):
+        for each in (earlier, later):
+            each.subscribe(PAIR)
+            process(each, first)
+        later.close()
+        assert isinstance(earlier.engine, ShardedEngine)
+        files = earlier.engine.cluster.shared.files
+        put = files.put
+        found: list[list[tuple[str, ...]]] = []
+
+        def hang(name: str, content: pa.Buffer) -> None:
+            if name.endswith(".documents") and not found:
+                with sharded(tmp_path / "shared", 2, tmp_path / "two") as successor:
+                    found.append(process(successor, second))
+            put(name, content)
+
+        with patch.object(files, "put", hang), pytest.raises(Fenced, match="another coordinator"):
+            process(earlier, second)
+        written = [each.name for each in (tmp_path / "shared" / "batches").glob("*.rows")]
+        assert {name.split(".")[1] for name in written} == {"000001", "000002"}
+    with sharded(tmp_path / "shared", 2, tmp_path / "two") as successor:
+        assert [*found, process(successor, third)] == found_alone(3)[1:]
+        written = [each.name for each in (tmp_path / "shared" / "batches").glob("*.rows")]
+        assert "000001" not in {name.split(".")[1] for name in written}
 
 
 def test_a_shard_that_is_lost_between_two_rounds_is_made_of_the_first(tmp_path: Path) -> None:
