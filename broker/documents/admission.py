@@ -9,6 +9,7 @@ from typing import Protocol
 from broker.documents.admitted import Admitted, document_key, numbered
 from broker.documents.dead_letters import DeadLetters
 from broker.documents.watermark import Watermark
+from broker.state.highest import Highest
 from broker.state.known_keys import KnownKeys
 from broker.state.postdated import Postdated
 from broker.state.progress import Progress, Reached
@@ -67,7 +68,8 @@ class Admission:
         self.postdated = Postdated(store, relations)
         reached = progress.read()
         self.next_doc = reached.next_doc
-        self._applied: dict[str, int] = dict(store.stored("SELECT source, seq FROM applied"))
+        self._numbers = Highest(store, "applied")
+        self._applied = {} if store.fresh else self._numbers.read()
         self._stored_applied = dict(self._applied)
         self.position = reached.position
         """The highest number applied of the log that holds the documents of many sources."""
@@ -202,13 +204,8 @@ class Admission:
     def write(self) -> None:
         """Store the document number, the highest time, and the numbers applied."""
         self.progress.write(Reached(self.next_doc, self.watermark.highest, self.position))
-        moved = [(s, n) for s, n in self._applied.items() if self._stored_applied.get(s) != n]
-        if moved:
-            # One statement for all: each costs milliseconds.
-            self.store.run(
-                "INSERT OR REPLACE INTO applied SELECT unnest(?::VARCHAR[]), unnest(?::BIGINT[])",
-                [[source for source, _ in moved], [seq for _, seq in moved]],
-            )
+        stored = self._stored_applied
+        self._numbers.write({s: n for s, n in self._applied.items() if stored.get(s) != n})
 
     def committed(self) -> None:
         self._stored_applied = dict(self._applied)

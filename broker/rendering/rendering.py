@@ -170,7 +170,7 @@ def whole(
             tuple(documents),
             _texts(plain["values"], contents),
             _copies(plain["pieces"], contents),
-            Rendering.wrapped,
+            True,
             nested_tuples(plain.get("blocks")),
         ),
     )

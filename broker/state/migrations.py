@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-VERSION = 11
+VERSION = 12
 JOURNALED = 10
 """The first version with a journal (`broker/state/behind.py`); what it holds is brought into the
 tables before they are migrated."""
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS rl (
     node1 BIGINT, node2 BIGINT, value UBIGINT, text VARCHAR, num DOUBLE);
 CREATE TABLE IF NOT EXISTS progress (
     next_doc BIGINT, highest BIGINT, position BIGINT, journal BIGINT);
-CREATE TABLE IF NOT EXISTS applied (source VARCHAR PRIMARY KEY, seq BIGINT);
+CREATE TABLE IF NOT EXISTS highest (kind VARCHAR, name VARCHAR, number BIGINT);
 CREATE TABLE IF NOT EXISTS outbox (
     n BIGINT, ids BLOB, queries VARCHAR[], match VARCHAR,
     result BLOB USING COMPRESSION uncompressed, docs BIGINT[]);
@@ -188,6 +188,13 @@ UPDATE documents SET outline = 0 WHERE xml IS NOT NULL;
     11: """
 DELETE FROM meta WHERE key = 'pattern_rows_lack';
 INSERT INTO meta VALUES ('pattern_rows_lack', 1);
+""",
+    12: """
+CREATE TABLE highest (kind VARCHAR, name VARCHAR, number BIGINT);
+INSERT INTO highest SELECT 'applied', source, seq FROM applied;
+INSERT INTO highest SELECT 'decided', '', value FROM meta WHERE key = 'pattern_highest';
+DROP TABLE applied;
+DELETE FROM meta WHERE key = 'pattern_highest';
 """,
 }
 """The migration to each version from the one before. Version 8 has more tables. Before version 3

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from broker.state.highest import Highest
 from broker.state.statements import Statements
 from broker.state.store import Store
 
@@ -104,6 +105,7 @@ class PatternTables:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._highest = Highest(store, "decided")
 
     def entries(self, numbers: Collection[int] | None = None) -> list[Entry]:
         """The patterns, or those of these numbers."""
@@ -233,7 +235,7 @@ class PatternTables:
 
     def settled(self, default: int) -> int:
         """The highest time by which patterns have decided."""
-        return self._store.number("pattern_highest", default)
+        return self._highest.read().get("", default)
 
     def settle(self, highest: int) -> None:
-        self._store.set_numbers(pattern_highest=highest)
+        self._highest.write({"": highest})

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 _KNOWN = 1_000
 """Statements that are kept parsed."""
 
-EACH_BATCH = frozenset({"documents", "rl", "outbox", "progress", "pattern_rows"})
-"""The tables into which nearly each batch inserts rows."""
+EACH_BATCH = frozenset(
+    {"documents", "rl", "outbox", "progress", "highest", "pattern_rows", "pattern_late"}
+    | {"postdated"}
+)
+"""The tables into which many batches insert rows."""
 
 
 class _Insert:
