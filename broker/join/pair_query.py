@@ -73,15 +73,16 @@ class Plan:
         self._known: dict[tuple[Layout, ...], Single | None] | None = None
         """Caches by the layouts of the documents, None before the first candidate: most queries
         never have one."""
-        self.window = self.first_doc = 0
-        self.renew()
+        alone = canonical.alone
+        self.window, self.first_doc = (
+            (0, 0) if alone is None else (alone.windows[-1], alone.first_doc)
+        )
+        if alone is None:
+            self.renew()
 
     def renew(self) -> None:
         """Update window and first document after the subscribers have changed."""
-        alone = self.canonical.alone
-        if alone is not None:
-            self.window, self.first_doc = alone.windows[-1], alone.first_doc
-        elif self.canonical.subscribed:
+        if self.canonical.subscribed:
             self.window = self.canonical.windows()[-1]
             self.first_doc = self.canonical.first_doc()
 

@@ -158,24 +158,35 @@ class Catalog:
         rows = zip(*[repeat(i, count) if isinstance(i, int) else i for i in ids], strict=True)
         fresh: list[Canonical] = []
         windows_of = shape.windows_by_text()
-        blocks = shape.template.blocks
+        deliver, subscriptions = shape.deliver, self.subscriptions
+        spans: dict[int, int] = {}
         for (number, compiled, first_doc), own in zip(queries, rows, strict=True):
-            literals = compiled.literals
+            literals, id, publish = compiled.literals, compiled.id, compiled.publish
             canonical = self._canonical(shape, template, own[:size], own[size:], literals)
             windows = windows_of(literals)
-            subscription = Subscription(
-                *(number, compiled.id, compiled.text, compiled.publish, first_doc, windows),
-                *(shape.deliver(literals), shape, literals, canonical),
+            subscription = subscriptions[id] = Subscription(
+                number,
+                id,
+                compiled.text,
+                publish,
+                first_doc,
+                windows,
+                deliver(literals),
+                shape,
+                literals,
+                canonical,
             )
             if not canonical.subscribed:
                 fresh.append(canonical)
             canonical.join(subscription)
-            self._spans[windows[-1] if blocks > 1 else 0] += 1
-            self.subscriptions[compiled.id] = subscription
-            if compiled.publish is not None:
-                self.published[compiled.publish] = compiled.id
-                self._note_stream(compiled.publish)
+            span = windows[-1]
+            spans[span] = spans.get(span, 0) + 1
+            if publish is not None:
+                self.published[publish] = id
+                self._note_stream(publish)
             self.dirty.add(canonical.number)
+        single = shape.template.blocks == 1
+        self._spans.update({0: count} if single else spans)
         if fresh:
             self._use_alike(shape, ids, fresh)
 
@@ -309,10 +320,9 @@ class Catalog:
         self._next_canonical += 1
         values = shape.values(literals)
         found = self.canonical[number] = Canonical(
-            *(number, template, variables, shape.selected, shape.ties, values, quantified),
-            constants,
+            number, template, variables, shape.selected, shape.ties, values, quantified, constants
         )
-        self._by_variables[variables] = _CANONICAL.add(there, found)
+        self._by_variables[variables] = found if there is None else _CANONICAL.add(there, found)
         return found
 
     def _forget(self, canonical: Canonical) -> None:

@@ -93,9 +93,12 @@ class Variables(Mapping[str, int]):
 
     def load(self, rows: Collection[tuple[str, int]]) -> None:
         """Definitions and ids from the store, before the queries that use them."""
+        if not rows:
+            return
+        texts, numbers = zip(*rows, strict=True)
         self._ids.update(rows)
-        self._idle.update((number, text) for text, number in rows)
-        self._last = max([self._last, *[number for _, number in rows]])
+        self._idle.update(zip(numbers, texts, strict=True))
+        self._last = max(self._last, *numbers)
 
     def loaded(self) -> None:
         """To be called after all queries were loaded: drops definitions that none of them uses."""

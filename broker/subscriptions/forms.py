@@ -21,8 +21,8 @@ from broker.query.stored_shapes import dumps, loads
 from broker.state.store import Store
 
 Row = Sequence[Any]
-"""Of a subscription: its number, id and text; its shape's number, its literals, what it
-publishes."""
+"""Of a subscription: its number, id and text; its shape's number, its literals, what it publishes;
+and its first document."""
 
 
 class Forms:
@@ -55,14 +55,17 @@ class Forms:
                 self._other[number] = form
         self._written = len(rows)
 
-    def compiled(self, row: Row) -> Compiled:
-        """The compiled query of a row; compiled from its text if the row lacks shape or
-        literals."""
-        number, id, text, shape, literals, publish = row
-        if shape is not None and literals is not None:
-            known = self._known.get(shape)
-            if known is not None:
-                return Compiled(id, text, publish, known, tuple(literals))
+    def compiled(self, rows: Sequence[Row]) -> list[Compiled]:
+        """The compiled queries of rows, compiled from the text where shape or literals lack."""
+        known = self._known
+        return [
+            Compiled(id, text, publish, known[shape], tuple(literals))
+            if shape in known and literals is not None
+            else self._again(number, id, text, shape)
+            for number, id, text, shape, literals, publish, _ in rows
+        ]
+
+    def _again(self, number: int, id: str, text: str, shape: int | None) -> Compiled:
         made = compile_text(id, text)
         if shape is not None and self._other.get(shape) == made.shape.blueprint.form:
             # Only the shape is replaced, under its number: the rows of its queries stay valid.

@@ -117,15 +117,14 @@ class Registry:
                 _CHUNK,
             ):
                 active: list[Query] = []
-                for *row, first_doc in chunk:
-                    compiled, number = self.forms.compiled(row), row[0]
-                    own = gaps.get(number)
-                    counts_from = own[-1].to_doc if own else first_doc
+                compiled = self.forms.compiled(chunk)
+                for (number, *_, first_doc), query in zip(chunk, compiled, strict=True):
+                    counts_from = gaps[number][-1].to_doc if number in gaps else first_doc
                     if counts_from is None:
-                        self._hold(Halted(number, compiled))
+                        self._hold(Halted(number, query))
                     else:
-                        active.append((number, compiled, counts_from))
-                    self._last = number
+                        active.append((number, query, counts_from))
+                self._last = chunk[-1][0]
                 self.catalog.add_all(active)
                 self._synchronize()
             self.catalog.variables.loaded()
