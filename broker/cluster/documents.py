@@ -5,11 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from broker.cluster.manifest import Segment
 from broker.cluster.segments import Reader, Step
 from broker.state.relations import StoredDocument
+
+Numbers = npt.NDArray[np.int64]
 
 _OPEN = 64
 """Segments whose documents are open at once."""
@@ -25,7 +29,7 @@ class SegmentDocuments:
         self._firsts: list[int] = []
         self._places: list[tuple[Segment, int]] = []
         self._revised: dict[int, tuple[Segment, int]] = {}
-        self._open: dict[tuple[Segment, int], tuple[pa.RecordBatch, dict[int, int]]] = {}
+        self._open: dict[tuple[Segment, int], tuple[pa.RecordBatch, Numbers]] = {}
 
     def add(self, segment: Segment, steps: Sequence[Step], only: int | None = None) -> None:
         """The documents of a batch, or of one of its steps."""
@@ -51,19 +55,18 @@ class SegmentDocuments:
             wanted.setdefault(place, []).append(doc)
         found: dict[int, StoredDocument] = {}
         for place, own in wanted.items():
-            batch, rows = self._opened(place)
-            taken = batch.take(pa.array([rows[doc] for doc in own], pa.int32()))
+            batch, numbers = self._opened(place)
+            taken = batch.take(pa.array(np.searchsorted(numbers, own)))
             for row in zip(*[column.to_pylist() for column in taken.columns], strict=True):
                 document = StoredDocument._make(row)
                 found[document.doc] = document._replace(streams=tuple(document.streams))
         return found
 
-    def _opened(self, place: tuple[Segment, int]) -> tuple[pa.RecordBatch, dict[int, int]]:
-        """The documents of a step, and the row of each by its number."""
+    def _opened(self, place: tuple[Segment, int]) -> tuple[pa.RecordBatch, Numbers]:
+        """The documents of a step, and their numbers, in order."""
         if place not in self._open:
             batch = self._reader.documents(*place)
-            rows = {number: row for row, number in enumerate(batch.column("doc").to_pylist())}
             if len(self._open) >= _OPEN:
                 del self._open[next(iter(self._open))]
-            self._open[place] = batch, rows
+            self._open[place] = batch, batch.column("doc").to_numpy()
         return self._open[place]

@@ -202,7 +202,9 @@ class Joiner:
         for record in records:
             if PENDING:
                 check()
-            own = self._of_one(record, needed) + self._of_two(record, needed)
+            own = self._of_two(record, needed)
+            if self._alone:
+                own = self._of_one(record, needed) + own
             if budget.is_derived(record.doc):
                 own = [each for each in own if budget.take(budget.pair(each), 1)]
                 budget.check()
@@ -244,8 +246,6 @@ class Joiner:
 
     def _of_one(self, record: Record, needed: Needed) -> list[Found]:
         """Candidates of queries of one block."""
-        if not self._alone:
-            return []
         layout = record.layout
         plans = self._alone_in.get(layout)
         if plans is None:
@@ -269,11 +269,14 @@ class Joiner:
 
     def _of_two(self, record: Record, needed: Needed) -> list[Found]:
         """Candidates of queries of two blocks: this document and an older one."""
+        hits = self.postings.probe(record)
+        if not hits:
+            return []  # of most documents nobody has met a value
         found: list[Found] = []
         ceiling = self._budget.combinations
         done: set[tuple[int, int, bool]] = set()
         everything = self.ownership is ALL
-        for verdict, right, olds in flatten(self.postings.probe(record)):
+        for verdict, right, olds in flatten(hits):
             for template in verdict.templates:
                 window = self.templates.widest[template]
                 self._defer(needed, template, record, within(olds, record, right, window, False))
