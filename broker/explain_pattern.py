@@ -48,7 +48,7 @@ _VALUES = 10
 def pattern_stage(
     query: Compiled, catalog: Catalog | None = None, planner: Method = DEFAULT
 ) -> str:
-    """An event pattern, the queries of its blocks, and how it is planned."""
+    """An event pattern, the queries of its blocks, and how it is planned, if it is."""
     pattern = query.own_pattern
     if pattern is None:
         return "no event pattern"
@@ -65,20 +65,24 @@ def pattern_stage(
     lines += [f"a match is {_kind(plan)}"] if plan.query.strategy is not None else []
     lines.append("blocks are found by")
     lines += _taps(query, pattern, catalog)
-    lines += _planned(plan, planner)
+    if pattern.ordered is None:
+        lines += _planned(plan, planner)
     return "\n".join(lines)
 
 
 def _way(query: Compiled, pattern: PatternQuery, catalog: Catalog | None) -> str:
     """How it is matched, and with whom it shares what was compiled."""
-    form = None if pattern.ordered is None else pattern.ordered.form
-    way = "by choosing documents" if form is None else f"in the order of time, as {form.name}"
+    shared = pattern.ordered
+    way = "by choosing documents"
+    if shared is not None:
+        when = "when its last document comes" if shared.at_once else "in the order of time"
+        way = f"{when}, as {shared.form.name}"
     if catalog is None:
         return f"matched {way}"
     known = catalog.subscriptions.values()
     others = [each for each in known if each.shape is query.shape and each.id != query.id]
     several = "one other query has" if len(others) == 1 else f"{len(others):,} other queries have"
-    together = ", which are matched together with it" if others and form is not None else ""
+    together = ", which are matched together with it" if others and shared is not None else ""
     return f"matched {way}; {several if others else 'no other query has'} its shape{together}"
 
 

@@ -19,7 +19,7 @@
     soonest.py     NEXT and FOLD, whose matches are found by `seekers.py`
     runs.py        SKIP TILL NEXT MATCH and contiguity, whose runs are in `live_runs.py`
 
-    in_order       patterns that are decided in the order of time: NEXT, FOLD and NOT of blocks
+    in_order       patterns that many queries share: NEXT, FOLD, NOT and lists of blocks
     standing.py    a registered pattern: its watermark, and which matches it publishes
     trace.py       what stood in the way of matches, noted where it is decided
     reading.py, answers.py, growth.py   what a plan reads, when it answers, what it costs

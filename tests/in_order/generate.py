@@ -51,6 +51,30 @@ def _chain(random: Random) -> str:
     return text + random.choice(("", "", " WHERE r > p", " WHERE p != 2 AND duration() > 1"))
 
 
+def _listed(random: Random) -> str:
+    """Two to four blocks in order, tied by their symbols, by their partitions, or not at all."""
+    blocks, asked = [], []
+    count = random.choice((2, 3, 3, 4))
+    for place in range(count):
+        filtered = f"[./p > {random.choice('012')}]" if random.random() < 0.2 else ""
+        block = f"S/{random.choice('abc')}[./s->{_SYMBOLS[place]}][./p->{_NUMBERS[place]}]"
+        window = random.choice(("", *_WINDOWS, ", 3 s AFTER"))[2:]
+        blocks.append(f"FOLLOWED BY {{{window}}} {block}{filtered}" if window and place else block)
+        one, other = random.sample(range(count), 2)
+        asked += _asked(random, _PAIRS[:4], _NUMBERS[one], _NUMBERS[other])[count - 3 :]
+    partition = random.random() < 0.4
+    if random.random() < (0.2 if partition else 0.7):
+        ties = [(random.randrange(place), place) for place in range(1, count)]
+        asked += [f"{_SYMBOLS[a]} = {_SYMBOLS[b]}" for a, b in ties]
+    asked += random.choice(([], [], ["duration() > 1"], ["s != 'q'"]))
+    text = blocks[0] + "".join(
+        f" {block}" if block.startswith("FOLLOWED") else f" FOLLOWED BY {block}"
+        for block in blocks[1:]
+    )
+    text += " PARTITION BY ./s" + random.choice(("", ", ./p")) if partition else ""
+    return text + (f" WHERE {' AND '.join(asked)}" if asked else "")
+
+
 def _fold(random: Random) -> str:
     filters = " AND ".join(_asked(random, (*_PAIRS, "duration() < 5", "r > 1"), "p", "r"))
     goes = (
@@ -140,6 +164,7 @@ def _group(random: Random) -> str:
 MAKERS = {
     "next": _next,
     "chain": _chain,
+    "list": _listed,
     "fold": _fold,
     "lacking": _lacking,
     "runs": _runs,

@@ -126,8 +126,9 @@ def test_the_order_of_time_changes_no_match(start: int, make: str) -> None:
         random = Random(seed)
         text, query = pattern(random, MAKERS[make])
         assert query.ordered is not None
-        found = compare(random, f"{seed}: {text}", query, 36 if make == "runs" else 24)
+        found = compare(random, f"{seed}: {text}", query, 36 if make in ("runs", "list") else 24)
         matches[query.ordered.form.name] += found
-    assert all(matches.values()), "cases without matches say nothing"
+    some = matches.total() > CASES if make == "list" else all(matches.values())
+    assert some, "cases without matches say nothing"
     if make == "runs":
         assert matches.keys() == {*ast.RUNS}

@@ -1,7 +1,9 @@
-"""Patterns that are decided in the order of time, for many queries of one shape.
+"""Patterns that are decided in the order of time, or as documents come, for many queries of one
+shape.
 
     forms.py       which patterns these are, and what a plan becomes
     chain_forms.py the same of NEXT, and of chains of it
+    list_forms.py  the same of lists of blocks
     asking.py      conjuncts, split into equalities, bounds and what else is asked of a pair
     events.py      rows as the matchers take them, and the candidates that they find
     held.py        what waits: found by the value of an equality and by a bound, not scanned
@@ -14,6 +16,7 @@
     run_forms.py   lists that runs take: SKIP TILL NEXT MATCH and contiguity
     run_steps.py   which documents a run may take, and what is asked then, by `run_checks.py`
     running.py     the runs of all queries of a form
+    lists.py       lists of blocks, decided when their last document comes
     spending.py    how much a query may try
     standing.py    the queries of a form that have one watermark, and what they publish
 

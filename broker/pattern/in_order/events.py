@@ -9,6 +9,7 @@ from broker.pattern.in_order.asking import Asked, Number, Test, Tie, test_of
 from broker.pattern.in_order.chain_forms import Following
 from broker.pattern.in_order.forms import Form, Iterated, Lacking, Paired
 from broker.pattern.in_order.group_forms import Grouping
+from broker.pattern.in_order.list_forms import Listed
 from broker.pattern.in_order.run_forms import Running
 from broker.pattern.instances import Row
 from broker.pattern.plan import Conjunct, Leaf
@@ -49,6 +50,8 @@ class Reader:
         alone: Sequence[Conjunct] = leaf.conjuncts
         if isinstance(form, Running):
             alone = form.places[place].alone
+        elif isinstance(form, Listed):
+            self._path = form.ties[place]
         elif isinstance(form, Grouping):
             self._path = None if form.keys is None else form.keys[place]
         else:

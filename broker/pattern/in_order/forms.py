@@ -15,6 +15,7 @@ from broker.pattern.in_order.asking import Asked, Number, negated, number, relat
 from broker.pattern.in_order.chain_forms import Following, following_of
 from broker.pattern.in_order.group_forms import Grouping, grouping_of
 from broker.pattern.in_order.held import FOR_EVER
+from broker.pattern.in_order.list_forms import Listed, listed_of
 from broker.pattern.in_order.run_forms import Running, running_of
 from broker.pattern.instances import Instance, Row, of_row
 from broker.pattern.plan import (
@@ -146,7 +147,7 @@ class Lacking:
 Paired = Following | Iterated | Lacking
 """Forms of what waits and what comes."""
 
-Form = Paired | Running | Grouping
+Form = Paired | Running | Grouping | Listed
 
 
 def form_of(plan: Plan) -> Form | None:
@@ -159,11 +160,13 @@ def form_of(plan: Plan) -> Form | None:
         if query.strategy.choosing is not None or selection not in ast.RUNS:
             return None
         return running_of(plan, selection)
-    if query.partition:
-        return None
     if len(unit.variants) != 1:
         return None
     tree = unit.variants[0].tree
+    if isinstance(tree, Ordered) and not unit.absences and not unit.groups:
+        return listed_of(plan, tree)
+    if query.partition:
+        return None
     if unit.groups:
         return grouping_of(unit, tree) if isinstance(tree, Ordered) else None
     match tree:

@@ -4,10 +4,10 @@ nothing costs nothing."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from broker.pattern.in_order.events import Key
+from broker.pattern.in_order.events import Candidate, Event, Key
 from broker.pattern.in_order.spending import Spending
 
 Part = TypeVar("Part")
@@ -62,6 +62,14 @@ class Owned(ABC, Generic[Part]):
         """Take copies of the parts of a query."""
         for key, part in other.of(owner):
             self.open(owner, key, other.copied(part))
+
+    def remember(self, events: Iterable[Event]) -> None:
+        """Rows that were there before, whose matches are known."""
+        self.take(events, [])
+
+    @abstractmethod
+    def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
+        """Rows in order. Adds the matches that they complete."""
 
     @abstractmethod
     def copied(self, part: Part) -> Part:

@@ -14,9 +14,9 @@ class Spending:
         self.left = self.most = most
         self._for_all = for_all
 
-    def spend(self) -> None:
-        """Count a pair that is tried. Raises TooMuch."""
-        self.left -= 1
+    def spend(self, count: int = 1) -> None:
+        """Count pairs that are tried. Raises TooMuch."""
+        self.left -= count
         if self.left < 0:
             raise TooMuch
 

@@ -1,7 +1,8 @@
 """The queries of one form that have one watermark, and what each of them publishes.
 
 Rows wait until the watermark is at their times; then they are taken in order, for all queries in
-one pass, so that what is found is decided. It is what `broker.pattern.standing.Standing` finds.
+one pass, so that what is found is decided. Those of lists are taken as they come. It is what
+`broker.pattern.standing.Standing` finds.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from broker.pattern.in_order.group_forms import Grouping
 from broker.pattern.in_order.grouping import Groups
 from broker.pattern.in_order.iterating import Iterates
 from broker.pattern.in_order.lacking import Lacks
+from broker.pattern.in_order.list_forms import Listed
+from broker.pattern.in_order.lists import Lists
 from broker.pattern.in_order.run_forms import Running
 from broker.pattern.in_order.running import Runs
 from broker.pattern.in_order.spending import Spending
@@ -29,7 +32,7 @@ from broker.pattern.standing import Published, identity_of, nodes_of, order_of
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 
-Matcher = Follows | Groups | Iterates | Lacks | Runs
+Matcher = Follows | Groups | Iterates | Lacks | Lists | Runs
 
 Decided = dict[int, list[Published] | None]
 """What queries publish, by their numbers; None for one that has more to try than it may."""
@@ -46,6 +49,8 @@ class Shared:
             leaf.tap: Reader(form, place, leaf) for place, leaf in enumerate(form.leaves)
         }
         """By tap."""
+        self.at_once = isinstance(form, Listed)
+        """Whether a match is decided when its last document comes."""
         self.common: frozenset[int] = frozenset()
         """The taps whose documents concern all queries, whatever their constants."""
         if isinstance(form, Running):
@@ -66,6 +71,8 @@ class Shared:
                 return Groups(self.form, spending)
             case Running():
                 return Runs(self.form, spending, since)
+            case Listed():
+                return Lists(self.form, spending)
 
 
 class Together:
@@ -172,7 +179,9 @@ class Together:
         return sorted([*own, *theirs])
 
     def _ready(self) -> list[Event]:
-        """What is decided now, in order of time."""
+        """What is decided now, in order of time; of a form that decides at once what has come."""
+        if self.shared.at_once:
+            return self._arrived
         self._waits = None
         now, future = self.watermark, self._future
         if now is None:
@@ -249,7 +258,10 @@ class Together:
                 for row in several:
                     self.offer((owner,), tap, row)
         spending, self._spending.most = self._spending, UNCOUNTED
-        self.decided(None)
+        if self.shared.at_once:
+            self._matcher.remember(self._arrived)
+        else:
+            self.decided(None)
         spending.most = self._budget
         self._arrived = others
 
