@@ -161,6 +161,21 @@ def _group(random: Random) -> str:
     return text + (f" WHERE {' AND '.join(every)}" if every else "")
 
 
+def _last_group(random: Random) -> str:
+    """A longest group at the end of a list."""
+    window = random.choice(("", " {2 s}", " {4 s}"))
+    text = f"S/a[./s->s][./p->p] FOLLOWED BY{window} (S/b[./s->t][./p->r])"
+    text += random.choice(("+", "*", "{2,}"))
+    asked = random.sample(
+        (
+            *("t = s", "t = s", "r > avg(r)", "r >= prev(r)", "r > p", "sum(r) + r < 7", "r != 2"),
+            *("first(r) > p", "count(r) > 1", "avg(r) >= p", "duration() > 3", "(r = 1 OR r > p)"),
+        ),
+        random.choice((0, 1, 2)),
+    )
+    return text + (f" WHERE {' AND '.join(asked)}" if asked else "")
+
+
 MAKERS = {
     "next": _next,
     "chain": _chain,
@@ -169,6 +184,7 @@ MAKERS = {
     "lacking": _lacking,
     "runs": _runs,
     "group": _group,
+    "last group": _last_group,
 }
 
 

@@ -15,19 +15,20 @@ from broker.pattern.values import path_text
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """`left FOLLOWED BY (element)+ FOLLOWED BY right`, or with another least number of elements.
-    `keys` are the variables whose values all of them have in common, None if there are none;
-    `paired` are the conjuncts about the two around the group, `elements` those about an element,
-    `first` those about the first one, and `whole` those about what the group is filled with. An
-    element ends at most `window` after the start of the first document, and the last one `until`
-    after it. `dependent`: some conjunct about elements names what comes behind them."""
+    """`left FOLLOWED BY (element)+ FOLLOWED BY right`, or with another least number of elements;
+    without `right` the group stands at the end, until its deadline. `keys` are the variables whose
+    values all of them have in common, None if there are none; `paired` are the conjuncts about the
+    two around the group, `elements` those about an element, `first` those about the first one, and
+    `whole` those about what the group is filled with. An element ends at most `window` after the
+    start of the first document, and all of it `until` after that. `dependent`: some conjunct about
+    elements names what comes behind them."""
 
     left: Leaf
     group: Group
     element: Leaf
-    right: Leaf
+    right: Leaf | None
     places: tuple[Place, ...]
-    keys: tuple[str, str, str] | None
+    keys: tuple[str, ...] | None
     paired: Asked
     elements: tuple[Conjunct, ...]
     first: tuple[Conjunct, ...]
@@ -42,19 +43,23 @@ class Grouping:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        return (self.left, self.element, self.right)
+        found = (self.left, self.element)
+        return found if self.right is None else (*found, self.right)
 
     def last(self, row: Row) -> int:
-        """The latest end of what may come behind a group that stands after a document."""
+        """The latest end of a match that begins with a document."""
         return FOR_EVER if self.until == FOR_EVER else row.start + self.until
 
 
 def grouping_of(unit: Unit, tree: Ordered) -> Grouping | None:
     """The form of a list; None for a pattern that is matched in the general way."""
-    if len(tree.items) != 3 or unit.absences:
+    if not 2 <= len(tree.items) <= 3 or unit.absences:
         return None
-    left, group, right = tree.items
-    if not isinstance(left, Leaf) or not isinstance(right, Leaf) or not isinstance(group, Group):
+    left, group = tree.items[:2]
+    right = tree.items[2] if len(tree.items) > 2 else None
+    if not isinstance(left, Leaf) or not isinstance(group, Group):
+        return None
+    if right is not None and not isinstance(right, Leaf):
         return None
     element = block_of(group)
     if element is None or group.most is not None:
@@ -63,23 +68,24 @@ def grouping_of(unit: Unit, tree: Ordered) -> Grouping | None:
         return None
     if any(each.lasts for each in (*group.conjuncts, *group.first)):
         return None
-    keys = _keys((left, element, right), unit, group)
+    leaves = (left, element) if right is None else (left, element, right)
+    keys = _keys(leaves, unit, group)
     agreed = frozenset(keys or ())
-    around = left.variables | right.variables
+    behind = frozenset[str]() if right is None else right.variables
+    around = left.variables | behind
     pairs = [c for c in unit.conjuncts if c.names <= around and not _is_agreed(c, agreed)]
-    window, last = [window for window, _ in tree.windows[1:]]
+    window, *last = [window for window, _ in tree.windows[1:]]
     elements = tuple([c for c in group.conjuncts if not _is_agreed(c, agreed)])
-    behind = right.variables
     return Grouping(
         *(left, group, element, right),
-        (_place(left), _place(element, group), _place(right)),
+        tuple([_place(leaf, group if leaf is element else None) for leaf in leaves]),
         keys,
-        split(pairs, left.variables, right.variables),
+        split(pairs, left.variables, behind),
         elements,
         tuple(group.first),
         tuple([c for c in unit.conjuncts if not c.names <= around]),
-        _least(window),
-        _least(last, unit.within),
+        _least(window) if last else _least(window, unit.within),
+        _least(*last, unit.within) if last else _least(window, unit.within),
         any(c.names & behind for c in (*elements, *group.first)),
     )
 
@@ -92,16 +98,17 @@ def _least(*windows: Window) -> int:
     return min([FOR_EVER, *[window for window in windows if window is not None]])
 
 
-def _keys(leaves: Sequence[Leaf], unit: Unit, group: Group) -> tuple[str, str, str] | None:
+def _keys(leaves: Sequence[Leaf], unit: Unit, group: Group) -> tuple[str, ...] | None:
     """A variable of each block, all of which equalities make equal, whether the group has elements
     or not."""
     around = _alike(unit.conjuncts)
     for names in _alike([*unit.conjuncts, *group.conjuncts]):
         own = [sorted(names & leaf.variables) for leaf in leaves]
         if all(own):
-            first, second, third = (each[0] for each in own)
-            if group.least or any({first, third} <= each for each in around):
-                return first, second, third
+            keys = tuple([each[0] for each in own])
+            apart = {keys[0], *keys[2:]}
+            if group.least or len(apart) < 2 or any(apart <= each for each in around):
+                return keys
     return None
 
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import Any
 
 from broker.pattern.in_order.asking import all_hold, beyond, number_of
-from broker.pattern.in_order.events import SECOND, Candidate, Event
+from broker.pattern.in_order.events import SECOND, Candidate, Event, Key
 from broker.pattern.in_order.group_forms import Grouping
+from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.run_checks import NOTHING, Checks, Sum
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, Part, Row, due_from, of_row
+from broker.pattern.instances import Instance, Part, Row, due_beyond, due_from, of_row
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -27,11 +29,14 @@ _ELEMENT = 1
 
 class _Begun:
     """A document and the elements that it has taken, of those before the place `at`; `keys` are
-    those of its documents, `last` is the latest end of what may come behind the group."""
+    those of its documents, `last` is the latest end of a match, `of` where it stands."""
 
-    __slots__ = ("at", "keys", "last", "number", "row", "sums", "taken")
+    __slots__ = ("at", "keys", "last", "number", "of", "row", "sums", "taken")
 
-    def __init__(self, row: Row, number: int, last: int, sums: tuple[Sum, ...]) -> None:
+    def __init__(
+        self, of: _Between, row: Row, number: int, last: int, sums: tuple[Sum, ...]
+    ) -> None:
+        self.of = of
         self.row = row
         self.number = number
         self.last = last
@@ -84,6 +89,10 @@ def _rank(row: Row) -> tuple[Any, ...]:
     return (row.end, row.start, row.id, row.node, *nodes)
 
 
+_Deadline = tuple[int, int, int, Key, _Begun]
+"""Twice the watermark that decides it, its number, its query, its key and what began."""
+
+
 class Groups(Owned[_Between]):
     """Longest groups for all queries of a form. Rows of what comes behind come in the order of
     their starts, all others in that of their ends."""
@@ -96,6 +105,8 @@ class Groups(Owned[_Between]):
         self._first = [checks.first(each) for each in form.first]
         self._texts = checks.texts[_ELEMENT]
         self._nothing = (NOTHING,) * len(self._texts)
+        self._deadlines: list[_Deadline] = []
+        """Where the group stands at the end."""
 
     def take(self, events: Iterable[Event], found: list[Candidate]) -> None:
         """Rows in the order of time. Adds the matches that they complete."""
@@ -109,7 +120,11 @@ class Groups(Owned[_Between]):
                     continue
                 if part is None:
                     part = self.open(owner, key, _Between())
-                part.begun.append(_Begun(row, arrival, form.last(row), self._nothing))
+                begun = _Begun(part, row, arrival, form.last(row), self._nothing)
+                part.begun.append(begun)
+                if form.right is None:
+                    due = due_beyond(begun.last)
+                    heappush(self._deadlines, (due, arrival, owner, key, begun))
             elif part is None:
                 continue
             elif place == SECOND:
@@ -148,7 +163,7 @@ class Groups(Owned[_Between]):
             own = begun
             if form.dependent or row.key in begun.keys:
                 # What it would take is not what others do.
-                own = _Begun(left, begun.number, begun.last, self._nothing)
+                own = _Begun(part, left, begun.number, begun.last, self._nothing)
                 own.keys.add(row.key)
                 own.at = bisect_right(part.rows, left.end, key=_end)
                 self._extend(part.rows, own, row)
@@ -156,12 +171,13 @@ class Groups(Owned[_Between]):
             if taken and taken[-1].end >= start:
                 taken = taken[: bisect_left(taken, start, key=_end)]
             if len(taken) >= least:
-                found.append((owner, begun.number, left, taken, row))
+                found.append((owner, begun.number, left, taken, row, end))
 
-    def _extend(self, rows: list[Row], begun: _Begun, behind: Row) -> None:
-        """Take the elements that end before a document starts."""
+    def _extend(self, rows: list[Row], begun: _Begun, behind: Row | None) -> None:
+        """Take the elements that end before a document starts; None: all of them."""
         form, each, texts = self._form, self._each, self._texts
-        left, start, at = begun.row, behind.start, begun.at
+        left, at = begun.row, begun.at
+        start = FOR_EVER if behind is None else behind.start
         around = (left, None, behind)
         spend = self._spending.spend
         while at < len(rows):
@@ -194,23 +210,56 @@ class Groups(Owned[_Between]):
         form = self._form
         left: Row = candidate[2]
         taken: tuple[Row, ...] = candidate[3]
-        right: Row = candidate[4]
-        single = {**dict.fromkeys(left.nodes, left), **dict.fromkeys(right.nodes, right)}
+        right: Row | None = candidate[4]
+        single = dict.fromkeys(left.nodes, left)
+        end, last, due = candidate[5], (taken[-1] if taken else left).end, due_beyond(candidate[5])
+        if right is not None:
+            single.update(dict.fromkeys(right.nodes, right))
+            last, due = right.end, due_from(right.start)
         several = dict.fromkeys(form.element.variables, taken)
-        length = right.end - left.start
+        length = end - left.start
         if form.paired.rest or form.whole:
             scope = Scope(single, several, length=length)
             if not all_hold((*form.paired.rest, *form.whole), scope):
                 return None
         elements = tuple([of_row(form.element.slot, row) for row in taken])
-        parts: dict[int, Part] = {
-            form.left.slot: left,
-            form.group.slot: elements,
-            form.right.slot: right,
-        }
-        keys = frozenset([left.key, right.key, *[row.key for row in taken]])
-        times = (left.start, right.end, left.start, right.end, due_from(right.start))
-        return Instance(*times, parts, keys, None, single, several)
+        parts: dict[int, Part] = {form.left.slot: left, form.group.slot: elements}
+        keys = {left.key, *[row.key for row in taken]}
+        if right is not None:
+            assert form.right is not None
+            parts[form.right.slot] = right
+            keys.add(right.key)
+        times = (left.start, end, left.start, last, due)
+        return Instance(*times, parts, frozenset(keys), None, single, several)
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def due(self) -> int | None:
+        """Twice the watermark that decides the first of the groups that stand at the end."""
+        while self._deadlines and self._is_gone(self._deadlines[0]):
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def _is_gone(self, deadline: _Deadline) -> bool:
+        """Whether the query of what had this deadline has gone, or was made again."""
+        _, _, _, key, begun = deadline
+        part = self.parts.get(key)
+        return part is None or begun.of is not part
+
+    def settle(self, watermark: int, found: list[Candidate]) -> None:
+        """Add the matches whose deadline is over."""
+        while (due := self.due()) is not None and due <= 2 * watermark:
+            _, number, owner, key, begun = heappop(self._deadlines)
+            if owner in self.over:
+                continue
+            self._spending.renew()
+            try:
+                self._extend(self.parts[key].rows, begun, None)
+            except TooMuch:
+                self.over.add(owner)
+                continue
+            if len(begun.taken) >= self._form.group.least:
+                found.append((owner, number, begun.row, begun.taken, None, begun.last))
 
     def expire(self, watermark: int) -> None:
         """Drop what nothing can stand behind any more."""
@@ -218,11 +267,20 @@ class Groups(Owned[_Between]):
             part.shrink(watermark)
         self.sweep()
 
+    def borrow(self, other: Owned[Any], owner: int) -> None:
+        assert isinstance(other, Groups)
+        super().borrow(other, owner)
+        twins = {begun.number: begun for _, part in self.of(owner) for begun in part.begun}
+        for deadline in other._deadlines:
+            due, number, of, key, _ = deadline
+            if of == owner and not other._is_gone(deadline):
+                heappush(self._deadlines, (due, number, of, key, twins[number]))
+
     def copied(self, part: _Between) -> _Between:
         found = _Between()
         found.rows = [*part.rows]
         for each in part.begun:
-            own = _Begun(each.row, each.number, each.last, each.sums)
+            own = _Begun(found, each.row, each.number, each.last, each.sums)
             own.at, own.taken, own.keys = each.at, each.taken, {*each.keys}
             found.begun.append(own)
         return found
