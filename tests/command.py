@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import gc
 import importlib
 import json
 import os
@@ -40,7 +41,8 @@ _LENGTH = struct.Struct("!I")
 
 
 class Command(AbstractContextManager["Command"]):
-    """A `broker` command that runs. Its streams are pipes, files that are given, or nothing."""
+    """A `broker` command that runs, or another function of the project, given as `main`. Its
+    streams are pipes, files that are given, or nothing."""
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Command(AbstractContextManager["Command"]):
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
         start_new_session: bool = False,
+        main: str = "broker.cli:main",
     ) -> None:
         self.args = ["broker", *map(str, args)]
         self.returncode: int | None = None
@@ -64,6 +67,7 @@ class Command(AbstractContextManager["Command"]):
             "cwd": str(cwd or Path.cwd()),
             "env": dict(os.environ if env is None else env),
             "session": start_new_session,
+            "main": main,
         }
         _server().start(order, [own_in, own_out, own_err, telling])
         for descriptor in (own_in, own_out, own_err, telling):
@@ -268,7 +272,8 @@ def _become(order: dict[str, Any], descriptors: list[int]) -> NoReturn:
     tempfile.tempdir = None
     sys.argv = order["args"]
     sys.modules["__main__"].__package__ = None  # so that help says "broker" and not "python -m"
-    from broker.cli import main
+    module, _, name = order["main"].partition(":")
+    main = getattr(importlib.import_module(module), name)
 
     code: object = 0
     try:
@@ -288,4 +293,5 @@ if __name__ == "__main__":
             importlib.import_module(module.name)
     for name in _LATE:
         importlib.import_module(name)
+    gc.freeze()  # what all of them share is never garbage
     _become(*_serve(socket.socket(fileno=int(sys.argv[1]))))

@@ -6,7 +6,8 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from broker.cluster.files import ClusterError
 from broker.cluster.serving import Place
@@ -15,29 +16,42 @@ _FEW = 20
 """Times that the process of a shard may end in a row without anybody having asked for it."""
 
 
-class Processes:
-    """A launcher of processes; one that ends is started again."""
+class Running(Protocol):
+    """A process, as `subprocess.Popen` has it."""
 
-    def __init__(self) -> None:
-        self.running: dict[int, subprocess.Popen[bytes]] = {}
+    @property
+    def pid(self) -> int: ...
+    def kill(self) -> None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+def started(place: Place) -> Running:
+    """A process for a shard."""
+    command = [sys.executable, "-m", "broker.cluster.serving"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    with process.stdin as where:
+        where.write(pickle.dumps(place))
+    return process
+
+
+class Processes:
+    """A launcher of processes, each by `start`; one that ends is started again."""
+
+    def __init__(self, start: Callable[[Place], Running] = started) -> None:
+        self.running: dict[int, Running] = {}
+        self._start = start
         self._closed = threading.Event()
         self._ends = 0
         self._threads: list[threading.Thread] = []
 
     def start(self, places: Sequence[Place]) -> None:
         for place in places:
-            self._spawn(place)
+            self.running[place.shard] = self._start(place)
             thread = threading.Thread(target=self._watch, args=(place,), daemon=True)
             thread.start()
             self._threads.append(thread)
-
-    def _spawn(self, place: Place) -> None:
-        command = [sys.executable, "-m", "broker.cluster.serving"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE)
-        assert process.stdin is not None
-        with process.stdin as where:
-            where.write(pickle.dumps(place))
-        self.running[place.shard] = process
 
     def _watch(self, place: Place) -> None:
         while not self._closed.is_set():
@@ -45,7 +59,7 @@ class Processes:
             if self._closed.is_set() or self._ends >= _FEW:
                 return
             self._ends += 1
-            self._spawn(place)
+            self.running[place.shard] = self._start(place)
 
     def check(self) -> None:
         if self._ends >= _FEW:

@@ -107,5 +107,10 @@ def serve_each(places: Iterable[Place]) -> None:
         serve(place)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve the place that the standard input names."""
     serve(pickle.loads(sys.stdin.buffer.read()))
+
+
+if __name__ == "__main__":
+    main()

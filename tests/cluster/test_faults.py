@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +21,12 @@ import pytest
 
 from broker import Broker
 from broker.cluster.files import ClusterError, Directory
+from broker.cluster.processes import Running
 from broker.cluster.remote import RemoteShards
 from broker.cluster.serving import Place
 from broker.cluster.sharded import ShardedEngine
 from tests.cluster.brokers import sharded
+from tests.cluster.processes import forked
 from tests.cluster.test_here import PAIR, item, told
 from tests.cluster.test_lost import batches, found_alone, process
 from tests.waiting import PATIENCE, until
@@ -94,7 +94,7 @@ class Each:
     def __init__(self, times: int = 1) -> None:
         self._times = times
         self.places: Sequence[Place] = ()
-        self.running: list[subprocess.Popen[bytes]] = []
+        self.running: list[Running] = []
 
     def start(self, places: Sequence[Place]) -> None:
         self.places = places
@@ -103,12 +103,7 @@ class Each:
                 self.spawn(place)
 
     def spawn(self, place: Place) -> None:
-        words = [sys.executable, "-m", "broker.cluster.serving"]
-        started = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert started.stdin is not None
-        with started.stdin as where:
-            where.write(pickle.dumps(place))
-        self.running.append(started)
+        self.running.append(forked(place))
 
     def check(self) -> None:
         pass

@@ -15,11 +15,11 @@ import pytest
 
 from broker import Broker
 from broker.cluster.files import ClusterError, Directory, files_at
-from broker.cluster.processes import Processes
 from broker.cluster.remote import RemoteShards
 from broker.cluster.segments import Fenced, Shared
 from broker.cluster.sharded import ShardedEngine
 from tests.cluster.brokers import sharded
+from tests.cluster.processes import forking
 from tests.cluster.test_here import PAIR
 from tests.cluster.test_lost import batches, found_alone, process
 
@@ -109,7 +109,7 @@ def test_shards_that_are_killed_and_coordinators_that_end_lose_nothing(
 ) -> None:
     where, found, segments = f"{bucket}/kills", [], []
     for part in (0, 3):
-        processes = Processes()
+        processes = forking()
         opened = sharded(where, 2, tmp_path / "state", partial(RemoteShards, processes))
         with opened as broker:
             segments.append(sorted(files_at(where).names("batches")))

@@ -13,16 +13,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.cli.shard_metrics import serving, summary
 from broker.cli.shared import Failed
 from broker.cluster.load import Load, Use
-from broker.cluster.processes import Processes
 from broker.cluster.remote import RemoteShards
 from broker.cluster.sharded import ShardedEngine
 from tests.cluster.brokers import sharded
+from tests.cluster.processes import forking
 from tests.cluster.test_here import PAIR
 from tests.cluster.test_lost import batches, found_alone, process
 
 
 def test_metrics_tell_what_each_shard_has_done(tmp_path: Path) -> None:
-    shards = RemoteShards(Processes())
+    shards = RemoteShards(forking())
     with sharded(tmp_path, 2, None, lambda: shards) as broker:
         assert isinstance(broker.engine, ShardedEngine)
         load = broker.engine.cluster.load

@@ -13,13 +13,13 @@ import pytest
 
 from broker import Broker, Match
 from broker.cluster.files import ClusterError
-from broker.cluster.processes import Processes
 from broker.cluster.remote import RemoteShards
 from broker.cluster.segments import Fenced
 from broker.cluster.serving import Place
 from broker.cluster.sharded import ShardedEngine
 from broker.results.matches import Result
 from tests.cluster.brokers import sharded
+from tests.cluster.processes import forking
 from tests.cluster.test_here import CASCADE, PAIR, item, told
 
 
@@ -41,7 +41,7 @@ def process(broker: Broker, batch: list[tuple[str, str]]) -> list[tuple[str, ...
 
 
 def test_processes_that_are_killed_change_nothing(tmp_path: Path) -> None:
-    processes = Processes()
+    processes = forking()
     with sharded(tmp_path, 2, None, lambda: RemoteShards(processes)) as broker:
         broker.subscribe(PAIR)
         found = []
@@ -119,7 +119,7 @@ def test_what_an_earlier_coordinator_writes_late_is_never_read(tmp_path: Path) -
 
 
 def test_a_shard_that_is_lost_between_two_rounds_is_made_of_the_first(tmp_path: Path) -> None:
-    alone, processes = Broker(), Processes()
+    alone, processes = Broker(), forking()
     with alone, sharded(tmp_path, 2, None, lambda: RemoteShards(processes)) as broker:
         for each in (alone, broker):
             each.subscribe(CASCADE)

@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from broker import Broker, Document, Match
-from broker.cluster.processes import Processes
 from broker.cluster.remote import RemoteShards
 from broker.cluster.sharded import ShardedEngine
 from broker.engine import Engine
@@ -17,6 +16,7 @@ from broker.model import Budgets, Limit
 from broker.state.store import Store
 from tests.cluster.brokers import sharded
 from tests.cluster.deep import failure, random_case
+from tests.cluster.processes import forking
 from tests.cluster.test_here import told
 from tests.cluster.test_variants import held
 from tests.seeds import seeds
@@ -252,7 +252,7 @@ def test_patterns_come_and_go_and_come_home(tmp_path: Path) -> None:
 
 
 def test_shards_that_are_killed_lose_no_pattern(tmp_path: Path) -> None:
-    alone, processes = Broker(lateness=LATENESS), Processes()
+    alone, processes = Broker(lateness=LATENESS), forking()
     many = sharded(tmp_path, 2, None, lambda: RemoteShards(processes), lateness=20_000_000)
     found: list[Match] = []
     with alone, many:
