@@ -178,9 +178,10 @@ def _gives_number(expr: ir.Expr) -> bool:
     return isinstance(expr, ir.Call) and FUNCTIONS[expr.name].result == "number"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Check:
-    """An atom that is evaluated on its own; `index` computes its subject."""
+    """An atom that is evaluated on its own; `index` computes its subject. Not frozen, which would
+    take three times as long to make."""
 
     index: ConstantIndex
     test: Test
