@@ -106,16 +106,15 @@ class Transport(httpx.BaseTransport):
         self._bounds = bounds
         self._proxies = dict(proxies or {})
         self._settings: dict[str, Any] = {
-            "ssl_context": trusted(),
             "max_connections": connections,
             "max_keepalive_connections": connections,
             "keepalive_expiry": 15.0,
         }
         anywhere = _Backend(bounds, allow_private=True)
-        self._public = httpcore.ConnectionPool(
+        self._public = _Pool(
             **self._settings, network_backend=_Backend(bounds, allow_private=False)
         )
-        self._private = httpcore.ConnectionPool(**self._settings, network_backend=anywhere)
+        self._private = _Pool(**self._settings, network_backend=anywhere)
         self._proxied = {
             scheme: self._proxy(self._proxies[scheme], anywhere)
             for scheme in ("http", "https")
@@ -164,9 +163,7 @@ class Transport(httpx.BaseTransport):
             raise ValueError("the proxy's address is not a URL") from None
         if proxy.url.scheme not in ("http", "https") or not proxy.url.host:
             raise ValueError(f"a '{proxy.url.scheme}:' proxy without a host, or of an unknown kind")
-        return httpcore.HTTPProxy(
-            str(proxy.url), proxy.raw_auth, **self._settings, network_backend=backend
-        )
+        return _ProxyPool(str(proxy.url), proxy.raw_auth, **self._settings, network_backend=backend)
 
     def _direct(self, host: str) -> bool:
         """Whether a host is reached without a proxy: it, or a domain that it is in, is listed."""
@@ -187,6 +184,19 @@ class Transport(httpx.BaseTransport):
             return None
         found = reachable(host, addresses, self._bounds.private)
         return found[0] if found else None
+
+
+class _Pool(httpcore.ConnectionPool):
+    """Reads the certificates once there is a connection that needs them."""
+
+    def create_connection(self, origin: httpcore.Origin) -> httpcore.ConnectionInterface:
+        if origin.scheme == b"https":
+            self._ssl_context = trusted()
+        return super().create_connection(origin)
+
+
+class _ProxyPool(_Pool, httpcore.HTTPProxy):
+    """Connections through a proxy."""
 
 
 class _Body(httpx.SyncByteStream):

@@ -76,7 +76,6 @@ class Connections:
     def __init__(self, allow_private: bool, per_host: int) -> None:
         self._backend = GuardedBackend(allow_private)
         self._per_host = per_host
-        self._context = trusted()
         self._pools: OrderedDict[tuple[bytes, bytes, int | None], _Pool] = OrderedDict()
 
     @asynccontextmanager
@@ -92,10 +91,13 @@ class Connections:
         BlockedAddress. `timeout` (seconds) applies to each network operation."""
         await self._close_unused()
         key = url.scheme, url.host, url.port
+        # Only where they are needed: to read the certificates takes half as long as a start.
+        secure = url.scheme == b"https" and key not in self._pools
+        context = await asyncio.to_thread(trusted) if secure else None
         pool = self._pools.get(key)
         if pool is None:
             pool = self._pools[key] = _Pool(
-                ssl_context=self._context,
+                ssl_context=context,
                 max_connections=None,  # the lanes bound them
                 max_keepalive_connections=self._per_host,
                 keepalive_expiry=_KEPT,

@@ -176,8 +176,8 @@ class Layers:
         """Files with secrets that every user of the machine may read."""
         files: dict[Path, str] = {}
         for path, value, _ in leaves(settings):
-            where = self.origin(path)
             if isinstance(value, SecretStr):
+                where = self.origin(path)
                 # A layer with text is the file.
                 layer = next((each for each in self.layers if each.where(path) == where), None)
                 if layer is not None and layer.text:
