@@ -10,6 +10,7 @@ clock of the wall is wrong from the start; at SIGUSR1 it jumps by `jump`, and ba
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -86,6 +87,7 @@ def serve(arguments: list[str], orders: Orders) -> None:
 def forked(arguments: list[str], orders: Orders, log: str, environment: Mapping[str, str]) -> None:
     """Run `broker` in a forked process, with a process group and an environment of its own, and
     output to a file."""
+    gc.freeze()  # what was imported before is no garbage, and is not to be gone through
     os.setsid()
     os.environ.clear()
     os.environ.update(environment)

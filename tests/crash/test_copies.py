@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
+from tests.command import run
 from tests.crash.actors import Accepted, Caller, Publisher
 from tests.crash.episode import Episode
 from tests.crash.process import Served
@@ -74,7 +73,5 @@ def _parts(docs: Sequence[Doc]) -> list[list[Doc]]:
 
 
 def _restore(copy: Path, state: Path) -> None:
-    program = [sys.executable, "-c", "from broker.cli import main; main()"]
-    command = [*program, "restore", str(copy), "--state", str(state)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = run(("restore", copy, "--state", state))
     assert result.returncode == 0, result.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -11,6 +9,7 @@ from random import Random
 import pytest
 
 from broker.state.disk import size
+from tests.command import run
 from tests.crash.plain import QUERY, Plain
 
 FILES = {"spool": "spool.sqlite", "mailbox": "mailbox.sqlite", "engine": "broker.duckdb"}
@@ -150,9 +149,7 @@ def test_a_damaged_file_is_refused_and_a_backup_goes_on(
         return
     # The way out, as it is told.
     restored = plain.served.directory / "restored"
-    program = [sys.executable, "-c", "from broker.cli import main; main()"]
-    command = [*program, "restore", str(copy), "--state", str(restored)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = run(("restore", copy, "--state", restored))
     assert result.returncode == 0, result.stderr
     plain.replaced(restored)
     plain.served.start()

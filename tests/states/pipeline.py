@@ -7,13 +7,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.command import Command
 from tests.states import documents
 from tests.states.documents import Doc
 
@@ -66,16 +65,16 @@ def _add(directory: Path, name: str, docs: Iterable[Doc]) -> None:
     beside.rename(folder / name)
 
 
-def _run(directory: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def _run(directory: Path, *arguments: str) -> Command:
     queries = [str(HERE / name) if name.endswith(".xscl") else name for name in arguments]
-    command = [sys.executable, "-c", "from broker.cli import main; main()", "run", *queries]
+    command = ["run", *queries]
     command += ["--documents", str(directory / "documents"), "--state", str(directory / "state")]
     command += ["--lateness", "36500 days", "--out", str(directory / "matches.jsonl")]
     with (directory / "log").open("ab") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        return Command(command, stdout=log, stderr=log, start_new_session=True)
 
 
-def _finish(running: subprocess.Popen[bytes]) -> None:
+def _finish(running: Command) -> None:
     assert running.wait(_PATIENCE) == 0
 
 
