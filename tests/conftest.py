@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import signal
 from collections.abc import Callable, Iterator
@@ -87,10 +88,7 @@ def pytest_collection() -> Iterator[None]:
     yield
     gc.freeze()
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    gc.unfreeze()  # else DuckDB's binding says at exit that all this has leaked
+    atexit.register(gc.unfreeze)  # else DuckDB's binding says at exit that all this has leaked
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

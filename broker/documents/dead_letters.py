@@ -35,7 +35,7 @@ class DeadLetters:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._next = store.number("next_letter", 1)
+        self._next = store.stored_number("next_letter", 1)
 
     def add(self, letters: Sequence[tuple[DocumentRow, str]], at: int | None) -> None:
         """Store documents with the reasons why they were not admitted; one that is stored already,

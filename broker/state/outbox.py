@@ -64,12 +64,12 @@ class Outbox:
         self._relations = relations
         self._steady = steady
         self.keeping = keeping
-        self.handed = self._stored = store.number(_HANDED, 0)
+        self.handed = self._stored = store.stored_number(_HANDED, 0)
         # What is kept for earlier matches must not be taken for what a new one refers to.
-        ((self.next, first),) = store.rows(
+        ((self.next, first),) = store.stored(
             "SELECT greatest(coalesce(max(n), 0) + 1, (SELECT coalesce(max(before), 1) FROM kept)),"
             " min(n) FROM outbox"
-        )
+        ) or [(1, None)]
         self.next = max(self.next, self.handed + 1)
         self._first = self.next if first is None else first
         """The number of the oldest match that is stored, or a lower one."""

@@ -20,7 +20,7 @@ class Postdated:
     def __init__(self, store: Store, relations: MatchRelations) -> None:
         self._store = store
         self._relations = relations
-        self._any = bool(store.count("SELECT count(*) FROM postdated"))
+        self._any = bool(store.stored("SELECT 1 FROM postdated LIMIT 1"))
 
     def add(self, docs: Sequence[int], seen: int) -> None:
         """Record documents, in the transaction that stores them."""

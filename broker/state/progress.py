@@ -33,10 +33,12 @@ class Progress:
     def __init__(self, store: Store, most: int = _MOST) -> None:
         self._store = store
         self._most = most
-        self._rows = store.count("SELECT count(*) FROM progress")
+        ((self._rows,),) = store.stored("SELECT count(*) FROM progress") or [(0,)]
 
     def read(self) -> Reached:
         """What was committed last, or is written in the current transaction."""
+        if not self._rows:
+            return Reached(1, -UNBOUNDED, 0)
         ((doc, highest, position),) = self._store.rows(
             "SELECT max(next_doc), max(highest), max(position) FROM progress"
         )

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _KNOWN = 1_000
 """Statements that are kept parsed."""
 
+PARSED: dict[str, duckdb.Statement] = {}
+"""They belong to no connection: what one has parsed, all run."""
+
 EACH_BATCH = frozenset(
     {"documents", "rl", "outbox", "progress", "highest", "pattern_rows", "pattern_late"}
     | {"postdated"}
@@ -64,7 +67,6 @@ class Statements:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.fresh = False
-        self._parsed: dict[str, duckdb.Statement] = {}
         self._inserts: dict[str, _Insert] = {}
 
     @property
@@ -74,12 +76,12 @@ class Statements:
 
     def _statement(self, sql: str) -> duckdb.Statement:
         """A statement parsed, which takes a tenth to a fourth of the time of a small one."""
-        found = self._parsed.get(sql)
+        found = PARSED.get(sql)
         if found is None:
-            if len(self._parsed) >= _KNOWN:
-                self._parsed.clear()
+            if len(PARSED) >= _KNOWN:
+                PARSED.clear()
             (found,) = self._connection.extract_statements(sql)
-            self._parsed[sql] = found
+            PARSED[sql] = found
         return found
 
     def rows(

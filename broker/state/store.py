@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from weakref import WeakSet
 
@@ -28,6 +29,7 @@ from broker.state.behind import JOURNAL, PROGRESS, Behind
 from broker.state.in_memory import CONFIG, IN_MEMORY, SharedDatabase
 from broker.state.journal import DamagedJournal, Journal
 from broker.state.migrations import JOURNALED, META, SCHEMA, STEPS, VERSION
+from broker.state.statements import PARSED
 from broker.state.transactions import Transactions
 
 DatabaseError = duckdb.Error
@@ -81,8 +83,9 @@ def _let_go() -> None:
     """Close the stores that are still open when Python ends: a running thread may keep them alive,
     and DuckDB's binding would print its leaked objects to standard error."""
     for store in list(_open):
-        for name in ("_connection", "_parsed", "_inserts"):
+        for name in ("_connection", "_inserts"):
             store.__dict__.pop(name, None)
+    PARSED.clear()
 
 
 class StateError(BrokerError, RuntimeError):
@@ -191,8 +194,12 @@ class Store(Transactions):
                 step(self.connection)
         if self._shared is None:
             self.connection.execute(SCHEMA)
-        secret = self.number(JOURNAL, secrets.randbits(32))
-        self.set_numbers(version=VERSION, **{JOURNAL: secret})
+        numbers = {"version": VERSION, JOURNAL: secrets.randbits(32)}
+        if self.fresh:
+            self.run("INSERT INTO meta VALUES (?, ?), (?, ?)", list(chain(*numbers.items())))
+            return
+        numbers[JOURNAL] = self.number(JOURNAL, numbers[JOURNAL])
+        self.set_numbers(**numbers)
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -280,6 +287,10 @@ class Store(Transactions):
             why = (done.stderr.strip() or "the copy ended early").splitlines()[-1]
             raise StateError(f"{target}: cannot copy the state: {why}")
         return target
+
+    def stored_number(self, key: str, default: int) -> int:
+        """As `stored`: the default, unasked, if the tables were just made."""
+        return default if self.fresh else self.number(key, default)
 
     def number(self, key: str, default: int) -> int:
         found = self.rows("SELECT value FROM meta WHERE key = ?", [key])
