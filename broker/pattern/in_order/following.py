@@ -47,6 +47,7 @@ class Follows(Owned[_Part]):
     def __init__(self, form: Following, spending: Spending) -> None:
         super().__init__(spending)
         self._form = form
+        self._slots = [leaf.slot for leaf in form.leaves]
         self._number = 0
         """That of the last one that waits behind the first link."""
         self._behind = [
@@ -153,7 +154,7 @@ class Follows(Owned[_Part]):
             return None
         return Instance(
             *(start, end, start, end, due_from(end)),
-            {leaf.slot: row for leaf, row in zip(form.leaves, rows, strict=True)},
+            dict(zip(self._slots, rows, strict=False)),
             frozenset([row.key for row in rows]),
             None,
             single,
@@ -198,4 +199,8 @@ def _agree(link: Link, entry: Entry, row: Row, numbers: list[float]) -> bool:
 
 
 def _single(rows: Iterable[Row]) -> Mapping[str, Row]:
-    return {name: row for row in rows for name in row.nodes}
+    found: dict[str, Row] = {}
+    for row in rows:
+        for name in row.nodes:
+            found[name] = row
+    return found

@@ -36,7 +36,7 @@ class _Part:
         self.rows: list[list[Row]] = [[] for _ in range(places)]
 
     def __bool__(self) -> bool:
-        return any(self.rows)
+        return any(self.starts)
 
     def add(self, place: int, row: Row) -> None:
         starts, start = self.starts[place], row.start
@@ -112,6 +112,7 @@ class Lists(Owned[_Part]):
     def __init__(self, form: Listed, spending: Spending) -> None:
         super().__init__(spending)
         self._form = form
+        self._slots = [leaf.slot for leaf in form.leaves]
         self._all = (1 << len(form.leaves)) - 1
         self._steps: dict[int, list[_Step]] = {}
         """Those for the places that are open, by what is filled, as bits."""
@@ -208,15 +209,19 @@ class Lists(Owned[_Part]):
         form = self._form
         rows: Sequence[Row] = candidate[2]
         start, end = rows[0].start, rows[-1].end
-        single = {name: row for row in rows for name in row.nodes}
+        single: dict[str, Row] = {}
+        for row in rows:
+            for name in row.nodes:
+                single[name] = row
         if form.whole and not all_hold(form.whole, Scope(single, length=end - start)):
             return None
         tuples: Tuples = None
-        for row in rows:
-            tuples = common(tuples, row.tuples)
+        if form.partitioned:
+            for row in rows:
+                tuples = common(tuples, row.tuples)
         return Instance(
             *(start, end, start, end, AT_ONCE),
-            {leaf.slot: row for leaf, row in zip(form.leaves, rows, strict=True)},
+            dict(zip(self._slots, rows, strict=False)),
             frozenset([row.key for row in rows]),
             tuples,
             single,
@@ -226,11 +231,13 @@ class Lists(Owned[_Part]):
         """Drop what no match can contain any more. What begins by now can only be the last document
         of a match that is known."""
         kept, last = self._form.kept, len(self._form.leaves) - 1
+        horizon = -FOR_EVER if kept is None else watermark - kept
         for part in self.parts.values():
-            part.drop(last, watermark + 1, FOR_EVER)
-            if kept is not None:
-                for place in range(last):
-                    part.drop(place, watermark - kept, watermark - kept)
+            for place, starts in enumerate(part.starts):
+                if place == last:
+                    part.drop(last, watermark + 1, FOR_EVER)
+                elif starts and starts[0] < horizon:
+                    part.drop(place, horizon, horizon)
         self.sweep()
 
     def borrow(self, other: Owned[Any], owner: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from operator import itemgetter
+from typing import Any
 
 from broker.pattern.in_order.chain_forms import Following
 from broker.pattern.in_order.events import ALL, Candidate, Event, Reader
@@ -49,6 +50,9 @@ class Shared:
             leaf.tap: Reader(form, place, leaf) for place, leaf in enumerate(form.leaves)
         }
         """By tap."""
+        self.of_blocks = isinstance(form, Following | Lacking | Listed)
+        """Whether a match has a document for each slot, in order: what tells it apart, and its
+        place among others, are those of them."""
         self.at_once = isinstance(form, Listed)
         """Whether a match is decided when its last document comes."""
         self.common: frozenset[int] = frozenset()
@@ -220,22 +224,36 @@ class Together:
         return decided
 
     def _distinct(self, found: list[tuple[int, Instance]]) -> list[Published]:
-        names = self.shared.names
         if len(found) == 1:
             instance = found[0][1]
-            return [Published(instance, nodes_of(instance, names), _scope(instance))]
+            return [Published(instance, self._nodes(instance), _scope(instance))]
         found.sort(key=_first)
+        of_blocks = self.shared.of_blocks
         seen: set[object] = set()
-        made: list[Published] = []
+        made: list[tuple[Any, Published]] = []
         for _, instance in found:
-            nodes = nodes_of(instance, names)
-            identity = identity_of(instance, nodes)
-            if identity not in seen:
-                seen.add(identity)
-                made.append(Published(instance, nodes, _scope(instance)))
-        if len(made) > 1:
-            made.sort(key=lambda each: order_of(each.instance, each.nodes))
-        return made
+            nodes = self._nodes(instance)
+            rows: Any = instance.parts.values() if of_blocks else ()
+            identity: object = (tuple([row.doc for row in rows]), nodes)
+            if not of_blocks:
+                identity = identity_of(instance, nodes)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            order: object = (instance.end, instance.start, [row.id for row in rows], nodes)
+            if not of_blocks:
+                order = order_of(instance, nodes)
+            made.append((order, Published(instance, nodes, _scope(instance))))
+        made.sort(key=_first)
+        return [published for _, published in made]
+
+    def _nodes(self, instance: Instance) -> tuple[int, ...]:
+        """The nodes that SELECT names."""
+        names = self.shared.names
+        if names is not None or not self.shared.of_blocks:
+            return nodes_of(instance, names)
+        rows: Any = instance.parts.values()
+        return tuple([row.node for row in rows])
 
     def advance_to(self, watermark: int | None) -> None:
         """Take all for decided up to a watermark."""
@@ -342,5 +360,4 @@ def _scope(instance: Instance) -> Scope:
     return Scope(instance.single, instance.several, instance.computed, length=instance.span)
 
 
-def _first(made: tuple[int, Instance]) -> int:
-    return made[0]
+_first = itemgetter(0)
