@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,10 +169,17 @@ def followed(found: list[str]) -> list[str]:
 
 
 class Flow:
-    """Documents that are added to a folder, and the coordinator that reads them. What it finds is
-    written to a file named like its state."""
+    """Documents that are added to a folder, and the coordinator that reads them, or others. What it
+    finds is written to a file named like its state."""
 
-    def __init__(self, cluster: Cluster, directory: Path, state: str = "state") -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        directory: Path,
+        state: str = "state",
+        documents: Sequence[str] = ("documents",),
+    ) -> None:
+        self.documents = documents
         self.cluster = cluster
         self.directory = directory
         self.state = state
@@ -182,7 +189,7 @@ class Flow:
 
     def start(self) -> None:
         """Start the coordinator, with its state of before."""
-        words = ["run", "followed.xscl", "--documents", "documents", "--format", "jsonl"]
+        words = ["run", "followed.xscl", "--documents", *self.documents, "--format", "jsonl"]
         words += [
             *IN_ORDER,
             *self.cluster.words,
