@@ -38,6 +38,7 @@ SLOW = (
     "cli/test_patience.py",
     "cli/test_replay.py",
     "cli/test_service.py",
+    "cli/test_service_messages.py",
     "cli/test_terminal.py",
     "cli/test_visible.py",
     "cli/test_ways.py",

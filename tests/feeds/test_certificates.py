@@ -13,7 +13,7 @@ import pytest
 from broker.delivery.network import Connections
 from feeds.fetch import Fetcher, Request
 from feeds.transport import trusted
-from tests.delivery.test_mail import CERTIFICATE, context
+from tests.delivery.postbox import CERTIFICATE, context
 from tests.feeds.data import rss
 from tests.waiting import PATIENCE
 
