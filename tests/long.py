@@ -95,6 +95,13 @@ RUNS = {
         4_000,
         ("--level", "patterns"),
     ),
+    "shards-tied": Run(
+        "event patterns divided by values and the oracle",
+        "tests.cluster.deep",
+        "--cases",
+        4_000,
+        ("--level", "tied"),
+    ),
     "web": Run(
         "the page: 60,000 subscriptions, all matches", "tests.web.long", "--matches", 100_000
     ),
