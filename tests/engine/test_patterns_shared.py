@@ -21,7 +21,7 @@ TEXTS = {
     "chain": "SELECT x, y, z FROM S/a[./k = '{0}'][./k->x] NEXT {{4 s}} S/b[./k = '{0}'][./k->y]"
     " NEXT {{}} S/c[./k->z] WITHIN 9 s",
     "list": "SELECT x, y FROM S/a[./k = '{0}'][./k->x] FOLLOWED BY S/b[./k = '{0}'][./k->y]"
-    " FOLLOWED BY S/c[./k->z] WHERE x != z WITHIN 9 s",
+    " FOLLOWED BY {{7 s AFTER}} S/c[./k->z] WHERE x != z WITHIN 9 s",
     "fold": "SELECT x, count(y) AS n FROM S/a[./k = '{0}'][./k->x] FOLD {{,}} S/b[./k = '{0}'][./k->y]"
     " WHERE count(y) < 3 WITHIN 8 s",
     "runs": "S/a[./k = '{0}'] FOLLOWED BY S/b[./k = '{0}'] USING SKIP TILL NEXT MATCH WITHIN 6 s",

@@ -72,6 +72,7 @@ def _listed(random: Random) -> str:
         for block in blocks[1:]
     )
     text += " PARTITION BY ./s" + random.choice(("", ", ./p")) if partition else ""
+    text += random.choice(("", "", " USING SKIP TILL ANY MATCH"))
     return text + (f" WHERE {' AND '.join(asked)}" if asked else "")
 
 

@@ -2,7 +2,8 @@
 
 They are, without PARTITION BY, strategy and OVER: chains of NEXT whose operands are blocks; one
 block FOLD another; two in a list with a NOT of a block or a longest group between them; one with
-such a NOT at its end. With a selection that makes runs they are those of `run_forms.py`.
+such a NOT at its end. Lists of blocks are those of `list_forms.py`, and with a selection that makes
+runs those of `run_forms.py`.
 """
 
 from __future__ import annotations
@@ -155,17 +156,19 @@ def form_of(plan: Plan) -> Form | None:
     query, unit = plan.query, plan.unit
     if query.over is not None:
         return None
+    selection = None
     if query.strategy is not None:
         selection = query.strategy.selection
-        if query.strategy.choosing is not None or selection not in ast.RUNS:
+        if query.strategy.choosing is not None:
             return None
-        return running_of(plan, selection)
+        if selection in ast.RUNS:
+            return running_of(plan, selection)
     if len(unit.variants) != 1:
         return None
     tree = unit.variants[0].tree
     if isinstance(tree, Ordered) and not unit.absences and not unit.groups:
         return listed_of(plan, tree)
-    if query.partition:
+    if query.partition or selection is not None:
         return None
     if unit.groups:
         return grouping_of(unit, tree) if isinstance(tree, Ordered) else None
