@@ -11,7 +11,6 @@ import sys
 import tempfile
 import zipfile
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 import pyspark
@@ -117,6 +116,7 @@ def drive(directory: Path, state: Path, folder: Path, when: str) -> dict[str, st
         env={
             "PATH": str(path),
             "HOME": str(directory),
+            "TMPDIR": tempfile.gettempdir(),
             "PYTHONPATH": str(root),
             java_cache.VARIABLE: str(java_cache.cache_directory() or "off"),
         },
@@ -149,14 +149,10 @@ def path_without_java(directory: Path) -> Path:
 
 
 def ended(pid: int) -> bool:
-    """Whether a process has ended, also if whoever inherited it has not asked how."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    state = Path(f"/proc/{pid}/stat")
-    with suppress(FileNotFoundError, ProcessLookupError):  # where there is no /proc, or it ends now
-        return state.read_text().rpartition(")")[2].split()[0] == "Z"
     return False
 
 
