@@ -129,6 +129,8 @@ class Walk:
                     text = string_value(element) if inner else element.text or ""
                     code = digest(text.encode())
                     texts[index] = text
+                elif here.rows and not inner:
+                    texts[index] = element.text or ""
                 for back, var1, var2, valued in here.rows:
                     flat += (var1, var2, opened[back][0], index, code if valued else 0)
                 if here.general:
@@ -185,6 +187,7 @@ class Walk:
         self.open.append((number, context, here, 0))
         self.label = label
         computed: Computed = {}
+        texts, rows = self.witness.texts, len(self.witness.flat)
         for group in here.general:
             entries: Iterable[Entry]
             trigger = group.trigger
@@ -198,6 +201,11 @@ class Walk:
                 depths = self._depths(group, entry)
                 if depths:
                     self._rows(group, entry, depths, computed)
+        if len(self.witness.flat) > rows and number not in texts:
+            if isinstance(context, str):
+                texts[number] = context
+            elif not len(context):
+                texts[number] = context.text or ""
         self.open.pop()
 
     def _labels(self) -> tuple[str, ...]:

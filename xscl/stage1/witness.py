@@ -83,8 +83,8 @@ class Witness:
     them; NaN is left out. Rows are in one flat list, since filling a list per column would cost
     more than all the rest.
 
-    `texts` are the string values that were made for codes anyway, by node2, so that whoever
-    publishes a match need not parse the document again. `outline` is that of the document.
+    `texts` are the string values that were made for codes anyway, and those of nodes without
+    children, by node2, so that whoever publishes a match need not parse the document again. `outline` is that of the document.
     """
 
     flat: list[int] = field(default_factory=list)
