@@ -171,7 +171,9 @@ def test_definitions_that_are_one_now_keep_their_rows(tmp_path: Path) -> None:
             store.run("DROP TABLE outbox")
             store.run("CREATE TABLE outbox (n BIGINT, id VARCHAR, match VARCHAR, result BLOB)")
             ((next_doc, highest),) = store.rows("SELECT max(next_doc), max(highest) FROM progress")
-            store.run("DROP TABLE progress")
+            for table in ("progress", "highest"):
+                store.run(f"DROP TABLE {table}")
+            store.run("CREATE TABLE applied (source VARCHAR PRIMARY KEY, seq BIGINT)")
             store.set_numbers(version=3, next_doc=next_doc, highest_timestamp=highest)
     with Broker(tmp_path) as broker:
         found = broker.process([Document("2", "S", 1.0, "<j><l>5</l></j>")])
