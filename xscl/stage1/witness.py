@@ -84,7 +84,8 @@ class Witness:
     more than all the rest.
 
     `texts` are the string values that were made for codes anyway, and those of nodes without
-    children, by node2, so that whoever publishes a match need not parse the document again. `outline` is that of the document.
+    children, by node2, so that whoever publishes a match need not parse the document again.
+    `outline` is that of the document.
     """
 
     flat: list[int] = field(default_factory=list)
