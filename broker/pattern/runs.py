@@ -21,13 +21,10 @@ from broker.pattern.instances import (
     Part,
     Row,
     due_from,
-    of_row,
     several_of,
 )
 from broker.pattern.live_runs import Awaited, LiveRuns, Run
 from broker.pattern.plan import (
-    Absence,
-    Choice,
     Group,
     Item,
     Leaf,
@@ -35,15 +32,10 @@ from broker.pattern.plan import (
     Plan,
     Tree,
     Variant,
-    Window,
     slots_of,
 )
+from broker.pattern.run_conjuncts import Place, RunConjuncts, leaves_of
 from broker.pattern.setting import Setting
-from broker.pattern.timing import Timing
-from broker.pattern.values import Scope
-
-Place = Leaf | Choice | Group
-"""What a run takes documents for: a block, one of several blocks, a group of these."""
 
 
 @dataclass(slots=True)
@@ -64,14 +56,8 @@ class RunsRunner:
         self.setting = setting
         self._selection = selection
         self._absences = Absences(plan.unit, setting, lambda _: True)
-        tree = plan.unit.tree
-        trees = tree.items if isinstance(tree, Ordered) else [tree]
-        self._windows: list[tuple[Window, bool]] = [(None, False)]
-        if isinstance(tree, Ordered):
-            self._windows = tree.windows
-        self._trees = trees
-        self._items: list[Place] = [i for i in trees if isinstance(i, Leaf | Choice | Group)]
-        self._groups = [item for item in self._items if isinstance(item, Group)]
+        self._conjuncts = RunConjuncts(plan.unit)
+        self._items, self._groups = self._conjuncts.items, self._conjuncts.groups
         self._taps = {leaf.tap for item in self._items for leaf in _blocks(item)}
         self._contiguous = set(plan.contiguous)
         self._runs = LiveRuns()
@@ -165,11 +151,11 @@ class RunsRunner:
         for at in range(run.at, len(self._items)):
             item = self._items[at]
             if not isinstance(item, Group):
-                yield from _leaves(item)
+                yield from leaves_of(item)
                 return
             size = len(run.elements.get(item, ()))
             if item.most is None or size < item.most:
-                yield from _leaves(_parts(item)[len(run.partial)])
+                yield from leaves_of(_parts(item)[len(run.partial)])
             if run.partial or size < item.least:
                 return
 
@@ -226,11 +212,11 @@ class RunsRunner:
         here: Mapping[int, Sequence[Row]],
         found: list[Step],
     ) -> None:
-        for leaf in _leaves(item):
+        for leaf in leaves_of(item):
             for row in self._takes(run, leaf, here):
                 after = run.taking(row, at=at + 1, chosen=(*run.chosen, (leaf, row)))
                 after = self._passed(after, at + 1)
-                if self._holds(after):
+                if self._conjuncts.holds(after):
                     found.append(Step(after, False, True))
 
     def _element(
@@ -246,7 +232,7 @@ class RunsRunner:
         group = self._items[at]
         assert isinstance(group, Group)
         parts = _parts(group)
-        for leaf in _leaves(parts[len(run.partial)]):
+        for leaf in leaves_of(parts[len(run.partial)]):
             for row in self._takes(run, leaf, here):
                 partial = (*run.partial, (leaf, row))
                 if len(partial) < len(parts):
@@ -257,7 +243,7 @@ class RunsRunner:
                     after = run.taking(
                         row, at=at, partial=(), elements={**run.elements, group: own}
                     )
-                if self._holds(after):
+                if self._conjuncts.holds(after):
                     found.append(Step(after, grows, bool(run.partial)))
 
     def _takes(self, run: Run, leaf: Leaf, here: Mapping[int, Sequence[Row]]) -> Iterator[Row]:
@@ -269,116 +255,6 @@ class RunsRunner:
             if there and row.key not in run.keys:
                 yield row
 
-    # -- what is asked -------------------------------------------------------------------------
-
-    def _holds(self, run: Run, ended: bool = False) -> bool:
-        """Whether windows hold so far, and all conjuncts that can be answered."""
-        if (run.chosen or run.elements) and self._timing(run).span() is None:
-            return False
-        known = {name for leaf, _ in run.chosen for name in leaf.variables}
-        known |= self._absent(run)
-        for group in self._groups:
-            if ended or group.slot in run.left:
-                known |= group.variables
-        asked = [each for each in self.unit.conjuncts if each.names <= known]
-        if asked:
-            scope = self._scope(run)
-            if not all(each.holds(scope) for each in asked):
-                return False
-        if not all(self._group_holds(run, group, known) for group in self._groups):
-            return False
-        if not ended:  # a group that is taken for complete may grow all the same
-            run.asked = frozenset(known)
-        return True
-
-    def _group_holds(self, run: Run, group: Group, known: set[str]) -> bool:
-        """Whether the elements pass. What was asked of a run without its last document is not asked
-        again: then only one element can be new."""
-        elements = run.elements.get(group, ())
-        for each in group.first:
-            others = each.names - group.variables
-            again = len(elements) > 1 and others <= run.asked
-            if not elements or again or not others <= known:
-                continue
-            if not each.holds(self._scope(run, group, elements[:1])):
-                return False
-        for each in group.conjuncts:
-            others = each.names - group.variables
-            if not others <= known:
-                continue
-            new = max(0, len(elements) - 1) if others <= run.asked else 0
-            for number in range(new, len(elements)):
-                scope = self._scope(run, group, elements[:number], elements[number])
-                if not each.holds(scope):
-                    return False
-        return True
-
-    def _absent(self, run: Run) -> set[str]:
-        """The variables of branches that were not taken."""
-        taken = {id(leaf) for leaf, _ in run.chosen}
-        return {
-            name
-            for item in self._items[: run.at]
-            if isinstance(item, Choice)
-            for leaf in _leaves(item)
-            if id(leaf) not in taken
-            for name in leaf.variables
-        }
-
-    def _scope(
-        self,
-        run: Run,
-        group: Group | None = None,
-        before: Sequence[Instance] = (),
-        current: Instance | None = None,
-    ) -> Scope:
-        single = {name: row for leaf, row in run.chosen for name in leaf.variables}
-        several: dict[str, Sequence[Row | None]] = {}
-        for each in self._groups:
-            several.update(dict.fromkeys(each.variables, ()))
-            several.update(several_of(run.elements.get(each, ())))
-        times = [(row.start, row.end) for _, row in run.chosen]
-        if group is None:
-            times += [(e.start, e.end) for own in run.elements.values() for e in own]
-        else:
-            several.update(dict.fromkeys(group.variables, ()))
-            several.update(several_of(before))
-            place = self._items.index(group)
-            earlier = {id(leaf) for item in self._items[:place] for leaf in _leaves(item)}
-            times = [(row.start, row.end) for leaf, row in run.chosen if id(leaf) in earlier]
-            for other, own in run.elements.items():
-                if self._items.index(other) < place:
-                    times += [(e.start, e.end) for e in own]
-            times += [(e.start, e.end) for e in before]
-        if current is not None:
-            times.append((current.start, current.end))
-        length = max([e for _, e in times]) - min([s for s, _ in times]) if times else 0
-        return Scope(single, several, {}, None if current is None else current.single, length)
-
-    # -- times ---------------------------------------------------------------------------------
-
-    def _variant(self, run: Run) -> Variant:
-        """The list with the branches that a run has taken."""
-        taken = {id(leaf) for leaf, _ in run.chosen}
-        kept: list[Tree] = []
-        absent: list[int] = []
-        for item in self._trees:
-            if isinstance(item, Choice):
-                every = list(_leaves(item))
-                own = [leaf for leaf in every if id(leaf) in taken]
-                kept.append((own or every)[0])
-                absent += [leaf.slot for leaf in every if leaf is not kept[-1]]
-            else:
-                kept.append(item)
-        absences = [item for item in self._trees if isinstance(item, Absence)]
-        tree = Ordered(kept, self._windows)
-        return Variant(tree, [], [*self._groups], absences, tuple(absent), frozenset())
-
-    def _timing(self, run: Run, variant: Variant | None = None) -> Timing:
-        chosen: dict[Item, Instance] = {leaf: of_row(leaf.slot, row) for leaf, row in run.chosen}
-        variant = variant or self._variant(run)
-        return Timing(variant, self.unit.within, chosen, run.elements, free=True)
-
     # -- matches -------------------------------------------------------------------------------
 
     def _matched(self, run: Run) -> None:
@@ -388,10 +264,10 @@ class RunsRunner:
         for item in self._items[run.at :]:
             if not isinstance(item, Group) or len(run.elements.get(item, ())) < item.least:
                 return
-        if not self._holds(run, ended=True):
+        if not self._conjuncts.holds(run, ended=True):
             return
-        variant = self._variant(run)
-        timing = self._timing(run, variant)
+        variant = self._conjuncts.variant(run)
+        timing = self._conjuncts.timing(run, variant)
         span = timing.span()
         if span is None:
             return
@@ -446,15 +322,6 @@ class RunsRunner:
                 yield due, instance
 
 
-def _leaves(item: Tree) -> Iterator[Leaf]:
-    match item:
-        case Leaf():
-            yield item
-        case Choice():
-            for branch in item.branches:
-                yield from _leaves(branch)
-
-
 def _parts(group: Group) -> Sequence[Tree]:
     """What the documents of an element are taken for, one after the other."""
     tree = group.unit.tree
@@ -465,7 +332,7 @@ def _blocks(item: Place) -> Iterator[Leaf]:
     """The blocks of an item, those of a group's elements too."""
     for each in item.unit.order if isinstance(item, Group) else [item]:
         if not isinstance(each, Group):
-            yield from _leaves(each)
+            yield from leaves_of(each)
 
 
 def _element(group: Group, partial: Sequence[tuple[Leaf, Row]]) -> Instance:
