@@ -3,6 +3,7 @@
     compiling.py   makes a plan of a query; its variants are those of `variants.py`
     plan.py        a query: units, items, groups, absences
     placing.py     where each conjunct of a unit is asked
+    equalities.py  the classes of variables that conjuncts make equal
     values.py      conjuncts and expressions over the documents of a match, compiled
     instances.py   what comes in: documents as blocks take them; matches as they are put together
     timing.py      order, windows and deadlines of a match; when it is decided
@@ -18,6 +19,7 @@
     sources.py     what fills an item: a block, a unit, or
     soonest.py     NEXT and FOLD, whose matches are found by `seekers.py`
     runs.py        SKIP TILL NEXT MATCH and contiguity, whose runs are in `live_runs.py`
+    run_conjuncts.py what is asked of them
 
     in_order       patterns that many queries share: NEXT, FOLD, NOT and lists of blocks
     standing.py    a registered pattern: its watermark, and which matches it publishes

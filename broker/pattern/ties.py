@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from broker.pattern.equalities import Class, classes, pairs_of
 from broker.pattern.plan import (
     Absence,
     Conjunct,
@@ -30,9 +31,6 @@ from broker.pattern.plan import (
 )
 from broker.pattern.reading import named_in
 from xscl import ast
-
-Class = frozenset[str]
-"""Variables whose values are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ def ties(plan: Plan) -> list[Tie] | str:
     if selection != "PARTITION CONTIGUITY" and choosing != "NON OVERLAPPING":
         runs = selection in ast.RUNS
         named = {*(named_in(query.select) or ())}
-        for each in _classes([*_equalities(plan.unit)]):
+        for each in classes(_equalities(plan.unit)):
             by_tap: dict[int, str] = {}
             if over is not None and not any(_is_of(key, each) for key in over.keys):
                 continue
@@ -93,19 +91,6 @@ def _begins_with_block(unit: Unit) -> bool:
     return isinstance(first, Leaf)
 
 
-# -- classes of variables ------------------------------------------------------------------------
-
-
-def _pair(each: Conjunct) -> tuple[str, str] | None:
-    """The two variables that a conjunct says to be equal."""
-    if each.equal is None or any(path.steps or path.variable is None for path in each.equal):
-        return None
-    one, other = each.equal
-    assert one.variable is not None
-    assert other.variable is not None
-    return one.variable, other.variable
-
-
 def _equalities(unit: Unit) -> Iterator[tuple[str, str]]:
     """All equalities of variables in a unit."""
     asked = [*unit.conjuncts]
@@ -126,18 +111,9 @@ def _equalities(unit: Unit) -> Iterator[tuple[str, str]]:
     for absence in unit.absences:
         asked += absence.conjuncts
         inside.append(absence.unit)
-    yield from [pair for each in asked if (pair := _pair(each)) is not None]
+    yield from pairs_of(asked)
     for each_unit in inside:
         yield from _equalities(each_unit)
-
-
-def _classes(pairs: Sequence[tuple[str, str]]) -> list[Class]:
-    found: list[Class] = []
-    for one, other in pairs:
-        apart = [each for each in found if one not in each and other not in each]
-        whole = frozenset((one, other)).union(*[each for each in found if each not in apart])
-        found = [*apart, whole]
-    return sorted(found, key=sorted)
 
 
 # -- whether a class ties a unit -----------------------------------------------------------------
@@ -201,8 +177,7 @@ def _are_linked(unit: Unit, variant: Variant, of: Class, *, runs: bool) -> bool:
 
 
 def _is_linked(asked: Sequence[Conjunct], one: Class, other: Class) -> bool:
-    pairs = [pair for each in asked if (pair := _pair(each)) is not None]
-    return any((a in one and b in other) or (b in one and a in other) for a, b in pairs)
+    return any((a in one and b in other) or (b in one and a in other) for a, b in pairs_of(asked))
 
 
 def _sure(unit: Unit) -> Class:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
+from broker.pattern.equalities import pair_of
 from broker.pattern.instances import Row
 from broker.pattern.plan import Conjunct
 from broker.pattern.values import Scope, path_text
@@ -120,11 +121,11 @@ def _compared(own: Number, op: str, bound: float) -> Test:
 
 
 def _tie(each: Conjunct, waits: frozenset[str], comes: frozenset[str]) -> Tie | None:
-    if each.equal is None or any(path.steps for path in each.equal):
-        return None
-    for one, other in (each.equal, each.equal[::-1]):
-        if one.variable in waits and other.variable in comes:
-            return Tie(path_text(one), path_text(other))
+    pair = pair_of(each)
+    if pair is not None:
+        for one, other in (pair, pair[::-1]):
+            if one in waits and other in comes:
+                return Tie(one, other)
     return None
 
 

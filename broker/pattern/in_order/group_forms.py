@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from broker.pattern.equalities import classes, pair_of, pairs_of
 from broker.pattern.in_order.asking import Asked, split
 from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.run_forms import Place, block_of
 from broker.pattern.instances import Row
 from broker.pattern.plan import Conjunct, Group, Leaf, Ordered, Unit, Window
-from broker.pattern.values import path_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ def _least(*windows: Window) -> int:
 def _keys(leaves: Sequence[Leaf], unit: Unit, group: Group) -> tuple[str, ...] | None:
     """A variable of each block, all of which equalities make equal, whether the group has elements
     or not."""
-    around = _alike(unit.conjuncts)
-    for names in _alike([*unit.conjuncts, *group.conjuncts]):
+    around = classes(pairs_of(unit.conjuncts))
+    for names in classes(pairs_of([*unit.conjuncts, *group.conjuncts])):
         own = [sorted(names & leaf.variables) for leaf in leaves]
         if all(own):
             keys = tuple([each[0] for each in own])
@@ -112,20 +112,7 @@ def _keys(leaves: Sequence[Leaf], unit: Unit, group: Group) -> tuple[str, ...] |
     return None
 
 
-def _alike(conjuncts: Sequence[Conjunct]) -> list[set[str]]:
-    """The variables that equalities make equal."""
-    alike: list[set[str]] = []
-    for each in conjuncts:
-        if each.equal is not None and not any(path.steps for path in each.equal):
-            found = {path_text(path) for path in each.equal}
-            joined = [names for names in alike if names & found]
-            alike = [names for names in alike if not names & found]
-            alike.append(found.union(*joined))
-    return alike
-
-
 def _is_agreed(each: Conjunct, keys: frozenset[str]) -> bool:
     """Whether a conjunct says nothing beyond that values by which all are found are equal."""
-    if each.equal is None or any(path.steps for path in each.equal):
-        return False
-    return {path_text(path) for path in each.equal} <= keys
+    pair = pair_of(each)
+    return pair is not None and keys.issuperset(pair)

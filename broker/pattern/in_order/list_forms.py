@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
 
+from broker.pattern.equalities import classes, pair_of, pairs_of
 from broker.pattern.in_order.asking import Number, number, relational
 from broker.pattern.instances import Row
 from broker.pattern.plan import Conjunct, Leaf, Ordered, Plan, Window
-from broker.pattern.values import Scope, names, path_text
+from broker.pattern.values import Scope, names
 
 Chosen = Sequence[Row]
 """Documents by their places. What is not chosen yet is not looked at."""
@@ -93,26 +94,12 @@ def listed_of(plan: Plan, tree: Ordered) -> Listed | None:
     )
 
 
-def _bare(each: Conjunct) -> tuple[str, str] | None:
-    """The variables that an equality compares."""
-    if each.equal is None or any(path.steps for path in each.equal):
-        return None
-    one, other = each.equal
-    return path_text(one), path_text(other)
-
-
 def _ties(
     conjuncts: Sequence[Conjunct], places: dict[str, int], count: int
 ) -> tuple[str | None, ...]:
     """A variable of each place that equals all the others in every match; None where there are not
     that many."""
-    equal: dict[str, set[str]] = {}
-    for each in conjuncts:
-        pair = _bare(each)
-        if pair is not None:
-            together = equal.get(pair[0], {pair[0]}) | equal.get(pair[1], {pair[1]})
-            equal.update(dict.fromkeys(together, together))
-    for together in equal.values():
+    for together in classes(pairs_of(conjuncts)):
         of = {places[name]: name for name in sorted(together, reverse=True)}
         if len(of) == count:
             return tuple([of[place] for place in range(count)])
@@ -121,14 +108,14 @@ def _ties(
 
 def _is_implied(each: Conjunct, places: dict[str, int], ties: Sequence[str | None]) -> bool:
     """Whether documents that are found by one value satisfy a conjunct."""
-    pair = _bare(each)
+    pair = pair_of(each)
     return pair is not None and all(ties[places[name]] == name for name in pair)
 
 
 def _holds(each: Conjunct, places: dict[str, int]) -> Callable[[Chosen], bool]:
     for found in _compared(each, places):
         return found
-    pair = _bare(each)
+    pair = pair_of(each)
     if pair is not None:
         (one, other), (a, b) = pair, [places[name] for name in pair]
         return lambda rows: rows[a].values[one][0] == rows[b].values[other][0]

@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import inf, isinf, nan
 from typing import Any, NamedTuple
 
+from broker.pattern.equalities import pair_of
 from broker.pattern.in_order.asking import number_of, relational
 from broker.pattern.in_order.run_forms import Place
 from broker.pattern.instances import Row
@@ -104,11 +105,10 @@ class Checks:
 
     def _equal(self, each: Conjunct) -> Whole | None:
         """An equality of two variables of single documents."""
-        if each.equal is None or any(path.steps for path in each.equal):
+        pair = pair_of(each)
+        if pair is None:
             return None
-        (one, a), (other, b) = [
-            (self._place[path.variable or ""], path_text(path)) for path in each.equal
-        ]
+        (a, b), (one, other) = pair, [self._place[name] for name in pair]
         if any(self._places[at].group is not None for at in (one, other)):
             return None
 
@@ -148,22 +148,15 @@ class Checks:
     def element(self, at: int, each: Conjunct) -> Check:
         """A conjunct about an element of the group at an item, when it is taken."""
         place = self._places[at]
-        if each.equal is not None and not any(path.steps for path in each.equal):
-            found = self._equal_element(place, each.equal)
-            if found is not None:
-                return found
-        for op, one, other in relational(each.expr):
-            left, right = self._side(at, one), self._side(at, other)
+        for one, other in _both_ways(pair_of(each)):
+            there = self._place[other]
+            if one in place.leaf.variables and self._places[there].group is None:
+                return _tied(one, there, other)
+        for op, low, high in relational(each.expr):
+            left, right = self._side(at, low), self._side(at, high)
             if left is not None and right is not None:
                 return _compared(left, op, right)
         return self.late(at, each)
-
-    def _equal_element(self, place: Place, equal: Sequence[ast.Path]) -> Check | None:
-        for one, other in (equal, equal[::-1]):
-            at = self._place[other.variable or ""]
-            if one.variable in place.leaf.variables and self._places[at].group is None:
-                return _tied(path_text(one), at, path_text(other))
-        return None
 
     def late(self, at: int, each: Conjunct) -> Check:
         """The same where sums are not known."""
@@ -234,6 +227,10 @@ class Checks:
             return found.least if function == "min" else found.greatest
 
         return side
+
+
+def _both_ways(pair: tuple[str, str] | None) -> Sequence[tuple[str, str]]:
+    return () if pair is None else (pair, pair[::-1])
 
 
 def _tied(text: str, at: int, other: str) -> Check:
