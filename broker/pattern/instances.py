@@ -119,6 +119,15 @@ def of_row(slot: int, row: Row) -> Instance:
     )
 
 
+def by_variable(rows: Iterable[Row]) -> dict[str, Row]:
+    """The documents of single items by the variables that they have nodes for."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        for name in row.nodes:
+            found[name] = row
+    return found
+
+
 def common(one: Tuples, other: Tuples) -> Tuples:
     """The tuples of PARTITION BY that two parts agree on."""
     if one is None or other is None:

@@ -6,7 +6,7 @@ of that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any
 
@@ -16,7 +16,7 @@ from broker.pattern.in_order.events import Candidate, Event, Key, key_of
 from broker.pattern.in_order.held import Entry, Waiting
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import Instance, Row, due_from
+from broker.pattern.instances import Instance, Row, by_variable, due_from
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
 from xscl.interruption import PENDING, check
@@ -149,7 +149,7 @@ class Follows(Owned[_Part]):
         form = self._form
         rows: Sequence[Row] = candidate[2]
         start, end = rows[0].start, rows[-1].end
-        single = _single(rows)
+        single = by_variable(rows)
         if form.where and not all_hold(form.where, Scope(single, length=end - start)):
             return None
         return Instance(
@@ -193,14 +193,6 @@ def _agree(link: Link, entry: Entry, row: Row, numbers: list[float]) -> bool:
     if numbers and not beyond(link.asked.bounds, numbers, entry[4]):
         return False
     if link.asked.rest:
-        scope = Scope(_single((*rows, row)), length=row.end - rows[0].start)
+        scope = Scope(by_variable((*rows, row)), length=row.end - rows[0].start)
         return all_hold(link.asked.rest, scope)
     return True
-
-
-def _single(rows: Iterable[Row]) -> Mapping[str, Row]:
-    found: dict[str, Row] = {}
-    for row in rows:
-        for name in row.nodes:
-            found[name] = row
-    return found

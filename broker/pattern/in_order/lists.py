@@ -18,7 +18,7 @@ from broker.pattern.in_order.held import FOR_EVER
 from broker.pattern.in_order.list_forms import Listed
 from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import AT_ONCE, Instance, Row, Tuples, common
+from broker.pattern.instances import AT_ONCE, Instance, Row, Tuples, by_variable, common
 from broker.pattern.plan import Window
 from broker.pattern.trying import TooMuch
 from broker.pattern.values import Scope
@@ -209,10 +209,7 @@ class Lists(Owned[_Part]):
         form = self._form
         rows: Sequence[Row] = candidate[2]
         start, end = rows[0].start, rows[-1].end
-        single: dict[str, Row] = {}
-        for row in rows:
-            for name in row.nodes:
-                single[name] = row
+        single = by_variable(rows)
         if form.whole and not all_hold(form.whole, Scope(single, length=end - start)):
             return None
         tuples: Tuples = None

@@ -8,7 +8,7 @@ of all queries there, and touches no query that has none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
@@ -17,7 +17,7 @@ from broker.pattern.in_order.owned import Owned
 from broker.pattern.in_order.run_forms import Running
 from broker.pattern.in_order.run_steps import NEW, Run, Steps
 from broker.pattern.in_order.spending import Spending
-from broker.pattern.instances import AT_ONCE, Instance, Part, Row, due_from
+from broker.pattern.instances import Instance, Part, Row, due_from, of_row
 from broker.pattern.trying import TooMuch
 from xscl.interruption import PENDING, check
 
@@ -78,7 +78,7 @@ class Runs(Owned[Live]):
             except TooMuch:
                 over.add(owner)
 
-    def _offer(  # what an event is
+    def _offer(
         self, owner: int, one: _Partition, at: int, time: int, row: Row, found: list[Candidate]
     ) -> None:
         """A document comes that a query may take for an item."""
@@ -182,9 +182,8 @@ class Runs(Owned[Live]):
                 single.update(dict.fromkeys(leaf.variables, row))
             else:
                 rows = run.elements.get(at, ())
-                slot, names = leaf.slot, leaf.variables
-                parts[place.group.slot] = tuple([_element(slot, names, each) for each in rows])
-                several.update(dict.fromkeys(names, rows))
+                parts[place.group.slot] = tuple([of_row(leaf.slot, each) for each in rows])
+                several.update(dict.fromkeys(leaf.variables, rows))
         return Instance(
             *(run.start, run.end, run.start, run.end, due_from(run.end)),
             *(parts, run.keys, None if one is None else frozenset([one]), single, several),
@@ -228,9 +227,3 @@ class Runs(Owned[Live]):
         twins = {id(run): copy(run) for runs in part.lanes.values() for run in runs}
         found.lanes = {at: [twins[id(run)] for run in runs] for at, runs in part.lanes.items()}
         return found
-
-
-def _element(slot: int, names: Collection[str], row: Row) -> Instance:
-    single = dict.fromkeys(names, row)
-    times = (row.start, row.end, row.start, row.end, AT_ONCE)
-    return Instance(*times, {slot: row}, frozenset((row.key,)), None, single)
