@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,8 @@ class Cluster:
     directory: Path
     url: str
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    begun: int = 0
+    """How many workers were started."""
 
     @property
     def words(self) -> list[str]:
@@ -59,14 +61,20 @@ class Cluster:
         return ["--master", self.url, "--shards", str(SHARDS), "--shared", "shared", *conf]
 
     def add_worker(self) -> None:
-        place = self.directory / f"worker{len(self.workers)}"
+        place = self.directory / f"worker{self.begun}"
         self.workers.append(start_worker(place, self.url, HOST, 2, "1g"))
+        self.begun += 1
 
-    def kill_worker(self) -> None:
-        """Kill the newest worker, and start another."""
-        self.workers[-1].kill()
-        self.workers[-1].wait(PATIENCE)
+    def kill_worker(self, which: int = -1) -> None:
+        """Kill a worker, the newest unless told, and start another."""
+        killed = self.workers.pop(which)
+        killed.kill()
+        killed.wait(PATIENCE)
         self.add_worker()
+
+    def executors(self) -> list[int]:
+        """The processes of all executors, those of the oldest worker first."""
+        return [pid for worker in self.workers for pid in _children(worker.pid)]
 
     def kill_executor(self) -> None:
         """Kill an executor of the first worker."""
@@ -101,8 +109,11 @@ def started(directory: Path, workers: int) -> Iterator[Cluster]:
 
 def _children(pid: int) -> list[int]:
     """The processes that the threads of a process have started."""
-    found = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(word) for each in found for word in each.read_text().split()]
+    found: list[int] = []
+    for each in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            found += map(int, each.read_text().split())
+    return found
 
 
 def _listens(port: int) -> bool:
