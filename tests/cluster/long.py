@@ -1,7 +1,7 @@
 """The long run of a cluster: `python -m tests.cluster.long --kills 200 [--seed N] [--minutes M]`.
 
 A run in shards on a standalone cluster of four workers, with the README's query and event patterns.
-After each addition of documents one to five executors, workers and coordinators are killed, at
+After each addition of documents one to nine executors, workers and coordinators are killed, at
 random moments: also while what was killed before is being made again. No match may be written
 twice, and what is found in the end is what one machine finds. With `--minutes` it begins no further
 kill after so long.
@@ -32,7 +32,7 @@ from tests.cluster.standalone import (
 from tests.waiting import pause
 
 _PART = 60
-_MOST = 5
+_MOST = 9
 _BETWEEN = (0.2, 1.0, 5.0)
 """Seconds between two kills in the mean: less than a start of Java takes, and more."""
 
