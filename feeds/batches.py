@@ -1,18 +1,21 @@
 """Batches: the result of one fetch of a feed, and the state of the feed after it.
 
-In: the feed's state before, the batch, and the rows of its new items. Out: the state to store.
+In: the feed's state before, the batch, and the spool's database inside a transaction of the spool.
+Out: the rows of its new items, its hub, and the state to store.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from feeds import hubs, seen
 from feeds.adapter import Channel
 from feeds.feed_state import FeedState
 from feeds.hubs import Subscription
 from feeds.identity import ALL
-from feeds.rows import DocumentRow
+from feeds.rows import DocumentRow, dead_row
 from feeds.schedule import first_rate, next_rate
 
 
@@ -38,6 +41,42 @@ class Batch:
     since: int = ALL
     hub: Subscription | None = None
     rows: tuple[DocumentRow, ...] = ()
+
+
+def new_rows(db: sqlite3.Connection, batch: Batch, before: FeedState | None) -> list[DocumentRow]:
+    """Record the items of a batch as seen; returns rows of the new and the changed ones, or a dead
+    letter for a document that cannot be parsed."""
+    channel, state = batch.channel, batch.state
+    if channel is None:
+        return []
+    if channel.error is not None:
+        known = before.problem if before else None
+        # One dead letter when a feed breaks, not one for each fetch while it stays broken.
+        if known is not None and known == state.problem:
+            return []
+        return [dead_row(state.url, batch.body, channel.error, state.url, batch.arrival)]
+    return seen.record_items(
+        db,
+        state.url,
+        channel,
+        batch.arrival,
+        batch.since,
+        whole=not batch.pushed,
+        unread=before is None or not before.was_read,
+    )
+
+
+def update_hub(db: sqlite3.Connection, batch: Batch) -> None:
+    """Store the subscription that a document offers, unless its hub and topic are known; delete the
+    subscription of a feed whose document names no hub."""
+    if batch.channel is None or batch.channel.error is not None or batch.pushed:
+        return
+    url, hub = batch.state.url, batch.hub
+    known = hubs.load(db, "url = ?", url)
+    if hub is not None and [(k.hub, k.topic) for k in known] != [(hub.hub, hub.topic)]:
+        hubs.save(db, hub)
+    elif hub is None and known:
+        db.execute("DELETE FROM hub WHERE url = ?", (url,))
 
 
 def state_after(batch: Batch, before: FeedState | None, rows: Sequence[DocumentRow]) -> FeedState:

@@ -20,7 +20,6 @@ feeds.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections import deque
@@ -30,9 +29,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from feeds import feed_state as states
-from feeds import hubs, requested, row_log, seen
+from feeds import hubs, requested, row_log, spool_file
 from feeds.batches import Batch as Batch
-from feeds.batches import state_after
+from feeds.batches import new_rows, state_after, update_hub
 from feeds.fair_lock import FairLock
 from feeds.feed_state import FeedState as FeedState
 from feeds.feed_state import Status
@@ -45,24 +44,14 @@ from feeds.row_log import read_rows as read_rows
 from feeds.row_log import seq_after as seq_after
 from feeds.row_log import sources as sources
 from feeds.row_log import stored_at as stored_at
-from feeds.rows import DocumentRow, dead_row
-from feeds.write_ahead import write_ahead
+from feeds.rows import DocumentRow
 
-_TABLES = ";".join((row_log.TABLE, seen.TABLE, states.TABLE, hubs.TABLE, requested.TABLE)).split(
-    ";"
-)
-_LOG_LIMIT = 64 << 20
-"""Bytes to which SQLite's write-ahead log is truncated."""
-_PAGE = 8_192
-"""Bytes of a page of a new file: of items of 2 KB, a page of SQLite's 4 KB holds but one."""
 _SLACK = 2_048
 """Free pages that `compact` leaves in the file, for rows to come."""
 _TOGETHER = 250
 """Feeds after which it is reported how many were added."""
 _NEVER = 2**63 - 1
 _SPOILED = "damaged on the disk: it is not as it was stored; publish it again"
-_VACUUMED = 3
-"""The version from which on files are made with incremental vacuum."""
 
 
 @dataclass(slots=True)
@@ -100,30 +89,10 @@ class Spool(AbstractContextManager["Spool"]):
         self._end = (0, 0)
         """The last number and its chained checksum; `_next` becomes it with the commit."""
         self._next: tuple[int, int] | None = None
-        row_log.create(self.path)
         try:
-            self._db = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, timeout=30
-            )
-            old = row_log.version(self._db, self.path)
-            if old < _VACUUMED:
-                # Only with this setting can pages be given back to the file system in pieces.
-                self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                self._db.execute(f"PRAGMA page_size = {_PAGE}")
-                self._db.execute("VACUUM")
-            write_ahead(self._db)
-            self._db.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT}")
-            with self._transaction():
-                if old == 1:
-                    states.migrate(self._db)
-                    seen.migrate(self._db)
-                if 0 < old < row_log.VERSION:
-                    row_log.migrate(self._db, old)
-                for statement in _TABLES:
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {row_log.VERSION}")
-                last = row_log.newest(self._db)
-                self._next = last, row_log.chain_at(self._db, last) or 0
+            self._db = spool_file.connect(self.path)
+            last = row_log.newest(self._db)
+            self._end = last, row_log.chain_at(self._db, last) or 0
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error
 
@@ -150,9 +119,9 @@ class Spool(AbstractContextManager["Spool"]):
                 known = self._known(batch.state.url)
                 if known is None and known_only:
                     continue
-                new = self._new_rows(batch, known)
+                new = new_rows(self._db, batch, known)
                 states.save(self._db, state_after(batch, known, new))
-                self._update_hub(batch)
+                update_hub(self._db, batch)
                 first = known is None or not known.was_read
                 for row in new:
                     (history if first and row.error is None else rows).append(row)
@@ -275,7 +244,7 @@ class Spool(AbstractContextManager["Spool"]):
         """Write something and have it synced. Raises SpoolError."""
         try:
             with self._transaction():
-                self._db.execute(f"PRAGMA user_version = {row_log.VERSION}")
+                spool_file.set_version(self._db)
         except sqlite3.Error as error:
             raise row_log.problem(self.path, error) from error
 
@@ -309,14 +278,7 @@ class Spool(AbstractContextManager["Spool"]):
     def backup(self, path: Path) -> None:
         """Write a consistent copy to `path`, which must not exist; readers and writers go on
         meanwhile. Raises SpoolError."""
-        try:
-            with row_log.reading(self.path) as db:
-                assert db is not None
-                db.execute("VACUUM INTO ?", (str(path),))
-            with path.open("rb") as copy:
-                os.fsync(copy.fileno())
-        except OSError as error:
-            raise SpoolError(f"spool: {path}: {error.strerror}") from error
+        spool_file.backup(self.path, path)
 
     # -- the feeds -----------------------------------------------------------------------------
 
@@ -415,15 +377,10 @@ class Spool(AbstractContextManager["Spool"]):
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
             try:
-                yield
-                self._db.execute("COMMIT")
+                with spool_file.transaction(self._db):
+                    yield
                 self._end = self._next or self._end
-            except BaseException:
-                if self._db.in_transaction:  # a full disk ends some transactions by itself
-                    self._db.execute("ROLLBACK")
-                raise
             finally:
                 self._next = None
 
@@ -433,35 +390,3 @@ class Spool(AbstractContextManager["Spool"]):
     def _known(self, url: str) -> FeedState | None:
         found = states.load(self._db, "url = ?", url)
         return found[0] if found else None
-
-    def _new_rows(self, batch: Batch, before: FeedState | None) -> list[DocumentRow]:
-        channel, state = batch.channel, batch.state
-        if channel is None:
-            return []
-        if channel.error is not None:
-            known = before.problem if before else None
-            # One dead letter when a feed breaks, not one for each fetch while it stays broken.
-            if known is not None and known == state.problem:
-                return []
-            return [dead_row(state.url, batch.body, channel.error, state.url, batch.arrival)]
-        return seen.record_items(
-            self._db,
-            state.url,
-            channel,
-            batch.arrival,
-            batch.since,
-            whole=not batch.pushed,
-            unread=before is None or not before.was_read,
-        )
-
-    def _update_hub(self, batch: Batch) -> None:
-        """Store the subscription that a document offers, unless its hub and topic are known; delete
-        the subscription of a feed whose document names no hub."""
-        if batch.channel is None or batch.channel.error is not None or batch.pushed:
-            return
-        url, hub = batch.state.url, batch.hub
-        known = hubs.load(self._db, "url = ?", url)
-        if hub is not None and [(k.hub, k.topic) for k in known] != [(hub.hub, hub.topic)]:
-            hubs.save(self._db, hub)
-        elif hub is None and known:
-            self._db.execute("DELETE FROM hub WHERE url = ?", (url,))

@@ -1,0 +1,81 @@
+"""The file of a spool, as one SQLite database: made or brought to the form of today, and copied.
+
+In: the path. Out: a connection to a file that has all tables, in transactions of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from feeds import feed_state, hubs, requested, row_log, seen
+from feeds.write_ahead import write_ahead
+
+_TABLES = ";".join(
+    (row_log.TABLE, seen.TABLE, feed_state.TABLE, hubs.TABLE, requested.TABLE)
+).split(";")
+_LOG_LIMIT = 64 << 20
+"""Bytes to which SQLite's write-ahead log is truncated."""
+_PAGE = 8_192
+"""Bytes of a page of a new file: of items of 2 KB, a page of SQLite's 4 KB holds but one."""
+_VACUUMED = 3
+"""The version from which on files are made with incremental vacuum."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file, which any thread may use; it is made if it is missing, and migrated if it is
+    of a former version. Raises sqlite3.Error, and SpoolError for a file that is not a spool."""
+    row_log.create(path)
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+    old = row_log.version(db, path)
+    if old < _VACUUMED:
+        # Only with this setting can pages be given back to the file system in pieces.
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        db.execute(f"PRAGMA page_size = {_PAGE}")
+        db.execute("VACUUM")
+    write_ahead(db)
+    db.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT}")
+    with transaction(db):
+        if old == 1:
+            feed_state.migrate(db)
+            seen.migrate(db)
+        if 0 < old < row_log.VERSION:
+            row_log.migrate(db, old)
+        for statement in _TABLES:
+            db.execute(statement)
+        set_version(db)
+    return db
+
+
+def set_version(db: sqlite3.Connection) -> None:
+    """Write the version of today into the file."""
+    db.execute(f"PRAGMA user_version = {row_log.VERSION}")
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """A block that is stored entirely or, after an exception, not at all."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # a full disk ends some transactions by itself
+            db.execute("ROLLBACK")
+        raise
+
+
+def backup(path: Path, to: Path) -> None:
+    """Write a consistent copy to a path where nothing is; readers and writers go on meanwhile.
+    Raises SpoolError."""
+    try:
+        with row_log.reading(path) as db:
+            assert db is not None
+            db.execute("VACUUM INTO ?", (str(to),))
+        with to.open("rb") as copy:
+            os.fsync(copy.fileno())
+    except OSError as error:
+        raise row_log.SpoolError(f"spool: {to}: {error.strerror}") from error
