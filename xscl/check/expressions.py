@@ -7,20 +7,25 @@ of a query that hold steps and expressions, and looks the variables up at the en
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from typing import Literal, TypeGuard, cast
-
-import re2
+from typing import Literal, cast
 
 from xscl import ast
-from xscl.check.order import calculation_warning, order_warning
+from xscl.check.calls import (
+    gives_several,
+    is_of_elements,
+    unknown_function,
+    wrong_call,
+    wrong_count_of_elements,
+    wrong_elements,
+)
+from xscl.check.findings import QueryFindings
+from xscl.check.order import calculation_warning, order_warning, written_date
 from xscl.errors import Diagnostic, Span
-from xscl.functions.elements import DURATION, ELEMENT_FUNCTIONS
 from xscl.functions.nodes import NODE_FUNCTIONS, NodeFunction
-from xscl.functions.table import FUNCTIONS, Function, compile_pattern
+from xscl.functions.table import FUNCTIONS, Function
 from xscl.kinds import is_costly, kind_of
-from xscl.syntax import foreign, foreign_patterns
-from xscl.syntax.nearest import did_you_mean, known_names
+from xscl.syntax import foreign
+from xscl.syntax.nearest import known_names
 
 #: Errors beyond this number are never shown, so they get no hints, which cost a search.
 HINTED = 100
@@ -31,31 +36,13 @@ _Context = Literal["element", "attribute", "text", "document", "any"]
 _DOWN = ("element", "attribute", "text", "self")
 
 
-@dataclass(slots=True)
-class Findings:
-    """The findings about one query, without those nested in it.
-
-    `owner` maps each variable to the index of the block that binds it, in pattern order; `joins`
-    are (join, first block of its left side, first of its right side, end); `conjuncts` are the
-    predicates that all must hold. `streams` and `prefixes` include those of nested queries.
-    """
-
-    errors: list[Diagnostic]
-    warnings: list[Diagnostic]
-    owner: dict[str, int] = field(default_factory=dict)
-    joins: list[tuple[ast.Join, int, int, int]] = field(default_factory=list)
-    conjuncts: list[ast.Expr] = field(default_factory=list)
-    streams: set[str] = field(default_factory=set)
-    prefixes: set[str] = field(default_factory=set)
-
-
 class Walk:
     """The walk over one query. `context` is the kind of node that the current filter filters."""
 
     def __init__(self, prefixes: Collection[str], hints: bool = True) -> None:
         self.known_prefixes = prefixes
         self.hints = hints
-        self.found = Findings([], [])
+        self.found = QueryFindings([], [])
         self.places: dict[str, Span] = {}
         self.kinds: dict[str, _Context] = {}
         """By variable, the kind of its nodes."""
@@ -82,6 +69,11 @@ class Walk:
         also: tuple[tuple[str, Span], ...] = (),
     ) -> None:
         self.found.errors.append(Diagnostic(code, message, span, hint, also=also))
+
+    def add(self, error: Diagnostic | None) -> None:
+        """Add an error if there is one."""
+        if error is not None:
+            self.found.errors.append(error)
 
     def names_hint(self, name: str, known: Iterable[str], what: str, none: str) -> str | None:
         """A hint with the known names, for errors that have a chance to be shown."""
@@ -235,7 +227,7 @@ class Walk:
     def called(self, call: ast.Call, in_filter: bool) -> None:
         """Check a call that is used as a condition; in filters strings and numbers count as one."""
         function = self.call(call, in_filter)
-        if not in_filter and (call.name in ELEMENT_FUNCTIONS or call.name == DURATION):
+        if not in_filter and is_of_elements(call):
             self.no_condition(call, f"{call.name}() gives a value")
         if function is None:
             return
@@ -324,24 +316,12 @@ class Walk:
             hint = "nodes are what a path selects: ./a, .//b, @c"
             self.error("not-nodes", f"{what} needs nodes, not a {kind_of(part)}", part.span, hint)
 
-    def written_date(self, part: ast.Arithmetic) -> None:
-        """Warn about a date without quotation marks: 2026-10-05 is the number 2011."""
-        match part:
-            case ast.Arithmetic(
-                op="-",
-                left=ast.Arithmetic(op="-", left=ast.Number(value=year), right=ast.Number()),
-                right=ast.Number(),
-            ) if 1000 <= year <= 9999:
-                text = part.span.text
-                message = f"{text} is a subtraction, not a date"
-                hint = f"a date is written date('{text}'), and is a number of seconds"
-                self.warn("date-as-subtraction", message, part.span, hint)
-
     def calculation(self, part: ast.Arithmetic, in_filter: bool) -> None:
         for side in (part.left, part.right):
             self.value(side, in_filter)
             self.single(side)
-        self.written_date(part)
+        if warning := written_date(part):
+            self.warn("date-as-subtraction", warning[0], part.span, warning[1])
         if warning := calculation_warning(part, in_filter, self.named):
             self.warn("date-arithmetic", warning[0], part.span, warning[1])
 
@@ -375,7 +355,7 @@ class Walk:
 
     def call(self, call: ast.Call, in_filter: bool) -> Function | NodeFunction | None:
         """Check a call, its arguments included; None for functions that are not in both tables."""
-        if not in_filter and (call.name in ELEMENT_FUNCTIONS or call.name == DURATION):
+        if not in_filter and is_of_elements(call):
             self.of_elements(call)
             return None
         function = FUNCTIONS.get(call.name) or (
@@ -387,99 +367,17 @@ class Walk:
             else:
                 self.value(argument, in_filter)
                 self.single(argument)
-        if function is None:
-            self.no_function(call)
-            return None
-        count = len(call.args)
-        if count < function.least or (function.most is not None and count > function.most):
-            self.error(
-                "arity",
-                f"{call.name}() takes {_arity(function)}, not {count}",
-                call.span,
-            )
-        elif call.name in ("matches", "tokenize"):
-            self.pattern_of(call)
+        self.add(unknown_function(call) if function is None else wrong_call(call, function))
         return function
-
-    def pattern_of(self, call: ast.Call) -> None:
-        """Check the regular expression of a call, if it is a literal."""
-        written = call.args[1]
-        if not isinstance(written, ast.String):
-            return
-        try:
-            pattern = compile_pattern(written.value)
-        except re2.error as error:
-            reason = error.args[0]
-            reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-            message = f"this is no RE2 regular expression: {reason}"
-            self.error("bad-pattern", message, written.span)
-            return
-        if call.name == "tokenize" and pattern.search("") is not None:
-            message = "this separates nothing: it finds the empty text"
-            self.error("bad-pattern", message, written.span)
 
     def of_elements(self, call: ast.Call) -> None:
         """Check a call over the documents of a group, an iteration or a window, and duration()."""
-        name, count = call.name, len(call.args)
-        timed = name == DURATION
-        least, most = (0, 1) if timed else (1, ELEMENT_FUNCTIONS[name].most)
-        if not least <= count <= most:
-            takes = (
-                "a variable"
-                if most == 1
-                else "a variable, and what stands for it where it has none"
-            )
-            message = f"{name}() takes {'nothing or ' if timed else ''}{takes}"
-            self.error("arity", message, call.span)
+        self.add(wrong_count_of_elements(call))
         for argument in call.args:
             self.value(argument, False)
             self.single(argument)
-        path = call.args[0] if call.args else None
-        if path is None or (isinstance(path, ast.Path) and not (timed and path.steps)):
-            return
-        example = f"{name}(x)" if timed else f"{name}(x) or {name}(x/price)"
-        self.error("not-nodes", f"{name}() needs a variable: {example}", path.span)
-
-    def no_function(self, call: ast.Call) -> None:
-        name = call.name
-        lower = name.lower()
-        if name in NODE_FUNCTIONS:
-            hint = foreign.FUNCTIONS.get(name) or "filter the step: S//item[position() < 3]"
-            message = f"the function {name}() stands in filters only"
-            self.error("unknown-function", message, call.span, hint)
-        elif name in ELEMENT_FUNCTIONS or name == DURATION:
-            message = f"the function {name}() stands in predicates and in SELECT, not in filters"
-            hint = f"bind the node, [./price->p], and write WHERE {name}(p) > 1"
-            if name == DURATION:
-                hint = "write WHERE duration() < 60"
-            self.error("unknown-function", message, call.span, hint)
-        else:
-            known = (*FUNCTIONS, *ELEMENT_FUNCTIONS, DURATION)
-            near = foreign.FUNCTIONS.get(lower) or foreign_patterns.FUNCTIONS.get(lower)
-            if "." in name:
-                near = foreign_patterns.member(lower.rpartition(".")[2])
-            near = near or did_you_mean(name, known) or did_you_mean(lower, known)
-            self.error(
-                "unknown-function",
-                f"there is no function {name}()",
-                call.span,
-                near or "the functions are " + ", ".join(known),
-            )
-
-
-def gives_several(part: ast.Expr) -> TypeGuard[ast.Call]:
-    """Whether a part is a call of a function that gives several strings."""
-    return isinstance(part, ast.Call) and part.name in FUNCTIONS and FUNCTIONS[part.name].several
+        self.add(wrong_elements(call))
 
 
 def _sideways(step: ast.Step) -> bool:
     return step.test.axis is not None or step.test.kind not in _DOWN
-
-
-def _arity(function: Function | NodeFunction) -> str:
-    least, most = function.least, function.most
-    if most is None:
-        return f"{least} or more arguments"
-    if least == most:
-        return f"{least} argument" + ("s" if least != 1 else "")
-    return f"{least} to {most} arguments"

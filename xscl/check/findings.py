@@ -1,9 +1,10 @@
-"""What a check of a pattern finds."""
+"""What the checks of a query and of a pattern find."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from xscl import ast
 from xscl.errors import Diagnostic, Span
 
 
@@ -19,3 +20,21 @@ class Findings:
 
     def warn(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         self.warnings.append(Diagnostic(code, message, span, hint, "warning"))
+
+
+@dataclass(slots=True)
+class QueryFindings:
+    """The findings about one query, without those nested in it.
+
+    `owner` maps each variable to the index of the block that binds it, in pattern order; `joins`
+    are (join, first block of its left side, first of its right side, end); `conjuncts` are the
+    predicates that all must hold. `streams` and `prefixes` include those of nested queries.
+    """
+
+    errors: list[Diagnostic]
+    warnings: list[Diagnostic]
+    owner: dict[str, int] = field(default_factory=dict)
+    joins: list[tuple[ast.Join, int, int, int]] = field(default_factory=list)
+    conjuncts: list[ast.Expr] = field(default_factory=list)
+    streams: set[str] = field(default_factory=set)
+    prefixes: set[str] = field(default_factory=set)

@@ -1,7 +1,7 @@
 """Warnings about joins: sides that no value join connects, and patterns joined with themselves.
 
-In: the `Findings` of a query. Out: warnings. Neither is an error, as a cross product within a short
-window and a symmetric pair can be what is wanted, but seldom are.
+In: the findings about a query. Out: warnings. Neither is an error, as a cross product within a
+short window and a symmetric pair can be what is wanted, but seldom are.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xscl import ast
-from xscl.check.expressions import Findings
+from xscl.check.findings import QueryFindings
 from xscl.errors import Diagnostic
 from xscl.syntax.printer import format_expression
 
@@ -17,7 +17,7 @@ _NAMED = 6
 """How many variables of a side a warning names."""
 
 
-def join_warnings(found: Findings) -> list[Diagnostic]:
+def join_warnings(found: QueryFindings) -> list[Diagnostic]:
     if not found.joins:
         return []
     return _unconnected(found) + [
@@ -30,7 +30,7 @@ def join_warnings(found: Findings) -> list[Diagnostic]:
 # -- value joins -----------------------------------------------------------------------------
 
 
-def _unconnected(found: Findings) -> list[Diagnostic]:
+def _unconnected(found: QueryFindings) -> list[Diagnostic]:
     """Joins whose two sides no value join connects, directly or through other blocks."""
     parent = list(range(found.joins[-1][3]))
 
@@ -98,7 +98,7 @@ def _block(side: ast.Expr, owner: Mapping[str, int]) -> int | None:
 # -- symmetry --------------------------------------------------------------------------------
 
 
-def _symmetric(join: ast.Join, found: Findings) -> Diagnostic | None:
+def _symmetric(join: ast.Join, found: QueryFindings) -> Diagnostic | None:
     swap: dict[str, str] = {}
     if not _alike(join.left, join.right, swap):
         return None

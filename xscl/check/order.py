@@ -56,6 +56,20 @@ def calculation_warning(
     return None
 
 
+def written_date(part: ast.Arithmetic) -> tuple[str, str] | None:
+    """The warning for a date without quotation marks: 2026-10-05 is the number 2011."""
+    match part:
+        case ast.Arithmetic(
+            op="-",
+            left=ast.Arithmetic(op="-", left=ast.Number(value=year), right=ast.Number()),
+            right=ast.Number(),
+        ) if 1000 <= year <= 9999:
+            text = part.span.text
+            hint = f"a date is written date('{text}'), and is a number of seconds"
+            return f"{text} is a subtraction, not a date", hint
+    return None
+
+
 def _holds_dates(part: ast.Expr, named: Named) -> bool:
     name = named(part) if isinstance(part, ast.Path) else None
     return name is not None and name.lower() in _HOLD_DATES

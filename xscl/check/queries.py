@@ -1,6 +1,6 @@
 """Static checks of one query: its pattern, its SELECT, and where each variable comes from.
 
-In: an `ast.Query` and the prefixes of its file. Out: a `Findings` with the errors and warnings, and
+In: an `ast.Query` and the prefixes of its file. Out: `QueryFindings`, the errors and warnings, and
 the facts that later passes need: which block binds a variable, the joins, the conjuncts.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from xscl import ast
-from xscl.check.expressions import Findings, Walk
+from xscl.check.expressions import Walk
+from xscl.check.findings import QueryFindings
 from xscl.check.patterns import check_pattern, is_pattern
 from xscl.errors import Span
 from xscl.syntax import foreign_patterns
@@ -33,7 +34,9 @@ _HOW_TO_BIND = {
 }
 
 
-def check_query(query: ast.Query, prefixes: Collection[str], hints: bool = True) -> list[Findings]:
+def check_query(
+    query: ast.Query, prefixes: Collection[str], hints: bool = True
+) -> list[QueryFindings]:
     """Check a query and the queries nested in it, which follow it in the result."""
     walk = _Walk(prefixes, hints)
     walk.query(query)
@@ -43,7 +46,7 @@ def check_query(query: ast.Query, prefixes: Collection[str], hints: bool = True)
 class _Walk(Walk):
     def __init__(self, prefixes: Collection[str], hints: bool) -> None:
         super().__init__(prefixes, hints)
-        self.nested: list[Findings] = []
+        self.nested: list[QueryFindings] = []
         self.hidden: dict[str, Span] = {}
 
     # -- queries and patterns ----------------------------------------------------------------
