@@ -54,7 +54,7 @@ def figures(engine: Engine) -> Figures:
         suspended=registry.gaps.suspended(),
         canonical=len(engine.catalog.canonical),
         templates=len(engine.catalog.templates),
-        nfa_states=registry.nfa_states(),
+        nfa_states=registry.stage1.states(),
         variables=len(engine.catalog.variables),
         live_documents=engine.live_documents(),
         next_doc=engine.admission.next_doc,

@@ -142,7 +142,7 @@ class Engine(Parts):
 
     def spec(self) -> bytes:
         """Stage 1's compiled form for the current queries; the same object until they change."""
-        return self.registry.spec()
+        return self.registry.stage1.spec()
 
     # -- batches -----------------------------------------------------------------------------
 

@@ -120,7 +120,7 @@ class Parts:
         self.registry = Registry(store, self._withdrawn)
         self.listing = Listing(store)
         self.catalog = self.registry.catalog
-        self.matcher = self.registry.matcher
+        self.matcher = self.registry.stage1.matcher
         self.budget = Budget(self._budgets, self.work)
         home = ALL if self.elsewhere is None else self.elsewhere.home
         self.joiner = Joiner(relations, self.catalog, self.budget, self._memory, ownership=home)

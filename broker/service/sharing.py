@@ -86,7 +86,7 @@ def sharing(engine: Engine, lock: AbstractContextManager[None]) -> Sharing:
         shapes = {number: template for template, number in catalog.templates.items()}
         patterns = sum(number > 0 for number in catalog.patterns)
         of_patterns = {each.canonical.number for each in catalog.patterns.values()}
-        automaton = engine.registry.matcher.automaton
+        automaton = engine.registry.stage1.matcher.automaton
         starts = [*automaton.starts.items()]
     states, steps, paths = _paths(automaton, starts)
     return Sharing(

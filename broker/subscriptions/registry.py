@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from broker.documents.witnessing import compile_changes, compile_spec
 from broker.model import Status, Subscribed, Suspension
 from broker.query.canonical import Subscription
 from broker.query.catalog import Catalog, Query
@@ -26,9 +25,8 @@ from broker.state.store import Store
 from broker.subscriptions.forms import Forms
 from broker.subscriptions.gaps import Gaps, read_gaps
 from broker.subscriptions.published_streams import Streams
+from broker.subscriptions.stage1 import Stage1
 from xscl.growth import growing
-from xscl.stage1.matcher import Matcher
-from xscl.stage1.witness import Edge
 
 _CHANGES = "changes"
 _CHUNK = 10_000
@@ -77,26 +75,18 @@ class Registry:
         self.store = store
         self._gone = gone
         self.catalog = Catalog()
-        self.matcher = Matcher()
+        self.stage1 = Stage1(self.catalog.edges)
         self.gaps = Gaps(store)
         self.forms = Forms(store)
         self.halted: dict[str, Halted] = {}
         self._settled = 0
         """How many subscriptions there were when they were last frozen for the garbage
         collector."""
-        self._spec: bytes | None = None
-        self._unsent: dict[int, Edge | None] = {}
-        """Edges that have changed since the spec was made."""
-        self._added = 0
-        """How many changes were appended to the spec since it was compiled whole."""
-        self.appended = 1_000
-        """Changes of edges that may always be appended to a spec."""
         self._last = 0
         """The number of the latest subscription; numbers give the order of registration."""
         self.unreported: list[tuple[int, Suspension]] = []
         """Suspensions that `take_suspensions` has not returned, with the subscriptions' numbers."""
         self._reporting: list[int] = []
-        self._states: int | None = None
         self.changes = 0
         if not store.fresh:
             self._restore()
@@ -126,7 +116,7 @@ class Registry:
                         active.append((number, query, counts_from))
                 self._last = chunk[-1][0]
                 self.catalog.add_all(active)
-                self._synchronize()
+                self.stage1.synchronize()
             self.catalog.variables.loaded()
         with self.store.transaction():
             self._write_variables()
@@ -174,7 +164,7 @@ class Registry:
             self._withdraw([*replaced])
             first, self._last = self._last + 1, self._last + len(fresh)
             self._enter([(n, query, first_doc) for n, query in enumerate(fresh, first)])
-            self._synchronize()
+            self.stage1.synchronize()
             self._write([self.catalog.subscriptions[query.id] for query in fresh], now)
         self._freeze()
         return [
@@ -211,7 +201,7 @@ class Registry:
         """Remove subscriptions, all or none. KeyError if there is none of an id."""
         with growing(len(ids)), self._changing():
             self._withdraw([*dict.fromkeys(ids)])
-            self._synchronize()
+            self.stage1.synchronize()
 
     # -- active or not -----------------------------------------------------------------------
 
@@ -231,7 +221,7 @@ class Registry:
             for each in halted:
                 self._hold(each)
             self.gaps.open([each.number for each in halted], status, reason, first_doc, now)
-            self._synchronize()
+            self.stage1.synchronize()
             if status == "suspended":
                 self.store.on_rollback(partial(setattr, self, "unreported", [*self.unreported]))
                 self.unreported += [
@@ -252,25 +242,19 @@ class Registry:
                 self._let_go(each)
             self._enter([(each.number, each.compiled, first_doc) for each in halted])
             self.gaps.close([each.number for each in halted], first_doc, now)
-            self._synchronize()
+            self.stage1.synchronize()
         return [each.id for each in halted]
 
     def synchronize(self) -> None:
         """Have stage 1 witness what others than subscriptions need of it now."""
         with self.store.transaction():
-            self.store.on_rollback(self._synchronize)
-            self._synchronize()
+            self.store.on_rollback(self.stage1.synchronize)
+            self.stage1.synchronize()
             self._write_variables()
 
     def count(self) -> int:
         """How many subscriptions there are, active or not."""
         return len(self.halted) + self.catalog.registered()
-
-    def nfa_states(self) -> int:
-        """The number of states of the automaton; counted again only after queries have changed."""
-        if self._states is None:
-            self._states = sum(1 for _ in self.matcher.automaton.states())
-        return self._states
 
     def take_suspensions(self) -> list[Suspension]:
         """The suspensions since the last call. Calling it confirms that those of the last call were
@@ -288,7 +272,7 @@ class Registry:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         with self.store.transaction():
-            self.store.on_rollback(self._synchronize)
+            self.store.on_rollback(self.stage1.synchronize)
             self.store.on_rollback(partial(setattr, self, "_last", self._last))
             self.store.on_rollback(partial(setattr, self, "changes", self.changes))
             self.changes += 1
@@ -385,32 +369,3 @@ class Registry:
                 f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * len(rows))}",
                 [value for each in rows for value in each],
             )
-
-    def spec(self) -> bytes:
-        """Stage 1's compiled form for the current queries; the same object until they change.
-
-        Changes are appended to the form compiled before, until there are as many of them as edges.
-        """
-        if self._spec is None:
-            self._spec = compile_spec(self.matcher)
-        elif self._unsent:
-            self._spec += compile_changes(self._unsent.items())
-        self._unsent.clear()
-        return self._spec
-
-    def _synchronize(self) -> None:
-        """Apply the catalog's changes of edges to stage 1."""
-        edges = self.catalog.edges
-        alike = edges.alike() if self._spec is None else []
-        for each in alike:
-            self.matcher.add_alike(each)
-        changed = edges.changes()
-        self.matcher.change(changed.items())
-        if changed or alike:
-            self._states = None
-        if self._spec is not None:
-            self._unsent |= changed
-            self._added += len(changed)
-            if self._added > max(self.appended, len(self.catalog.edges)):
-                self._spec, self._added = None, 0
-                self._unsent.clear()

@@ -347,7 +347,7 @@ def test_a_spec_with_changes_behind_it_is_that_of_the_queries_of_now(many: int) 
     """What executors make of it witnesses as the driver does, whichever specs they know."""
     broker = Broker()
     registry = broker.engine.registry
-    registry.appended = many
+    registry.stage1.appended = many
     made = "<i k='1'><a>A3</a><a>A8</a><t>of w3 and w8</t><l>5</l><m><l>6</l></m></i>"
     queries = [*map(author, range(12)), "v: S//i->x[./@k->k] WHERE k > 0", "v: S//i/m//l->x"]
     r = Random(3)
@@ -361,9 +361,9 @@ def test_a_spec_with_changes_behind_it_is_that_of_the_queries_of_now(many: int) 
             broker.subscribe(text)
         if r.random() < 0.5:
             continue  # several changes at once
-        spec = registry.spec()
-        assert spec is registry.spec()
-        specs.append((spec, witnessed(registry.matcher, made)))
+        spec = registry.stage1.spec()
+        assert spec is registry.stage1.spec()
+        specs.append((spec, witnessed(registry.stage1.matcher, made)))
         begun += not spec.startswith(before)
         before = spec
         for known, expected in [specs[-1], r.choice(specs), specs[-1]]:
@@ -380,9 +380,9 @@ def test_a_spec_may_hold_a_path_of_very_many_steps() -> None:
     broker.subscribe(f"deep: S{'//a' * steps}->x{below.replace('y', 'z', 1)}")
     registry = broker.engine.registry
     document = "<a>" * steps + "<b>" * steps + "</b>" * steps + "</a>" * steps
-    expected = witnessed(registry.matcher, document)
+    expected = witnessed(registry.stage1.matcher, document)
     assert expected
-    assert witnessed(matcher_for(registry.spec()), document) == expected
+    assert witnessed(matcher_for(registry.stage1.spec()), document) == expected
 
 
 def witnessed(matcher: Matcher, text: str) -> list[str]:
@@ -394,7 +394,7 @@ def witnessed(matcher: Matcher, text: str) -> list[str]:
 def test_an_edge_is_made_again_as_it_was() -> None:
     """Edges that one query uses are not kept; those that two use carry what both ask for."""
     broker = Broker()
-    catalog, matcher = broker.engine.catalog, broker.engine.registry.matcher
+    catalog, matcher = broker.engine.catalog, broker.engine.registry.stage1.matcher
     r = Random(5)
     fitting = QUERIES.replace("[./b-2 = 3]->v", "->v[./b-2 = 3]")
     texts = [*map(author, range(4)), *(t.strip() for t in fitting.split(";"))]

@@ -96,7 +96,7 @@ def test_what_is_shared(running: Running) -> None:
     (join,) = pair["joins"]
     assert (join["operator"], join["left"], join["right"]) == ("FOLLOWED BY", [0], [1])
     assert join["equalities"] == 1
-    assert found["states"] == running.service.engine.registry.nfa_states()
+    assert found["states"] == running.service.engine.registry.stage1.states()
     assert found["states"] < found["steps"]
     labels = [each["label"] for each in found["paths"]]
     assert labels[0] == "S"
