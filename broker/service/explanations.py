@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import xscl
 from broker.asking import Asking, NotStored, Told
@@ -84,15 +84,16 @@ class Rest:
     """Sleeps after a slice where the pipeline works, which holds the engine's lock then: for three
     times as long as the slice took of the processor, so that the pipeline has most of it."""
 
-    def __init__(self, lock: FairLock) -> None:
+    def __init__(self, lock: FairLock, sleep: Callable[[float], object] = time.sleep) -> None:
         self._lock = lock
+        self._sleep = sleep
         self._began = time.thread_time()
 
     def __call__(self) -> None:
         with self._lock.within(0) as free:
             pass
         if not free:
-            time.sleep(min(_LONGEST, 3 * (time.thread_time() - self._began)))
+            self._sleep(min(_LONGEST, 3 * (time.thread_time() - self._began)))
         self._began = time.thread_time()
 
 

@@ -24,6 +24,7 @@ LINE_BYTES = 128 << 20
 """A longer line is cut, and its pieces become rows with an error."""
 
 _CHUNK = 1 << 20
+"""Bytes of a file that are read at a time."""
 
 Offset = dict[str, dict[str, int]]
 """File name -> {"bytes": read so far, "lines": in them, "inode": of the file that was read}."""
@@ -57,12 +58,23 @@ class Stretch:
 
 class JsonFiles:
     """The file at `path`, or the files of the directory. A batch takes so many `lines`, and about
-    so many bytes (`size`), at most."""
+    so many bytes (`size`), at most. A line of more than `longest` bytes is cut; `chunk` bytes are
+    read at a time."""
 
-    def __init__(self, path: Path, lines: int = BATCH_LINES, size: int = BATCH_BYTES) -> None:
+    def __init__(
+        self,
+        path: Path,
+        lines: int = BATCH_LINES,
+        size: int = BATCH_BYTES,
+        *,
+        longest: int = LINE_BYTES,
+        chunk: int = _CHUNK,
+    ) -> None:
         self.path = path
         self._lines = max(1, lines)
         self._size = max(1, size)
+        self._longest = longest
+        self._chunk = chunk
         self._available: dict[str, int] | None = None
 
     def stop_growing(self) -> None:
@@ -81,7 +93,7 @@ class JsonFiles:
             done = _read_before(start.get(file.name), now)
             if lines > 0 and size > 0 and length > done["bytes"]:
                 path = _inside(self.path, file.name)
-                end, count = _advance(path, done["bytes"], length, lines, size)
+                end, count = self._advance(path, done["bytes"], length, lines, size)
                 lines, size = lines - count, size - (end - done["bytes"])
                 done = {"bytes": end, "lines": done["lines"] + count}
             if done["bytes"]:
@@ -100,6 +112,35 @@ class JsonFiles:
                     Stretch(path, done["bytes"], upto["bytes"], done["lines"] + 1, modified[name])
                 )
         return found
+
+    def _advance(
+        self, file: Path, start: int, length: int, lines: int, size: int
+    ) -> tuple[int, int]:
+        """How far a batch of at most `lines` and about `size` bytes gets: end and number of
+        newlines.
+
+        At least one line, however long. A last line without its newline counts if it is whole; else
+        it is still being written, or was torn and is written on later.
+        """
+        end, count, position = start, 0, start
+        with file.open("rb") as stream:
+            stream.seek(start)
+            while position < length and count < lines and (end == start or position - start < size):
+                chunk = stream.read(min(self._chunk, length - position))
+                if not chunk:
+                    break
+                newline = chunk.find(b"\n")
+                while newline != -1 and count < lines:
+                    end, count = position + newline + 1, count + 1
+                    newline = chunk.find(b"\n", newline + 1)
+                position += len(chunk)
+                if end == start and position - start >= self._longest:
+                    return position, 1
+            at_end = position >= length and end < length and count < lines
+            if at_end and _whole(stream, end, length, self._longest):
+                # Not a line yet for counting: its newline comes with what is appended.
+                return length, count
+        return end, count
 
 
 def files_at(path: Path) -> list[Found]:
@@ -138,7 +179,7 @@ def _last_line_is_whole(file: Path) -> bool:
             if newline >= 0:
                 end += newline + 1
                 break
-        return _whole(stream, end, length)
+        return _whole(stream, end, length, LINE_BYTES)
 
 
 def _inside(path: Path, name: str) -> Path:
@@ -154,35 +195,10 @@ def _read_before(done: dict[str, int] | None, now: dict[str, int]) -> dict[str, 
     return {"bytes": done["bytes"], "lines": done["lines"]}
 
 
-def _advance(file: Path, start: int, length: int, lines: int, size: int) -> tuple[int, int]:
-    """How far a batch of at most `lines` and about `size` bytes gets: end and number of newlines.
-
-    At least one line, however long. A last line without its newline counts if it is whole; else it
-    is still being written, or was torn and is written on later.
-    """
-    end, count, position = start, 0, start
-    with file.open("rb") as stream:
-        stream.seek(start)
-        while position < length and count < lines and (end == start or position - start < size):
-            chunk = stream.read(min(_CHUNK, length - position))
-            if not chunk:
-                break
-            newline = chunk.find(b"\n")
-            while newline != -1 and count < lines:
-                end, count = position + newline + 1, count + 1
-                newline = chunk.find(b"\n", newline + 1)
-            position += len(chunk)
-            if end == start and position - start >= LINE_BYTES:
-                return position, 1
-        if position >= length and end < length and count < lines and _whole(stream, end, length):
-            # Not a line yet for counting: its newline comes with what is appended.
-            return length, count
-    return end, count
-
-
-def _whole(stream: BinaryIO, start: int, end: int) -> bool:
-    """Whether these bytes are a JSON object: nothing that is appended makes another one of it."""
-    if end - start >= LINE_BYTES:
+def _whole(stream: BinaryIO, start: int, end: int, longest: int) -> bool:
+    """Whether these bytes are a JSON object, which nothing that is appended makes another one, or
+    as many as a line may have."""
+    if end - start >= longest:
         return True
     stream.seek(start)
     text = stream.read(end - start).strip()
@@ -210,13 +226,13 @@ def cut(part: Stretch, size: int) -> Iterator[Stretch]:
         yield Stretch(part.path, start, part.end, line, part.modified)
 
 
-def stretch_rows(part: Stretch) -> Iterator[DocumentRow]:
-    """The rows of a stretch of lines."""
+def stretch_rows(part: Stretch, longest: int = LINE_BYTES) -> Iterator[DocumentRow]:
+    """The rows of a stretch of lines. A line of more than `longest` bytes is cut."""
     position, number = part.start, part.line
     with Path(part.path).open("rb") as file:
         file.seek(part.start)
         while position < part.end:
-            line = file.readline(min(part.end - position, LINE_BYTES))
+            line = file.readline(min(part.end - position, longest))
             if not line:
                 return  # the file has shrunk since
             position += len(line)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.sources import jsonlines
 from broker.sources.jsonlines import JsonFiles, Offset, Stretch, cut, stretch_rows, unfinished
 
 OLD = 1_600_000_000
@@ -47,11 +46,10 @@ def test_a_batch_ends_after_so_many_lines(tmp_path: Path) -> None:
     assert found[1] == [("d2", f"{file}:3"), ("d3", f"{file}:4")]
 
 
-def test_a_batch_ends_after_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonlines, "_CHUNK", 16)
+def test_a_batch_ends_after_so_many_bytes(tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     write(file, "".join(map(line, range(6))))
-    found = batches(JsonFiles(file, 1_000, 2 * len(line(0))))
+    found = batches(JsonFiles(file, 1_000, 2 * len(line(0)), chunk=16))
     assert [len(batch) for batch in found] == [2, 2, 2]
 
 
@@ -158,16 +156,14 @@ def test_a_stretch_is_cut_at_newlines(tmp_path: Path) -> None:
     assert [(r.id, r.place) for r in rows] == [(f"d{n}", f"{file}:{n + 1}") for n in range(100)]
 
 
-def test_a_line_without_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonlines, "_CHUNK", 64)
-    monkeypatch.setattr(jsonlines, "LINE_BYTES", 256)
+def test_a_line_without_end_is_cut(tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     write(file, "x" * 1_000 + "\n" + line(1))
-    files = JsonFiles(file, 100, 64)
+    files = JsonFiles(file, 100, 64, longest=256, chunk=64)
     rows = []
     done: Offset = {}
     while (latest := files.latest(done)) != done:
-        rows += [r for s in files.stretches(done, latest) for r in stretch_rows(s)]
+        rows += [r for s in files.stretches(done, latest) for r in stretch_rows(s, longest=256)]
         done = latest
     assert [r.id for r in rows if r.error is None] == ["d1"]
     bad = [r for r in rows if r.error]

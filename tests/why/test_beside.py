@@ -91,13 +91,10 @@ def test_the_lock_is_free_while_a_registered_pattern_is_told_about() -> None:
     assert all(taken)
 
 
-def test_it_sleeps_only_while_somebody_else_works_with_the_engine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_it_sleeps_only_while_somebody_else_works_with_the_engine() -> None:
     slept: list[float] = []
-    monkeypatch.setattr("broker.service.explanations.time.sleep", slept.append)
     lock = FairLock()
-    rest = Rest(lock)
+    rest = Rest(lock, slept.append)
     rest()
     assert slept == []
     held, done = threading.Event(), threading.Event()
