@@ -56,8 +56,8 @@ def measured(directory: Path, documents: int, group: int) -> list[str]:
     try:
         program = check([parse("q: SELECT n FROM S//a[./n->n];")])
         core.engine.subscribe([compile_query(query) for query in program.queries], core.now())
-        timed.wrap(core.marks, "begin", "marks")
-        timed.wrap(core.marks, "end", "marks")
+        timed.wrap(core.careful.marks, "begin", "marks")
+        timed.wrap(core.careful.marks, "end", "marks")
         timed.wrap(core.proof, "note_documents", "proofs")
         timed.wrap(core.proof, "sync", "proofs")
         intake = Intake(core, lambda: 1.0)

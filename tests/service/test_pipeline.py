@@ -17,7 +17,7 @@ from broker.documents.arrow import Arrivals
 from broker.model import Match
 from broker.query.prepared import compile_query
 from broker.service.core.answers import Posted
-from broker.service.core.core import Core
+from broker.service.core.core import PORTION, Core
 from broker.service.intake import Intake
 from broker.service.metrics import Metrics
 from broker.service.pipeline.driver import Driver, Watch
@@ -31,8 +31,8 @@ from tests.waiting import PATIENCE, until
 class Running:
     """A state with a pipeline over it; `apply` stands in front of the engine's."""
 
-    def __init__(self, state: Path, size: int = 4) -> None:
-        self.core = Core(settings(state))
+    def __init__(self, state: Path, size: int = 4, portion: int = PORTION) -> None:
+        self.core = Core(settings(state), portion=portion)
         self.intake = Intake(self.core, lambda: 1.0)
         self.watch = Watch("local", self.core, Metrics())
         pipeline = LocalPipeline(self.core, size)
@@ -85,11 +85,19 @@ def intercept(
     monkeypatch.setattr(engine, "apply", applied)
 
 
+@pytest.fixture
+def in_pairs(tmp_path: Path) -> Iterator[Running]:
+    """It hands over two matches at a time."""
+    running = Running(tmp_path / "state", portion=2)
+    yield running
+    running.close()
+
+
 def test_very_many_matches_are_handed_over_in_portions(
-    running: Running, monkeypatch: pytest.MonkeyPatch
+    in_pairs: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the mailbox did not get is in the outbox, and only that."""
-    monkeypatch.setattr("broker.service.core.core._AT_ONCE", 2)
+    running = in_pairs
     running.subscribe(PAIR)
     core, rows = running.core, [order(n, id=f"o{n}") for n in range(7)]
     running.publish(*rows, *(receipt(n, id=f"r{n}") for n in range(7)))

@@ -23,7 +23,7 @@ import structlog
 from broker.delivery import Mailbox, MailboxError
 from broker.documents.ahead import Ahead
 from broker.engine import Engine, steady_time
-from broker.join.work import Cancelled, Care, Overdue, Stopped
+from broker.join.work import Cancelled, Care, Overdue
 from broker.model import UNBOUNDED, Budgets, Limit
 from broker.planner import Planning
 from broker.service.core.agreement import (
@@ -33,6 +33,7 @@ from broker.service.core.agreement import (
     note_mailbox,
     refuse_without_engine,
 )
+from broker.service.core.careful import Careful
 from broker.service.core.marks import Marks
 from broker.service.core.watchdog import Watchdog, most
 from broker.settings.schema import Settings
@@ -48,9 +49,8 @@ _log = structlog.get_logger(__name__)
 
 _OUTBOX = 1_000
 """Matches that are read from the outbox at once."""
-_AT_ONCE = 50_000
-"""Matches of subscribers that are handed over at once: one document may complete millions."""
-
+PORTION = 50_000
+"""Matches of subscribers that are handed over at a time: one document may complete millions."""
 _MINUTE = 60_000_000
 _GLANCE = 0.5
 """Seconds for which the proof waits for the engine."""
@@ -79,7 +79,7 @@ class Core:
 
     Raises StateError, SpoolError or MailboxError for a file that cannot be used. The event `news`
     is set when rows are added to the spool. `clock` returns seconds since the epoch, `steady`
-    microseconds of a monotonic clock.
+    microseconds of a monotonic clock; `portion` is how many matches are handed over at a time.
     """
 
     def __init__(
@@ -87,10 +87,12 @@ class Core:
         settings: Settings,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], int] = steady_time,
+        portion: int = PORTION,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self._steady = steady
+        self._portion = portion
         self.state: Path = settings.state
         self.lock = FairLock()
         self.news = threading.Event()
@@ -102,10 +104,6 @@ class Core:
         self._keep = threading.Lock()
         self.memory = most(settings.limits.memory)
         """Bytes that this process may take."""
-        self._careful: tuple[int, Care] | None = None
-        """The row of the spool that is matched with care."""
-        self._suspects: set[str] = set()
-        """Queries that were set aside because a search was stopped."""
         self._stopped: tuple[int, int] = (0, 0)
         """The first row of the last search that was stopped for others, and how often it was."""
         self._gap = range(0)
@@ -131,7 +129,8 @@ class Core:
             self.mailbox = Mailbox(self.state / "mailbox.sqlite", clock=clock)
             undo.callback(self.mailbox.close)
             self._agree()
-            self.marks = self._read_marks()
+            marks = Marks(self.state / "working.json", self.position)
+            self.careful = Careful(marks, self.engine.work, self.position)
             self.watchdog = Watchdog(settings.limits.time, self.memory)
             self.watchdog.watch(self.engine.work)
             self.watchdog.start()
@@ -207,15 +206,6 @@ class Core:
             _log.info("intake.well")
             self.unstored = None
 
-    def _read_marks(self) -> Marks:
-        marks = Marks(self.state / "working.json", self.position)
-        if marks.last:
-            _log.warning("service.died", at=marks.last, applied=self.position)
-            if marks.care is not None:
-                self._careful = (marks.last, marks.care)
-        self.engine.work.entered = marks.entered
-        return marks
-
     def backlog(self) -> int:
         """The number of rows of the spool that are not matched yet."""
         return self.spool.backlog(self.position)
@@ -238,7 +228,7 @@ class Core:
         with self.lock:
             with suppress(DatabaseError, MailboxError, OSError):
                 self.prove()
-            self.marks.close()
+            self.careful.marks.close()
             self.mailbox.close()
             self.reading.close()
             self.spool.close()
@@ -257,7 +247,7 @@ class Core:
         started = time.perf_counter()
         with self.lock:
             engine = self.engine
-            with self._marked(rows):
+            with self.careful.matching(rows):
                 witnessed = engine.witness(rows, ahead)
                 matched = time.perf_counter()
                 before = dict(engine.clock.seconds)
@@ -268,46 +258,6 @@ class Core:
             self.hand_over(matches)
         stages |= {"stage1": matched - started, "deliver": time.perf_counter() - applied}
         return Batch(len(rows), count_matches(matches), stages)
-
-    @contextmanager
-    def _marked(self, rows: Sequence[DocumentRow]) -> Iterator[None]:
-        """A block that matches rows, which are marked before; with care if they are one at which
-        the search did not end before."""
-        first, last = rows[0].seq or 0, rows[-1].seq or 0
-        careful = self._careful
-        care = careful[1] if careful is not None and first == last == careful[0] else None
-        self.marks.begin(first, last, care)
-        self.engine.work.care = care
-        try:
-            yield
-        except BaseException:
-            self.marks.end()
-            raise
-        finally:
-            self.engine.work.care = None
-
-    def largest(self) -> int | None:
-        """How many rows may be matched at once after the process has died at some."""
-        return 1 if self.position < self.marks.last else None
-
-    def learn(self, row: DocumentRow, why: Stopped) -> bool:
-        """Learn from a search of one document that was stopped; whether to search it again."""
-        seq = row.seq or 0
-        if self._careful is None or self._careful[0] != seq:
-            self.with_care(row)
-            return True
-        learnt = self._careful[1].stopped(why)
-        self._suspects |= self._careful[1].aside.keys()
-        return learnt
-
-    def hopeless(self, row: DocumentRow) -> str | None:
-        """Why a document does not get through, with whatever queries; None if that is not known."""
-        careful = self._careful
-        return careful[1].hopeless if careful is not None and careful[0] == row.seq else None
-
-    def with_care(self, row: DocumentRow) -> None:
-        """Match a row with care when its turn comes."""
-        self._careful = (row.seq or 0, Care(self._suspects))
 
     def cancelled(self, first: int) -> None:
         """Note that a search was stopped for others: that of the documents from a number on."""
@@ -380,7 +330,7 @@ class Core:
         mailbox had dropped it.
         """
         with self.lock:
-            for part in portions(matches, _AT_ONCE):
+            for part in portions(matches, self._portion):
                 self.mailbox.take(part, self.now())
                 self.engine.acknowledge(part)
             # The call confirms the suspensions of the last call, which were recorded below.

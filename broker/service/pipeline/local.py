@@ -115,7 +115,7 @@ class LocalPipeline:
         """The rows of the batch behind a position."""
         rows: list[DocumentRow] = []
         size = 0
-        most = self._core.largest() or self._most
+        most = self._core.careful.largest(self._core.position) or self._most
         pending: Iterator[DocumentRow] = read_rows(self._core.reading, position, 2**62)
         for row in pending:
             rows.append(row)
@@ -126,7 +126,7 @@ class LocalPipeline:
 
     def apply(self, rows: list[DocumentRow], watch: Watch) -> Batch:
         """Match all rows, whatever they contain. Raises errors of the environment, Cancelled."""
-        if len(rows) == 1 and (why := self._core.hopeless(rows[0])) is not None:
+        if len(rows) == 1 and (why := self._core.careful.hopeless(rows[0])) is not None:
             return self._dead(rows[0], Overdue(why), watch)  # a process before this one found out
         while True:
             try:
@@ -140,10 +140,10 @@ class LocalPipeline:
             self._core.mend()
             if not (len(rows) == 1 and isinstance(failure, Overdue)):
                 break
-            if not self._core.learn(rows[0], failure):
+            if not self._core.careful.learn(rows[0], failure):
                 break
         if len(rows) == 1:
-            why = self._core.hopeless(rows[0])
+            why = self._core.careful.hopeless(rows[0])
             return self._dead(rows[0], failure if why is None else Overdue(why), watch)
         if isinstance(failure, Overdue):
             return self._one_by_one(rows, watch)
@@ -165,7 +165,7 @@ class LocalPipeline:
         may take again and again."""
         done = Batch(0, 0, {})
         for row in rows:
-            self._core.with_care(row)
+            self._core.careful.await_row(row)
             done = _sum(done, self.apply([row], watch))
         return done
 
